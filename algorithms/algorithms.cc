@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/algorithms.h"
+
+#include <cassert>
+#include <initializer_list>
+#include <utility>
+
+#include "algorithms/generators.h"
+
+namespace banyan {
+namespace {
+
+using Row = std::pair<Collective, Generator>;
+
+constexpr Algorithm algorithm(std::string_view name, std::string_view text,
+                              std::initializer_list<Row> rows) {
+  Algorithm made{name, text, {}};
+  for (const Row& row : rows) made.generators[static_cast<size_t>(row.first)] = row.second;
+  return made;
+}
+
+using enum Collective;
+
+constexpr Algorithm kAlgorithms[] = {
+    algorithm("recursive_doubling", "everything to the rank that differs in bit k; log2 P rounds",
+              {{kAllreduce, recursive_doubling_allreduce},
+               {kBarrier, recursive_doubling_barrier},
+               {kFinalize, recursive_doubling_barrier},
+               {kSplit, recursive_doubling_barrier}}),
+    algorithm("circulant", "least volume in 2 log2 P rounds for any P (Träff 2024)",
+              {{kAllreduce, circulant_allreduce},
+               {kReduce, circulant_reduce},
+               {kBroadcast, circulant_broadcast},
+               {kAllgather, circulant_allgather},
+               {kAllgatherv, circulant_allgather},
+               {kReduceScatter, circulant_reduce_scatter},
+               {kReduceScatterv, circulant_reduce_scatter}}),
+    algorithm("ring", "neighbours only, least volume in 2(P-1) rounds",
+              {{kAllreduce, ring_allreduce},
+               {kReduce, ring_reduce},
+               {kBroadcast, ring_broadcast},
+               {kAllgather, ring_allgather},
+               {kAllgatherv, ring_allgather},
+               {kReduceScatter, ring_reduce_scatter},
+               {kReduceScatterv, ring_reduce_scatter}}),
+    algorithm("binomial", "one binomial tree; log2 P rounds",
+              {{kAllreduce, binomial_allreduce},
+               {kReduce, binomial_reduce},
+               {kBroadcast, binomial_broadcast},
+               {kGather, binomial_gather},
+               {kScatter, binomial_scatter},
+               {kBarrier, binomial_barrier},
+               {kFinalize, binomial_barrier},
+               {kSplit, binomial_barrier}}),
+    algorithm("double_tree", "two binary trees with half the data each, pipelined (Sanders 2009)",
+              {{kAllreduce, double_tree_allreduce},
+               {kReduce, double_tree_reduce},
+               {kBroadcast, double_tree_broadcast}}),
+    algorithm("bruck", "small blocks in log2 P rounds for any P (Bruck 1997)",
+              {{kAllgather, bruck_allgather},
+               {kAllgatherv, bruck_allgather},
+               {kAlltoall, bruck_alltoall}}),
+    algorithm("pairwise", "one partner after the other, no block through a third rank",
+              {{kAllreduce, pairwise_allreduce},
+               {kReduceScatter, pairwise_reduce_scatter},
+               {kReduceScatterv, pairwise_reduce_scatter},
+               {kAlltoall, pairwise_alltoall},
+               {kAlltoallv, pairwise_alltoall}}),
+    algorithm("dissemination", "empty messages over doubling distances (Hensgen 1988)",
+              {{kBarrier, dissemination_barrier},
+               {kFinalize, dissemination_barrier},
+               {kSplit, dissemination_barrier}}),
+    algorithm("direct", "everybody to everybody; sums in the order of ranks",
+              {{kAllreduce, direct_allreduce},
+               {kReduce, direct_reduce},
+               {kBroadcast, direct_broadcast},
+               {kAllgather, direct_allgather},
+               {kAllgatherv, direct_allgather},
+               {kReduceScatter, direct_reduce_scatter},
+               {kReduceScatterv, direct_reduce_scatter},
+               {kAlltoall, direct_alltoall},
+               {kAlltoallv, direct_alltoall},
+               {kGather, direct_gather},
+               {kScatter, direct_scatter},
+               {kBarrier, direct_barrier},
+               {kFinalize, direct_barrier},
+               {kSplit, direct_barrier}}),
+};
+
+// Nothing to move anywhere: the call is agreement only.
+bool moves_nothing(const Problem& problem) {
+  uint64_t total = problem.count;
+  for (const uint64_t count : problem.recv_counts) total += count;
+  // Of alltoallv a rank knows only its own counts, so it cannot tell.
+  return total == 0 && problem.collective != Collective::kAlltoallv;
+}
+
+// A group of one: its contribution is the result.
+void alone(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
+  const Slice output = whole_output(group, problem);
+  if (problem.collective == Collective::kAlltoallv) {
+    builder.copy(
+        slices_of(whole_input(group, problem), input_blocks(group, problem), problem.element())
+            .front(),
+        slices_of(output, output_blocks(group, problem), problem.element()).front());
+    return;
+  }
+  if (problem.collective == Collective::kAllgatherv) {
+    builder.copy(whole_input(group, problem),
+                 slices_of(output, output_blocks(group, problem), problem.element()).front());
+    return;
+  }
+  const Slice input = whole_input(group, problem);
+  if (problem.op != ReduceOp::kPreMulSum) {
+    builder.copy(input, output);
+    return;
+  }
+  const uint64_t count = output.size / problem.element();
+  const Slice scaled = problem.accumulator() == problem.type
+                           ? output
+                           : builder.scratch(count * size_of(problem.accumulator()));
+  builder.decode(problem.type, input, scaled);
+  if (scaled != output) builder.encode(problem.type, scaled, output);
+}
+
+bool synchronises(Collective collective) {
+  return collective == kBarrier || collective == kFinalize || collective == kSplit;
+}
+
+}  // namespace
+
+std::span<const Algorithm> algorithms() {
+  return kAlgorithms;
+}
+
+int find_algorithm(std::string_view name) {
+  for (size_t i = 0; i < std::size(kAlgorithms); ++i)
+    if (kAlgorithms[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+Schedule build_schedule(const Problem& problem, const Group& group, const Algorithm& algorithm) {
+  ScheduleBuilder builder;
+  if (group.size() == 1) {
+    alone(builder, group, problem);
+  } else if (!synchronises(problem.collective) && moves_nothing(problem)) {
+    agree(builder, group, problem);
+  } else {
+    assert(algorithm.fits(problem.collective));
+    algorithm.generators[static_cast<size_t>(problem.collective)](builder, group, problem);
+  }
+  return fuse(std::move(builder).finish());
+}
+
+Schedule build_message(const Problem& problem) {
+  ScheduleBuilder builder;
+  const Slice whole{problem.collective == Collective::kSend ? Space::kInput : Space::kOutput, 0,
+                    problem.count * problem.element()};
+  if (problem.collective == Collective::kSend)
+    builder.send(whole, problem.root);
+  else
+    builder.recv(whole, problem.root);
+  return std::move(builder).finish();
+}
+
+}  // namespace banyan

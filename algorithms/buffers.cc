@@ -1,0 +1,287 @@
+// The user's buffers, agreement and accumulators.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <numeric>
+#include <utility>
+
+#include "algorithms/generators.h"
+
+namespace banyan {
+namespace {
+
+bool cut_in_parts(Collective collective) {
+  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
+         collective == Collective::kBroadcast;
+}
+
+bool at_root(const Group& group, const Problem& problem) {
+  return group.at(group.me) == problem.root;
+}
+
+uint64_t sum(const std::vector<uint64_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+}
+
+// The last element that a list of blocks reaches.
+uint64_t extent(const std::vector<uint64_t>& displacements, const std::vector<uint64_t>& counts) {
+  uint64_t end = 0;
+  for (size_t i = 0; i < counts.size(); ++i) end = std::max(end, displacements[i] + counts[i]);
+  return end;
+}
+
+std::vector<Part> listed(const std::vector<uint64_t>& displacements,
+                         const std::vector<uint64_t>& counts) {
+  std::vector<Part> parts;
+  for (size_t i = 0; i < counts.size(); ++i) parts.push_back({displacements[i], counts[i]});
+  return parts;
+}
+
+std::vector<Part> even_blocks(const Group& group, const Problem& problem) {
+  std::vector<Part> parts;
+  for (int i = 0; i < group.size(); ++i)
+    parts.push_back(cut_in_parts(problem.collective)
+                        ? part_of(problem.count, group.size(), i)
+                        : Part{static_cast<uint64_t>(i) * problem.count, problem.count});
+  return parts;
+}
+
+Slice input(uint64_t count, const Problem& problem) {
+  return {problem.in_place ? Space::kOutput : Space::kInput, 0, count * problem.element()};
+}
+
+Slice output(uint64_t count, const Problem& problem) {
+  return {Space::kOutput, 0, count * problem.element()};
+}
+
+}  // namespace
+
+Slice whole_input(const Group& group, const Problem& problem) {
+  const uint64_t n = problem.count;
+  const auto ranks = static_cast<uint64_t>(group.size());
+  const auto me = static_cast<uint64_t>(group.me);
+  const uint64_t element = problem.element();
+  // In place, what this rank gives lies in its block of the output.
+  const auto block_of_output = [&](uint64_t begin, uint64_t count) {
+    return Slice{Space::kOutput, begin * element, count * element};
+  };
+  switch (problem.collective) {
+    case Collective::kAllreduce: return input(n, problem);
+    case Collective::kReduce:
+      return at_root(group, problem) ? input(n, problem) : Slice{Space::kInput, 0, n * element};
+    case Collective::kBroadcast: return at_root(group, problem) ? input(n, problem) : Slice{};
+    case Collective::kAllgather:
+      return problem.in_place ? block_of_output(me * n, n) : input(n, problem);
+    case Collective::kGather:
+      return problem.in_place && at_root(group, problem) ? block_of_output(me * n, n)
+                                                         : Slice{Space::kInput, 0, n * element};
+    case Collective::kAllgatherv: {
+      const uint64_t own = problem.recv_counts[me];
+      return problem.in_place ? block_of_output(problem.recv_displacements[me], own)
+                              : input(own, problem);
+    }
+    case Collective::kReduceScatter:
+    case Collective::kAlltoall: return input(n * ranks, problem);
+    case Collective::kScatter: return at_root(group, problem) ? input(n * ranks, problem) : Slice{};
+    case Collective::kReduceScatterv: return input(sum(problem.recv_counts), problem);
+    case Collective::kAlltoallv:
+      return input(extent(problem.send_displacements, problem.send_counts), problem);
+    case Collective::kSend: return {Space::kInput, 0, n * element};
+    case Collective::kRecv:
+    case Collective::kBarrier:
+    case Collective::kFinalize:
+    case Collective::kSplit: break;
+  }
+  return {};
+}
+
+Slice whole_output(const Group& group, const Problem& problem) {
+  const uint64_t n = problem.count;
+  const auto ranks = static_cast<uint64_t>(group.size());
+  const auto me = static_cast<size_t>(group.me);
+  const uint64_t element = problem.element();
+  const auto own_block = [&](uint64_t begin, uint64_t count) {
+    return Slice{Space::kOutput, problem.in_place ? begin * element : 0, count * element};
+  };
+  switch (problem.collective) {
+    case Collective::kAllreduce:
+    case Collective::kBroadcast: return output(n, problem);
+    case Collective::kReduce: return at_root(group, problem) ? output(n, problem) : Slice{};
+    case Collective::kAllgather:
+    case Collective::kAlltoall: return output(n * ranks, problem);
+    case Collective::kGather: return at_root(group, problem) ? output(n * ranks, problem) : Slice{};
+    case Collective::kReduceScatter: return own_block(me * n, n);
+    case Collective::kScatter:
+      return at_root(group, problem) ? own_block(me * n, n) : output(n, problem);
+    case Collective::kReduceScatterv:
+      return own_block(problem.recv_displacements[me], problem.recv_counts[me]);
+    case Collective::kAllgatherv:
+    case Collective::kAlltoallv:
+      return output(extent(problem.recv_displacements, problem.recv_counts), problem);
+    case Collective::kRecv: return output(n, problem);
+    case Collective::kSend:
+    case Collective::kBarrier:
+    case Collective::kFinalize:
+    case Collective::kSplit: break;
+  }
+  return {};
+}
+
+std::vector<Part> input_blocks(const Group& group, const Problem& problem) {
+  if (problem.collective == Collective::kAlltoallv)
+    return listed(problem.send_displacements, problem.send_counts);
+  if (problem.collective == Collective::kReduceScatterv)
+    return listed(problem.recv_displacements, problem.recv_counts);
+  return even_blocks(group, problem);
+}
+
+std::vector<Part> output_blocks(const Group& group, const Problem& problem) {
+  if (problem.collective == Collective::kAlltoallv || problem.collective == Collective::kAllgatherv)
+    return listed(problem.recv_displacements, problem.recv_counts);
+  return even_blocks(group, problem);
+}
+
+std::vector<Slice> slices_of(Slice buffer, const std::vector<Part>& blocks, uint64_t element) {
+  std::vector<Slice> slices;
+  slices.reserve(blocks.size());
+  for (const Part& block : blocks) slices.push_back(elements(buffer, block, element));
+  return slices;
+}
+
+bool packed(const std::vector<Slice>& slices) {
+  for (size_t i = 1; i < slices.size(); ++i)
+    if (slices[i].space != slices[i - 1].space || slices[i].offset != slices[i - 1].end())
+      return false;
+  return true;
+}
+
+void disseminate(ScheduleBuilder& builder, const Group& group) {
+  for (int distance = 1; distance < group.size(); distance *= 2) {
+    builder.send({}, group.at(group.me + distance));
+    builder.recv({}, group.at(group.me - distance));
+    builder.fence();
+  }
+}
+
+void agree(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
+  if (problem.check) disseminate(builder, group);
+}
+
+// ---- Accumulators
+// -----------------------------------------------------------------------------------
+
+Accumulators::Accumulators(ScheduleBuilder& builder, const Group& group, const Problem& problem,
+                           std::vector<Slice> inputs, std::vector<Slice> targets)
+    : builder_(builder),
+      problem_(problem),
+      accumulator_(problem.accumulator()),
+      inputs_(std::move(inputs)),
+      targets_(std::move(targets)),
+      own_(inputs_.size()),
+      last_(inputs_.size()) {
+  // Whoever hears only empty messages cannot pass on what it heard with data.
+  bool any_empty = inputs_.empty();
+  for (const Slice& slice : inputs_) any_empty = any_empty || slice.size == 0;
+  if (any_empty) agree(builder, group, problem);
+}
+
+uint64_t Accumulators::accumulator_bytes(int block) const {
+  return raw(block).size / problem_.element() * size_of(accumulator_);
+}
+
+Slice Accumulators::own(int block) {
+  Slice& own = own_[static_cast<size_t>(block)];
+  if (own.size != 0 || raw(block).size == 0) return own;
+  if (same_type() && problem_.op != ReduceOp::kPreMulSum) return own = raw(block);
+  own = room(block);
+  builder_.decode(problem_.type, raw(block), own);
+  return own;
+}
+
+Slice Accumulators::room(int block) {
+  return builder_.scratch(accumulator_bytes(block));
+}
+
+Slice Accumulators::last(int block) {
+  Slice& last = last_[static_cast<size_t>(block)];
+  if (last.size == 0) last = same_type() ? target(block) : room(block);
+  return last;
+}
+
+void Accumulators::store(int block) {
+  if (!same_type() || problem_.op == ReduceOp::kAvg)
+    builder_.encode(problem_.type, last(block), target(block));
+}
+
+void Accumulators::absorb(int block, int peer, Slice partial, Slice dst) {
+  const Slice landing = room(block);
+  builder_.recv(landing, peer);
+  builder_.reduce(accumulator_, partial, landing, dst);
+}
+
+std::vector<Slice> output_or_scratch(ScheduleBuilder& builder, const Group& group,
+                                     const Problem& problem, const std::vector<Part>& blocks) {
+  const Slice output = whole_output(group, problem);
+  std::vector<Slice> slices;
+  for (const Part& block : blocks)
+    slices.push_back(output.size != 0 ? elements(output, block, problem.element())
+                                      : builder.scratch(block.count * problem.element()));
+  return slices;
+}
+
+Accumulators accumulate_parts(ScheduleBuilder& builder, const Group& group,
+                              const Problem& problem) {
+  const std::vector<Part> blocks = input_blocks(group, problem);
+  return {builder, group, problem,
+          slices_of(whole_input(group, problem), blocks, problem.element()),
+          output_or_scratch(builder, group, problem, blocks)};
+}
+
+Accumulators accumulate_scatter(ScheduleBuilder& builder, const Group& group,
+                                const Problem& problem) {
+  const std::vector<Part> blocks = input_blocks(group, problem);
+  std::vector<Slice> targets(blocks.size());
+  targets[static_cast<size_t>(group.me)] = whole_output(group, problem);
+  return {builder, group, problem,
+          slices_of(whole_input(group, problem), blocks, problem.element()), std::move(targets)};
+}
+
+// ---- Collectives made of phases
+// ---------------------------------------------------------------------
+
+void allreduce_by(ScheduleBuilder& builder, const Group& group, const Problem& problem,
+                  ReduceScatterPhase reduce_scatter, AllgatherPhase allgather) {
+  const std::vector<Slice> output =
+      slices_of(whole_output(group, problem), output_blocks(group, problem), problem.element());
+  Accumulators sums = accumulate_parts(builder, group, problem);
+  reduce_scatter(builder, group, sums);
+  allgather(builder, group, output);
+}
+
+void reduce_scatter_by(ScheduleBuilder& builder, const Group& group, const Problem& problem,
+                       ReduceScatterPhase reduce_scatter) {
+  Accumulators sums = accumulate_scatter(builder, group, problem);
+  reduce_scatter(builder, group, sums);
+}
+
+void reduce_by(ScheduleBuilder& builder, const Group& group, const Problem& problem,
+               ReduceScatterPhase reduce_scatter) {
+  Accumulators sums = accumulate_parts(builder, group, problem);
+  reduce_scatter(builder, group, sums);
+  if (group.at(group.me) != problem.root) {
+    builder.send(sums.target(group.me), problem.root);
+    return;
+  }
+  for (int index = 0; index < group.size(); ++index)
+    if (index != group.me) builder.recv(sums.target(index), group.at(index));
+}
+
+void allgather_by(ScheduleBuilder& builder, const Group& group, const Problem& problem,
+                  AllgatherPhase allgather) {
+  agree(builder, group, problem);
+  const std::vector<Slice> output =
+      slices_of(whole_output(group, problem), output_blocks(group, problem), problem.element());
+  builder.copy(whole_input(group, problem), output[static_cast<size_t>(group.me)]);
+  allgather(builder, group, output);
+}
+
+}  // namespace banyan

@@ -1,0 +1,61 @@
+// Appends steps in program order and derives their dependencies from what they read and write.
+//
+// Two steps are ordered exactly when they touch the same bytes and at least one writes them. An
+// algorithm therefore never names a dependency, and cannot forget one. (After MSCCLang's
+// last-writer / last-readers rule, Cowan et al., ASPLOS 2023.)
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "algorithms/schedule.h"
+
+namespace banyan {
+
+class ScheduleBuilder {
+ public:
+  // 64-byte aligned, never overlapping an earlier one.
+  Slice scratch(uint64_t bytes);
+
+  // Empty slices are allowed: a message of 0 bytes still is a message; an empty local step is none.
+  void send(Slice src, int peer);
+  void recv(Slice dst, int peer);
+  void copy(Slice src, Slice dst);
+  void reduce(DataType type, Slice left, Slice right, Slice dst);
+  void encode(DataType element, Slice src, Slice dst);
+  void decode(DataType element, Slice src, Slice dst);
+  void decode_add(DataType element, Slice accumulator, Slice src, Slice dst);
+
+  // Every later step waits for every earlier one.
+  void fence();
+
+  Schedule finish() &&;
+
+ private:
+  // A maximal run of bytes with the same history since its last write.
+  struct Run {
+    uint64_t begin;
+    uint64_t end;
+    int64_t writer;                 // -1: not written by this schedule
+    std::vector<uint32_t> readers;  // since `writer`
+  };
+
+  void append(const Step& step);
+  void touch(Slice slice, uint32_t step, bool write);
+
+  std::vector<Step> steps_;
+  uint64_t scratch_size_ = 0;
+  std::vector<std::vector<uint32_t>> predecessors_;
+  std::vector<uint8_t> has_successor_;
+  std::vector<Run> runs_[kSpaceCount];  // sorted, disjoint
+  uint32_t fence_at_ = 0;               // the first step after the latest fence
+  std::vector<uint32_t> before_fence_;  // what all earlier steps lead to
+};
+
+// Replaces a receive into scratch that is read by exactly one kReduce or kDecodeAdd, and by nothing
+// else, by one step that reduces straight from the message. Keeps the result and all orders.
+Schedule fuse(const Schedule& schedule);
+
+}  // namespace banyan

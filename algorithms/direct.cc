@@ -1,0 +1,231 @@
+// Direct: every rank talks to every other, in one round. Sums are taken in the order of ranks. Raw
+// elements travel, so 16- and 8-bit floats are added in wide accumulators by the one rank that owns
+// their block, and half or a quarter of the bytes are sent.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <vector>
+
+#include "algorithms/generators.h"
+
+namespace banyan {
+namespace {
+
+// Below it, everybody sends everything to everybody and nothing is gathered afterwards.
+constexpr uint64_t kOneShotBytes = 4096;
+
+// What travels of a block: elements, or accumulators where the sender must scale first.
+bool sends_raw(const Accumulators& sums, const Problem& problem) {
+  return !sums.same_type() && problem.op != ReduceOp::kPreMulSum;
+}
+
+// Adds up the contributions to one block in the order of indices; the own one is not sent.
+class OrderedSum {
+ public:
+  OrderedSum(ScheduleBuilder& builder, const Group& group, Accumulators& sums, int block, bool raw)
+      : builder_(builder), group_(group), sums_(sums), block_(block), raw_(raw) {}
+
+  void add_all(DataType element) {
+    for (int index = 0; index < group_.size(); ++index) add(index, element);
+    sums_.store(block_);
+  }
+
+ private:
+  Slice contribution(int index) {
+    if (index == group_.me) return raw_ ? sums_.raw(block_) : sums_.own(block_);
+    const Slice landing = raw_ ? builder_.scratch(sums_.raw(block_).size) : sums_.room(block_);
+    builder_.recv(landing, group_.at(index));
+    return landing;
+  }
+
+  void add(int index, DataType element) {
+    const Slice part = contribution(index);
+    if (index == 0 && !raw_) {
+      partial_ = part;
+      return;
+    }
+    const bool last = index + 1 == group_.size();
+    const Slice dst = last ? sums_.last(block_) : sums_.room(block_);
+    if (index == 0)
+      builder_.decode(element, part, dst);
+    else if (raw_)
+      builder_.decode_add(element, partial_, part, dst);
+    else
+      builder_.reduce(sums_.type(), partial_, part, dst);
+    partial_ = dst;
+  }
+
+  ScheduleBuilder& builder_;
+  const Group& group_;
+  Accumulators& sums_;
+  int block_;
+  bool raw_;
+  Slice partial_;
+};
+
+void send_to_others(ScheduleBuilder& builder, const Group& group, Slice slice) {
+  for (int step = 1; step < group.size(); ++step) builder.send(slice, group.at(group.me + step));
+}
+
+}  // namespace
+
+void direct_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group, Accumulators& sums,
+                                 const Problem& problem) {
+  const bool raw = sends_raw(sums, problem);
+  for (int step = 1; step < group.size(); ++step) {
+    const int to = group.wrap(group.me + step);
+    builder.send(raw ? sums.raw(to) : sums.own(to), group.at(to));
+  }
+  OrderedSum(builder, group, sums, group.me, raw).add_all(problem.type);
+}
+
+void direct_allgather_phase(ScheduleBuilder& builder, const Group& group,
+                            const std::vector<Slice>& slices) {
+  for (int step = 1; step < group.size(); ++step) {
+    const int from = group.wrap(group.me - step);
+    builder.send(slices[static_cast<size_t>(group.me)], group.at(group.me + step));
+    builder.recv(slices[static_cast<size_t>(from)], group.at(from));
+  }
+}
+
+void direct_allreduce(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
+  const Slice input = whole_input(group, problem);
+  const Slice output = whole_output(group, problem);
+  if (input.size <= kOneShotBytes) {
+    Accumulators sum(builder, group, problem, {input}, {output});
+    const bool raw = sends_raw(sum, problem);
+    send_to_others(builder, group, raw ? sum.raw(0) : sum.own(0));
+    OrderedSum(builder, group, sum, 0, raw).add_all(problem.type);
+    return;
+  }
+  Accumulators sums = accumulate_parts(builder, group, problem);
+  direct_reduce_scatter_phase(builder, group, sums, problem);
+  direct_allgather_phase(builder, group,
+                         slices_of(output, output_blocks(group, problem), problem.element()));
+}
+
+void direct_reduce_scatter(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
+  Accumulators sums = accumulate_scatter(builder, group, problem);
+  direct_reduce_scatter_phase(builder, group, sums, problem);
+}
+
+// Small: all to the root. Large: each sums one block, and the root gathers them.
+void direct_reduce(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
+  agree(builder, group, problem);
+  const Slice input = whole_input(group, problem);
+  const bool root = group.at(group.me) == problem.root;
+  if (input.size <= kOneShotBytes) {
+    Accumulators sum(builder, group, problem, {input}, {whole_output(group, problem)});
+    const bool raw = sends_raw(sum, problem);
+    if (root)
+      OrderedSum(builder, group, sum, 0, raw).add_all(problem.type);
+    else
+      builder.send(raw ? sum.raw(0) : sum.own(0), problem.root);
+    return;
+  }
+  Accumulators sums = accumulate_parts(builder, group, problem);
+  direct_reduce_scatter_phase(builder, group, sums, problem);
+  if (!root) builder.send(sums.target(group.me), problem.root);
+  for (int index = 0; root && index < group.size(); ++index)
+    if (index != group.me) builder.recv(sums.target(index), group.at(index));
+}
+
+// Small: through scratch, so that hearing from all others is agreement enough.
+void direct_allgather(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
+  const std::vector<Slice> output =
+      slices_of(whole_output(group, problem), output_blocks(group, problem), problem.element());
+  uint64_t total = 0;
+  for (const Slice& slice : output) total += slice.size;
+  if (total > kOneShotBytes || !problem.check) {
+    allgather_by(builder, group, problem, direct_allgather_phase);
+    return;
+  }
+  std::vector<Slice> stage;
+  for (const Slice& slice : output) stage.push_back(builder.scratch(slice.size));
+  const auto me = static_cast<size_t>(group.me);
+  const Slice own = whole_input(group, problem);
+  for (int step = 1; step < group.size(); ++step) {
+    const int from = group.wrap(group.me - step);
+    builder.send(own, group.at(group.me + step));
+    builder.recv(stage[static_cast<size_t>(from)], group.at(from));
+  }
+  builder.fence();
+  builder.copy(own, output[me]);
+  for (size_t index = 0; index < output.size(); ++index)
+    if (index != me) builder.copy(stage[index], output[index]);
+}
+
+void direct_broadcast(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
+  agree(builder, group, problem);
+  const Slice output = whole_output(group, problem);
+  if (group.at(group.me) != problem.root) {
+    builder.recv(output, problem.root);
+    return;
+  }
+  const Slice source = whole_input(group, problem);
+  send_to_others(builder, group, source);
+  builder.copy(source, output);
+}
+
+void direct_gather(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
+  agree(builder, group, problem);
+  const Slice own = whole_input(group, problem);
+  if (group.at(group.me) != problem.root) {
+    builder.send(own, problem.root);
+    return;
+  }
+  const std::vector<Slice> output =
+      slices_of(whole_output(group, problem), output_blocks(group, problem), problem.element());
+  for (int index = 0; index < group.size(); ++index) {
+    if (index == group.me)
+      builder.copy(own, output[static_cast<size_t>(index)]);
+    else
+      builder.recv(output[static_cast<size_t>(index)], group.at(index));
+  }
+}
+
+void direct_scatter(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
+  agree(builder, group, problem);
+  const Slice output = whole_output(group, problem);
+  if (group.at(group.me) != problem.root) {
+    builder.recv(output, problem.root);
+    return;
+  }
+  const std::vector<Slice> input =
+      slices_of(whole_input(group, problem), input_blocks(group, problem), problem.element());
+  for (int index = 0; index < group.size(); ++index) {
+    if (index == group.me)
+      builder.copy(input[static_cast<size_t>(index)], output);
+    else
+      builder.send(input[static_cast<size_t>(index)], group.at(index));
+  }
+}
+
+// Through scratch: whoever has heard from all others has their blocks, and may write.
+void direct_alltoall(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
+  const std::vector<Slice> input =
+      slices_of(whole_input(group, problem), input_blocks(group, problem), problem.element());
+  const std::vector<Slice> output =
+      slices_of(whole_output(group, problem), output_blocks(group, problem), problem.element());
+  std::vector<Slice> stage;
+  for (const Slice& slice : output) stage.push_back(builder.scratch(slice.size));
+  const auto me = static_cast<size_t>(group.me);
+  for (int step = 1; step < group.size(); ++step) {
+    const int to = group.wrap(group.me + step);
+    const int from = group.wrap(group.me - step);
+    builder.send(input[static_cast<size_t>(to)], group.at(to));
+    builder.recv(stage[static_cast<size_t>(from)], group.at(from));
+  }
+  builder.fence();
+  // Lists of counts concern pairs of ranks only; that all pairs agree must be told.
+  if (problem.collective == Collective::kAlltoallv) agree(builder, group, problem);
+  builder.copy(input[me], output[me]);
+  for (size_t index = 0; index < output.size(); ++index)
+    if (index != me) builder.copy(stage[index], output[index]);
+}
+
+void direct_barrier(ScheduleBuilder& builder, const Group& group, const Problem&) {
+  for (int step = 1; step < group.size(); ++step) builder.send({}, group.at(group.me + step));
+  for (int step = 1; step < group.size(); ++step) builder.recv({}, group.at(group.me - step));
+}
+
+}  // namespace banyan

@@ -1,0 +1,167 @@
+// What generators share: the parts of the user's buffers, accumulators, agreement; and the phases
+// that several collectives are made of. Private to this folder.
+//
+// Indices are places in the group, 0 to P - 1; the builder is given ranks.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "algorithms/builder.h"
+#include "algorithms/problem.h"
+
+namespace banyan {
+
+// The bytes of elements [part.begin, part.begin + part.count) of a buffer.
+inline Slice elements(Slice buffer, Part part, uint64_t element) {
+  return buffer.sub(part.begin * element, part.count * element);
+}
+
+// The user's buffers as far as this rank has them; empty where it has none.
+Slice whole_input(const Group& group, const Problem& problem);
+Slice whole_output(const Group& group, const Problem& problem);
+
+// How a vector is cut among the group: allreduce, reduce and broadcast by part_of; the others as
+// the call says (packed blocks of `count`, or the lists of the `v` calls).
+std::vector<Part> input_blocks(const Group& group, const Problem& problem);
+std::vector<Part> output_blocks(const Group& group, const Problem& problem);
+std::vector<Slice> slices_of(Slice buffer, const std::vector<Part>& blocks, uint64_t element);
+// No gaps, in order: neighbouring blocks may share a message.
+bool packed(const std::vector<Slice>& slices);
+
+// Everybody hears from everybody, ceil(log2 P) rounds of empty messages (dissemination: Hensgen,
+// Finkel, Manber 1988). Later steps come after it.
+void disseminate(ScheduleBuilder& builder, const Group& group);
+// The same, where the call checks its arguments.
+void agree(ScheduleBuilder& builder, const Group& group, const Problem& problem);
+
+// ---- Reductions
+// -------------------------------------------------------------------------------------
+
+// The accumulators of one reduction, block by block. A contribution is converted when it is first
+// asked for; where elements are accumulators already, it is the user's input itself.
+class Accumulators {
+ public:
+  // targets[b]: where the finished block b goes, as elements, where this rank finishes it.
+  Accumulators(ScheduleBuilder& builder, const Group& group, const Problem& problem,
+               std::vector<Slice> inputs, std::vector<Slice> targets);
+
+  int blocks() const { return static_cast<int>(inputs_.size()); }
+  DataType type() const { return accumulator_; }
+  bool same_type() const { return accumulator_ == problem_.type; }
+  // The raw contribution, as elements.
+  Slice raw(int block) const { return inputs_[static_cast<size_t>(block)]; }
+  // The contribution of this rank.
+  Slice own(int block);
+  // Room for accumulators of that block.
+  Slice room(int block);
+  // Where the last reduction of a block writes; store() then makes elements of it.
+  Slice last(int block);
+  void store(int block);
+  Slice target(int block) const { return targets_[static_cast<size_t>(block)]; }
+  // Receives the partial sum of that block and adds this rank's `partial` to it.
+  void absorb(int block, int peer, Slice partial, Slice dst);
+
+ private:
+  uint64_t accumulator_bytes(int block) const;
+
+  ScheduleBuilder& builder_;
+  const Problem& problem_;
+  DataType accumulator_;
+  std::vector<Slice> inputs_;
+  std::vector<Slice> targets_;
+  std::vector<Slice> own_;  // empty: not asked for yet
+  std::vector<Slice> last_;
+};
+
+// Where blocks end up: in the user's output, where this rank has it; otherwise in scratch.
+std::vector<Slice> output_or_scratch(ScheduleBuilder& builder, const Group& group,
+                                     const Problem& problem, const std::vector<Part>& blocks);
+
+// For all-reductions cut into one block for each rank.
+Accumulators accumulate_parts(ScheduleBuilder& builder, const Group& group, const Problem& problem);
+// For reduce_scatter(v): only the own block has a target.
+Accumulators accumulate_scatter(ScheduleBuilder& builder, const Group& group,
+                                const Problem& problem);
+
+// ---- Phases
+// -----------------------------------------------------------------------------------------
+
+// After it, block `me` is finished and stored. Every rank has then heard from all, unless a block
+// is empty.
+using ReduceScatterPhase = void (*)(ScheduleBuilder&, const Group&, Accumulators&);
+void ring_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group, Accumulators& sums);
+void circulant_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group,
+                                    Accumulators& sums);
+void pairwise_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group,
+                                   Accumulators& sums);
+void direct_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group, Accumulators& sums,
+                                 const Problem& problem);
+
+// Block `me` of the slices is there; after it, all are.
+using AllgatherPhase = void (*)(ScheduleBuilder&, const Group&, const std::vector<Slice>&);
+void ring_allgather_phase(ScheduleBuilder& builder, const Group& group,
+                          const std::vector<Slice>& slices);
+void circulant_allgather_phase(ScheduleBuilder& builder, const Group& group,
+                               const std::vector<Slice>& slices);
+void direct_allgather_phase(ScheduleBuilder& builder, const Group& group,
+                            const std::vector<Slice>& slices);
+
+// Collectives made of the phases.
+void allreduce_by(ScheduleBuilder& builder, const Group& group, const Problem& problem,
+                  ReduceScatterPhase reduce_scatter, AllgatherPhase allgather);
+void reduce_scatter_by(ScheduleBuilder& builder, const Group& group, const Problem& problem,
+                       ReduceScatterPhase reduce_scatter);
+void reduce_by(ScheduleBuilder& builder, const Group& group, const Problem& problem,
+               ReduceScatterPhase reduce_scatter);
+void allgather_by(ScheduleBuilder& builder, const Group& group, const Problem& problem,
+                  AllgatherPhase allgather);
+// Scatter from the root along a binomial tree, then allgather (van de Geijn).
+void broadcast_by(ScheduleBuilder& builder, const Group& group, const Problem& problem,
+                  AllgatherPhase allgather);
+
+// ---- Generators, one family a file
+// ------------------------------------------------------------------
+
+#define BANYAN_GENERATOR(name) void name(ScheduleBuilder&, const Group&, const Problem&)
+BANYAN_GENERATOR(recursive_doubling_allreduce);
+BANYAN_GENERATOR(recursive_doubling_barrier);
+BANYAN_GENERATOR(circulant_allreduce);
+BANYAN_GENERATOR(circulant_reduce);
+BANYAN_GENERATOR(circulant_broadcast);
+BANYAN_GENERATOR(circulant_allgather);
+BANYAN_GENERATOR(circulant_reduce_scatter);
+BANYAN_GENERATOR(ring_allreduce);
+BANYAN_GENERATOR(ring_reduce);
+BANYAN_GENERATOR(ring_broadcast);
+BANYAN_GENERATOR(ring_allgather);
+BANYAN_GENERATOR(ring_reduce_scatter);
+BANYAN_GENERATOR(binomial_allreduce);
+BANYAN_GENERATOR(binomial_reduce);
+BANYAN_GENERATOR(binomial_broadcast);
+BANYAN_GENERATOR(binomial_gather);
+BANYAN_GENERATOR(binomial_scatter);
+BANYAN_GENERATOR(binomial_barrier);
+BANYAN_GENERATOR(double_tree_allreduce);
+BANYAN_GENERATOR(double_tree_reduce);
+BANYAN_GENERATOR(double_tree_broadcast);
+BANYAN_GENERATOR(bruck_allgather);
+BANYAN_GENERATOR(bruck_alltoall);
+BANYAN_GENERATOR(pairwise_allreduce);
+BANYAN_GENERATOR(pairwise_reduce_scatter);
+BANYAN_GENERATOR(pairwise_alltoall);
+BANYAN_GENERATOR(dissemination_barrier);
+BANYAN_GENERATOR(direct_allreduce);
+BANYAN_GENERATOR(direct_reduce);
+BANYAN_GENERATOR(direct_broadcast);
+BANYAN_GENERATOR(direct_allgather);
+BANYAN_GENERATOR(direct_reduce_scatter);
+BANYAN_GENERATOR(direct_alltoall);
+BANYAN_GENERATOR(direct_gather);
+BANYAN_GENERATOR(direct_scatter);
+BANYAN_GENERATOR(direct_barrier);
+#undef BANYAN_GENERATOR
+
+}  // namespace banyan

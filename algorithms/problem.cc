@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/problem.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace banyan {
+
+Group Group::everyone(int size, int rank) {
+  Group group{std::vector<int>(static_cast<size_t>(size)), rank};
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  return group;
+}
+
+Part part_of(uint64_t n, int parts, int index) {
+  const auto count = static_cast<uint64_t>(parts);
+  const auto at = static_cast<uint64_t>(index);
+  const uint64_t size = n / count;
+  const uint64_t rest = n % count;
+  return {at * size + std::min(at, rest), size + (at < rest ? 1 : 0)};
+}
+
+}  // namespace banyan

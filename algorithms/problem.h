@@ -1,0 +1,53 @@
+// What is to be done: one call, without its addresses. With a Group it determines a schedule.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "algorithms/schedule.h"
+#include "banyan/types.h"
+
+namespace banyan {
+
+// The ranks taking part, in the order the algorithm should use, and which of them we are. Blocks of
+// buffers go by place in the group, so a permuted group serves allreduce, reduce, broadcast and the
+// synchronising calls only.
+struct Group {
+  std::vector<int> ranks;
+  int me = 0;
+
+  static Group everyone(int size, int rank);
+  int size() const { return static_cast<int>(ranks.size()); }
+  int wrap(int index) const { return ((index % size()) + size()) % size(); }
+  // The rank at an index taken modulo size; may be negative.
+  int at(int index) const { return ranks[static_cast<size_t>(wrap(index))]; }
+};
+
+struct Problem {
+  Collective collective = Collective::kAllreduce;
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  uint64_t count = 0;  // elements, as the C call has it
+  int root = 0;        // or the peer of kSend and kRecv
+  bool in_place = false;
+  // Every rank must have heard from all others before it writes kOutput (argument agreement).
+  bool check = true;
+  // Elements; used by the calls with a `v` only. Displacements are never empty there.
+  std::vector<uint64_t> send_counts, send_displacements, recv_counts, recv_displacements;
+
+  bool operator==(const Problem&) const = default;
+
+  uint64_t element() const { return size_of(type); }
+  DataType accumulator() const { return accumulator_of(type, op); }
+};
+
+// Elements [begin, begin + count) of n cut in `parts`: the first n % parts are one element longer.
+struct Part {
+  uint64_t begin;
+  uint64_t count;
+};
+Part part_of(uint64_t n, int parts, int index);
+
+}  // namespace banyan

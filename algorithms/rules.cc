@@ -1,0 +1,238 @@
+// Reads BANYAN_ALGO. The grammar stands in select.h.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "algorithms/select.h"
+#include "src/base/parse.h"
+
+namespace banyan {
+
+namespace {
+
+constexpr std::string_view kSizeForm = "size=LO-HI";
+constexpr std::string_view kRanksForm = "ranks=LO-HI";
+constexpr std::string_view kPunctuation = ",;:^=-";
+constexpr std::string_view kBlanks = " \t\r\n";
+
+// A word, one character of punctuation, or nothing: the end.
+struct Token {
+  std::string_view text;
+  size_t position;  // in characters, from 1
+
+  bool is(char mark) const { return text.size() == 1 && text[0] == mark; }
+  bool word() const { return !text.empty() && kPunctuation.find(text[0]) == text.npos; }
+};
+
+std::vector<Token> tokenize(std::string_view text) {
+  std::vector<Token> tokens;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at + 1;
+    if (kBlanks.find(text[at]) != text.npos) {
+      at = end;
+      continue;
+    }
+    if (kPunctuation.find(text[at]) == text.npos) {
+      while (end < text.size() && kPunctuation.find(text[end]) == text.npos &&
+             kBlanks.find(text[end]) == text.npos)
+        ++end;
+    }
+    tokens.push_back({text.substr(at, end - at), at + 1});
+    at = end;
+  }
+  tokens.push_back({{}, text.size() + 1});
+  return tokens;
+}
+
+// An error stays one short line, whatever was given.
+std::string quoted(std::string_view text) {
+  constexpr size_t kMost = 80;
+  return fmt::format("'{}{}'", text.substr(0, kMost), text.size() > kMost ? "..." : "");
+}
+
+std::string algorithm_names() {
+  std::vector<std::string_view> names;
+  for (const Algorithm& algorithm : algorithms()) names.push_back(algorithm.name);
+  return join(names);
+}
+
+// Those with a name in BANYAN_ALGO: single messages need no algorithm, and finalize and split are
+// nobody's call.
+constexpr int kNamedCollectives = static_cast<int>(Collective::kSend);
+
+std::string collective_names() {
+  std::vector<std::string_view> names;
+  for (int i = 0; i < kNamedCollectives; ++i) names.push_back(name_of(static_cast<Collective>(i)));
+  names.push_back("*");
+  return join(names);
+}
+
+// "unknown algorithm 'rign' at position 1; valid: ...", also where no word stands at all.
+Status wrong(std::string_view what, const Token& token, std::string_view valid) {
+  if (token.word())
+    return {Code::kInvalidArgument, fmt::format("unknown {} {} at position {}; valid: {}", what,
+                                                quoted(token.text), token.position, valid)};
+  return {Code::kInvalidArgument,
+          fmt::format("missing {} at position {}, found {}; valid: {}", what, token.position,
+                      token.text.empty() ? "the end" : quoted(token.text), valid)};
+}
+
+Status unexpected(const Token& token, std::string_view valid) {
+  return {Code::kInvalidArgument,
+          fmt::format("unexpected {} at position {}; valid: {}",
+                      token.text.empty() ? "end" : quoted(token.text), token.position, valid)};
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : tokens_(tokenize(text)) {}
+
+  Result<Rules> parse() {
+    Rules rules;
+    if (peek().text.empty()) return rules;
+    for (;;) {
+      Rule rule;
+      if (has_condition()) BANYAN_TRY(condition(rule));
+      BANYAN_TRY(choice(rule));
+      rules.push_back(std::move(rule));
+      if (peek().text.empty()) return rules;
+      ++at_;  // the semicolon
+    }
+  }
+
+ private:
+  // The token after the last is the last: the end never ends.
+  const Token& peek(size_t ahead = 0) const {
+    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+  }
+
+  bool has_condition() const {
+    for (size_t ahead = 0; !peek(ahead).text.empty() && !peek(ahead).is(';'); ++ahead)
+      if (peek(ahead).is(':')) return true;
+    return false;
+  }
+
+  bool at_range() const { return peek().word() && peek(1).is('='); }
+
+  Status condition(Rule& rule) {
+    if (!at_range() && !peek().is(':')) BANYAN_TRY(collectives(rule));
+    bool sized = false;
+    bool ranked = false;
+    while (at_range()) {
+      const Token key = peek();
+      bool& given = key.text == "size" ? sized : ranked;
+      if (key.text != "size" && key.text != "ranks")
+        return wrong("condition", key, fmt::format("{}, {}", kSizeForm, kRanksForm));
+      const bool size = key.text == "size";
+      if (given) return unexpected(key, fmt::format("{} once", size ? kSizeForm : kRanksForm));
+      given = true;
+      BANYAN_TRY(size ? size_range(rule) : ranks_range(rule));
+    }
+    if (!peek().is(':'))
+      return unexpected(peek(), fmt::format("{}, {} or ':'", kSizeForm, kRanksForm));
+    ++at_;
+    return {};
+  }
+
+  Status collectives(Rule& rule) {
+    bool any = false;
+    for (;; ++at_) {
+      const Token token = peek();
+      const Result<Collective> collective = parse_collective(token.text);
+      if (token.text == "*") {
+        any = true;
+      } else if (collective.ok() && static_cast<int>(*collective) < kNamedCollectives) {
+        rule.collectives.push_back(*collective);
+      } else {
+        return wrong("collective", token, collective_names());
+      }
+      ++at_;
+      if (!peek().is(',')) break;
+    }
+    if (any) rule.collectives.clear();
+    return {};
+  }
+
+  struct Range {
+    Token least;
+    Token most;  // no word: open
+  };
+
+  Result<Range> range(std::string_view what, std::string_view form) {
+    at_ += 2;  // the key and its '='
+    Range found{peek(), {}};
+    if (!found.least.word()) return wrong(what, found.least, form);
+    ++at_;
+    if (!peek().is('-')) return unexpected(peek(), form);
+    ++at_;
+    if (peek().word() && !at_range()) {
+      found.most = peek();
+      ++at_;
+    }
+    return found;
+  }
+
+  Status size_range(Rule& rule) {
+    Result<Range> found = range("size", kSizeForm);
+    BANYAN_TRY(found.status());
+    for (const Token& token : {found->least, found->most}) {
+      if (!token.word()) continue;
+      const Result<uint64_t> size = parse_size(token.text);
+      if (!size.ok())
+        return unexpected(token, fmt::format("{} in bytes, with K, M or G", kSizeForm));
+      (token.position == found->least.position ? rule.size_least : rule.size_most) = *size;
+    }
+    return rule.size_least <= rule.size_most ? Status() : reversed(*found, kSizeForm);
+  }
+
+  Status ranks_range(Rule& rule) {
+    Result<Range> found = range("number of ranks", kRanksForm);
+    BANYAN_TRY(found.status());
+    for (const Token& token : {found->least, found->most}) {
+      if (!token.word()) continue;
+      constexpr int kMost = std::numeric_limits<int>::max();
+      const Result<int64_t> ranks = parse_integer(token.text, 0, kMost);
+      if (!ranks.ok()) return unexpected(token, fmt::format("{} up to {}", kRanksForm, kMost));
+      (token.position == found->least.position ? rule.ranks_least : rule.ranks_most) =
+          static_cast<int>(*ranks);
+    }
+    return rule.ranks_least <= rule.ranks_most ? Status() : reversed(*found, kRanksForm);
+  }
+
+  static Status reversed(const Range& range, std::string_view form) {
+    return {Code::kInvalidArgument,
+            fmt::format("empty range '{}-{}' at position {}; valid: {}, LO at most HI",
+                        range.least.text, range.most.text, range.least.position, form)};
+  }
+
+  Status choice(Rule& rule) {
+    rule.excluding = peek().is('^');
+    if (rule.excluding) ++at_;
+    for (;; ++at_) {
+      const Token token = peek();
+      if (token.is('^'))
+        return unexpected(token, "one '^' before the first name, for all names of the rule");
+      const int algorithm = find_algorithm(token.text);
+      if (algorithm < 0) return wrong("algorithm", token, algorithm_names());
+      rule.algorithms.push_back(algorithm);
+      ++at_;
+      if (!peek().is(',')) break;
+    }
+    if (!peek().text.empty() && !peek().is(';')) return unexpected(peek(), "',' or ';'");
+    return {};
+  }
+
+  std::vector<Token> tokens_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+Result<Rules> parse_rules(std::string_view text) {
+  return Parser(text).parse();
+}
+
+}  // namespace banyan

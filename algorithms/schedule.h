@@ -1,0 +1,93 @@
+// A collective, compiled for one rank: a list of steps and the order they impose on each other.
+//
+// A Schedule is a value. It holds no pointer, no handle and no address, so it can be built without
+// a network, printed, compared, cached across calls, and checked (verify.h). Real memory and real
+// transports meet it only in the engine.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "banyan/types.h"
+
+namespace banyan {
+
+// What a Slice's offset is measured from.
+enum class Space : uint8_t {
+  kInput,    // the caller's send buffer; never written
+  kOutput,   // the caller's recv buffer. In place: everything is kOutput, kInput does not occur
+  kScratch,  // of this execution; undefined at its start, 64-byte aligned
+};
+inline constexpr int kSpaceCount = 3;
+
+// A range of bytes.
+struct Slice {
+  Space space = Space::kScratch;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+
+  uint64_t end() const { return offset + size; }
+  // `size` bytes from `offset` on, within this slice.
+  Slice sub(uint64_t from, uint64_t bytes) const { return {space, offset + from, bytes}; }
+  bool operator==(const Slice&) const = default;
+};
+
+// "T" is the call's element type, "A" its accumulator type: accumulator_of(T, op).
+enum class Op : uint8_t {
+  kSend,       // src -> peer
+  kRecv,       // peer -> dst
+  kCopy,       // dst = src
+  kReduce,     // dst = src (+) src2, all of Step::type
+  kEncode,     // dst = src, A -> T, divided by the number of ranks for kAvg
+  kDecode,     // dst = src, T -> A, times this rank's scalar for kPreMulSum
+  kDecodeAdd,  // dst = src (+) widened src2; dst and src are A, src2 is T; no scalar
+  // Made by fuse() from a receive into scratch that only a reduction reads:
+  kRecvReduce,     // dst = src (+) message, all of Step::type
+  kRecvDecodeAdd,  // dst = src (+) widened message; dst and src are A, the message is T
+};
+std::string_view name_of(Op op);
+
+struct Step {
+  Op op = Op::kCopy;
+  DataType type = DataType::kInt8;  // kReduce, kRecvReduce: of the operands; codec steps: T
+  int32_t peer = -1;                // a rank of the communicator
+  Slice src;
+  Slice src2;
+  Slice dst;
+
+  bool operator==(const Step&) const = default;
+};
+
+// The steps that use one direction to one peer, in program order. They are posted in this order,
+// and the n-th send of a rank to a peer meets the n-th receive there.
+struct Port {
+  int32_t peer = -1;
+  bool sending = false;
+  uint32_t begin = 0;  // range in Schedule::port_steps
+  uint32_t end = 0;
+};
+
+struct Schedule {
+  std::vector<Step> steps;
+  // Dependencies: step s waits for dependency_count[s] steps; its successors are
+  // successors[successors_begin[s] .. successors_begin[s + 1]).
+  std::vector<uint32_t> dependency_count;
+  std::vector<uint32_t> successors_begin;
+  std::vector<uint32_t> successors;
+  std::vector<Port> ports;
+  std::vector<uint32_t> port_steps;
+  std::vector<int32_t> port_of;  // per step: index into ports, -1 for local steps
+  uint64_t scratch_size = 0;
+
+  std::span<const uint32_t> successors_of(uint32_t step) const {
+    return std::span(successors)
+        .subspan(successors_begin[step], successors_begin[step + 1] - successors_begin[step]);
+  }
+  uint64_t bytes_sent() const;
+};
+
+}  // namespace banyan

@@ -1,0 +1,241 @@
+// The default table, and how the user's rules go before it.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/select.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "algorithms/messages.h"
+
+namespace banyan {
+
+namespace {
+
+constexpr uint64_t kKiB = 1024;
+constexpr uint64_t kMiB = 1024 * kKiB;
+constexpr uint64_t kAnySize = std::numeric_limits<uint64_t>::max();
+constexpr int kAnyRanks = std::numeric_limits<int>::max();
+
+enum class Values { kAny, kNarrow };  // kNarrow: sums of types that are accumulated in a wider one
+
+struct Line {
+  Collective collective;
+  Values values;
+  uint64_t size_most;
+  int ranks_least, ranks_most;
+  std::string_view algorithm;
+};
+
+using enum Collective;
+using enum Values;
+
+// The first line that matches decides. A line behind one that always matches is for those who
+// exclude the algorithm before it. Narrow sums go direct because there they travel in their own
+// type; whoever passes on partial sums sends two or four times as many bytes.
+// clang-format off: columns
+constexpr Line kTable[] = {
+    // collective     values   bytes up to  ranks          algorithm
+    {kAllreduce, kAny, 8 * kKiB, 0, kAnyRanks, "recursive_doubling"},
+    {kAllreduce, kNarrow, kAnySize, 0, kAnyRanks, "direct"},
+    {kAllreduce, kAny, kAnySize, 0, 2, "recursive_doubling"},
+    {kAllreduce, kAny, kAnySize, 0, kAnyRanks, "circulant"},
+    {kAllreduce, kAny, kAnySize, 0, kAnyRanks, "ring"},
+
+    {kReduceScatter, kNarrow, kAnySize, 0, kAnyRanks, "direct"},
+    {kReduceScatter, kAny, kAnySize, 0, kAnyRanks, "circulant"},
+    {kReduceScatter, kAny, kAnySize, 0, kAnyRanks, "ring"},
+
+    {kAllgather, kAny, 32 * kKiB, 0, 16, "direct"},  // bytes of the whole result
+    {kAllgather, kAny, kAnySize, 0, kAnyRanks, "circulant"},
+    {kAllgather, kAny, kAnySize, 0, kAnyRanks, "ring"},
+
+    {kBroadcast, kAny, 16 * kKiB, 0, kAnyRanks, "binomial"},
+    {kBroadcast, kAny, 8 * kMiB - 1, 0, kAnyRanks, "circulant"},
+    {kBroadcast, kAny, kAnySize, 9, kAnyRanks, "double_tree"},
+    {kBroadcast, kAny, kAnySize, 0, kAnyRanks, "circulant"},
+    {kBroadcast, kAny, kAnySize, 0, kAnyRanks, "double_tree"},
+
+    {kReduce, kAny, 16 * kKiB, 0, kAnyRanks, "binomial"},
+    {kReduce, kNarrow, kAnySize, 0, kAnyRanks, "direct"},
+    {kReduce, kAny, kAnySize, 0, kAnyRanks, "circulant"},
+    {kReduce, kAny, kAnySize, 0, kAnyRanks, "double_tree"},
+
+    {kAlltoall, kAny, 256, 8, kAnyRanks, "bruck"},
+    {kAlltoall, kAny, 4 * kKiB, 0, 8, "direct"},
+    {kAlltoall, kAny, kAnySize, 0, kAnyRanks, "pairwise"},
+    {kAlltoallv, kAny, kAnySize, 0, kAnyRanks, "pairwise"},
+
+    {kGather, kAny, 4 * kKiB, 0, kAnyRanks, "binomial"},
+    {kGather, kAny, kAnySize, 0, kAnyRanks, "direct"},
+    {kScatter, kAny, 4 * kKiB, 0, kAnyRanks, "binomial"},
+    {kScatter, kAny, kAnySize, 0, kAnyRanks, "direct"},
+
+    {kBarrier, kAny, kAnySize, 0, kAnyRanks, "dissemination"},
+};
+// clang-format on
+
+// The collective under which a call stands in the table.
+Collective heading_of(Collective collective) {
+  switch (collective) {
+    case kAllgatherv: return kAllgather;
+    case kReduceScatterv: return kReduceScatter;
+    case kFinalize:
+    case kSplit: return kBarrier;
+    case kAllreduce:
+    case kReduce:
+    case kBroadcast:
+    case kAllgather:
+    case kReduceScatter:
+    case kAlltoall:
+    case kAlltoallv:
+    case kGather:
+    case kScatter:
+    case kBarrier:
+    case kSend:
+    case kRecv: return collective;
+  }
+  return collective;
+}
+
+uint64_t times(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? kAnySize : product;
+}
+
+uint64_t total(const std::vector<uint64_t>& counts) {
+  uint64_t sum = 0;
+  for (const uint64_t count : counts)
+    if (__builtin_add_overflow(sum, count, &sum)) return kAnySize;
+  return sum;
+}
+
+bool contains(const std::vector<int>& list, int value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+bool fits(int algorithm, Collective collective) {
+  return algorithm >= 0 && algorithms()[static_cast<size_t>(algorithm)].fits(collective);
+}
+
+// What the table says of algorithms that are not in `excluded`; -1 if all that fit are.
+int from_table(const Problem& problem, int ranks, const std::vector<int>& excluded) {
+  const Collective heading = heading_of(problem.collective);
+  const bool narrow = problem.accumulator() != problem.type;
+  uint64_t bytes = selection_bytes(problem);
+  if (problem.collective == kAllgather) bytes = times(bytes, static_cast<uint64_t>(ranks));
+  for (const Line& line : kTable) {
+    if (line.collective != heading || (line.values == kNarrow && !narrow)) continue;
+    if (bytes > line.size_most || ranks < line.ranks_least || ranks > line.ranks_most) continue;
+    const int algorithm = find_algorithm(line.algorithm);
+    if (fits(algorithm, problem.collective) && !contains(excluded, algorithm)) return algorithm;
+  }
+  for (int i = 0; i < static_cast<int>(algorithms().size()); ++i)
+    if (fits(i, problem.collective) && !contains(excluded, i)) return i;
+  return -1;
+}
+
+bool matches(const Rule& rule, const Problem& problem, int ranks) {
+  if (ranks < rule.ranks_least || ranks > rule.ranks_most) return false;
+  const auto& list = rule.collectives;
+  if (!list.empty() && std::find(list.begin(), list.end(), problem.collective) == list.end())
+    return false;
+  if (problem.collective == kAlltoallv) return rule.size_least == 0 && rule.size_most == kAnySize;
+  const uint64_t bytes = selection_bytes(problem);
+  return bytes >= rule.size_least && bytes <= rule.size_most;
+}
+
+// -1: the rule has nothing for this collective.
+int from_rule(const Rule& rule, const Problem& problem, int ranks) {
+  if (rule.excluding) return from_table(problem, ranks, rule.algorithms);
+  for (const int algorithm : rule.algorithms)
+    if (fits(algorithm, problem.collective)) return algorithm;
+  return -1;
+}
+
+std::string name_of_rule(int rule) {
+  return fmt::format("BANYAN_ALGO rule {}", rule + 1);
+}
+
+void measure(Candidate& candidate, const Problem& problem, int ranks) {
+  if (ranks > kMostRanksBuilt) {
+    candidate.why += fmt::format("{}schedules of more than {} ranks are not built",
+                                 candidate.why.empty() ? "" : "; ", kMostRanksBuilt);
+    return;
+  }
+  const Algorithm& algorithm = algorithms()[static_cast<size_t>(candidate.algorithm)];
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < ranks; ++rank)
+    schedules.push_back(build_schedule(problem, Group::everyone(ranks, rank), algorithm));
+  if (schedules.empty()) return;
+  candidate.bytes_sent = schedules.front().bytes_sent();
+  candidate.steps = schedules.front().steps.size();
+  const std::vector<Message> messages = match_messages(schedules, Group::everyone(ranks, 0).ranks);
+  for (const auto& depths : depths_of(schedules, messages, {.dependency = 0, .message = 1}))
+    for (const uint32_t depth : depths)
+      candidate.rounds = std::max<uint64_t>(candidate.rounds, depth);
+}
+
+}  // namespace
+
+uint64_t selection_bytes(const Problem& problem) {
+  switch (problem.collective) {
+    case kAllgatherv:
+    case kReduceScatterv: return times(total(problem.recv_counts), problem.element());
+    case kAlltoallv: return times(total(problem.send_counts), problem.element());
+    case kAllreduce:
+    case kReduce:
+    case kBroadcast:
+    case kAllgather:
+    case kReduceScatter:
+    case kAlltoall:
+    case kGather:
+    case kScatter:
+    case kBarrier:
+    case kSend:
+    case kRecv:
+    case kFinalize:
+    case kSplit: return times(problem.count, problem.element());
+  }
+  return 0;
+}
+
+Choice choose(const Problem& problem, int ranks, const Rules& rules) {
+  for (size_t i = 0; i < rules.size(); ++i) {
+    if (!matches(rules[i], problem, ranks)) continue;
+    const int algorithm = from_rule(rules[i], problem, ranks);
+    if (algorithm < 0) continue;
+    const int rule = static_cast<int>(i);
+    return {algorithm, name_of_rule(rule), rule};
+  }
+  return {from_table(problem, ranks, {}), "default table", -1};
+}
+
+std::vector<Candidate> candidates(const Problem& problem, int ranks, const Rules& rules) {
+  const Choice choice = choose(problem, ranks, rules);
+  const Rule* rule = choice.rule < 0 ? nullptr : &rules[static_cast<size_t>(choice.rule)];
+  std::vector<Candidate> all;
+  for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
+    Candidate candidate;
+    candidate.algorithm = i;
+    if (!fits(i, problem.collective)) {
+      candidate.excluded = true;
+      candidate.why = fmt::format("does no {}", name_of(problem.collective));
+    } else if (rule != nullptr && rule->excluding && contains(rule->algorithms, i)) {
+      candidate.excluded = true;
+      candidate.why = fmt::format("excluded by {}", name_of_rule(choice.rule));
+    } else {
+      if (i == choice.algorithm) candidate.why = choice.because;
+      measure(candidate, problem, ranks);
+    }
+    all.push_back(std::move(candidate));
+  }
+  std::stable_partition(all.begin(), all.end(), [&](const Candidate& candidate) {
+    return candidate.algorithm == choice.algorithm;
+  });
+  return all;
+}
+
+}  // namespace banyan

@@ -1,0 +1,66 @@
+// Which algorithm a call gets: the user's rules first, then the default table.
+//
+// Grammar of BANYAN_ALGO:  RULE (';' RULE)*
+//   RULE   = [COLLECTIVE (',' COLLECTIVE)*] ['size=' LO '-' [HI]] ['ranks=' LO '-' [HI]] ':' CHOICE
+//          | CHOICE                          (for every collective that it fits)
+//   CHOICE = NAME (',' NAME)* | '^' NAME (',' NAME)*      first that fits; '^': any but these
+// Sizes are bytes of the call's count with K M G; ranges include both ends. '*' is any collective.
+// The first rule that matches and has an algorithm for the collective decides; a rule whose names
+// do not fit the collective is passed over, so "ring" leaves barrier alone. Every rank knows only
+// its own counts of alltoallv, so rules with a size do not apply to it: ranks would choose
+// differently. Example:  allreduce size=0-32K : recursive_doubling ; allreduce : ring ; ^direct
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/algorithms.h"
+#include "algorithms/problem.h"
+#include "banyan/status.h"
+
+namespace banyan {
+
+struct Rule {
+  std::vector<Collective> collectives;  // empty: any
+  uint64_t size_least = 0, size_most = UINT64_MAX;
+  int ranks_least = 0, ranks_most = INT32_MAX;
+  std::vector<int> algorithms;  // indices into algorithms()
+  bool excluding = false;
+};
+
+using Rules = std::vector<Rule>;
+
+// kInvalidArgument names the word, its position (from 1) and the valid words.
+Result<Rules> parse_rules(std::string_view text);
+
+// Bytes that the table and rules go by: count x element size, the total of the counts for `v`
+// calls. Ends at the largest number instead of beginning anew.
+uint64_t selection_bytes(const Problem& problem);
+
+struct Choice {
+  int algorithm = 0;    // index into algorithms(); -1 where none fits: kSend, kRecv
+  std::string because;  // "default table", "BANYAN_ALGO rule 2"
+  int rule = -1;        // index into the rules; -1: the default table decided
+};
+// The same on all ranks: looks at the collective, its bytes, type and operation, the number of
+// ranks and the rules, and at nothing else.
+Choice choose(const Problem& problem, int ranks, const Rules& rules);
+
+struct Candidate {
+  int algorithm = 0;
+  bool excluded = false;
+  std::string why;          // of exclusion, or of being chosen; may be empty
+  uint64_t rounds = 0;      // the longest chain of messages, each waiting for the one before
+  uint64_t bytes_sent = 0;  // by rank 0
+  uint64_t steps = 0;       // of rank 0
+};
+// Every algorithm, the chosen one first. Figures are 0 for excluded ones and for more ranks than
+// kMostRanksBuilt; `why` says so then.
+inline constexpr int kMostRanksBuilt = 256;
+std::vector<Candidate> candidates(const Problem& problem, int ranks, const Rules& rules);
+
+}  // namespace banyan

@@ -1,0 +1,36 @@
+// Runs the schedules of all ranks on symbols instead of numbers.
+//
+// A symbol says how often each rank's contribution is in a byte run, which element it is, and in
+// which order it was combined, so a lost contribution, one counted twice, an element mixed with
+// another, a read of memory nobody wrote, an unmatched message, a deadlock, another order of
+// reduction on another rank, and a write of user memory before agreement are all found, with no
+// network and no floating point.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "algorithms/problem.h"
+#include "algorithms/schedule.h"
+
+namespace banyan {
+
+struct Verification {
+  bool ok = true;
+  std::string reason;  // the first thing that is wrong
+};
+
+struct VerifyOptions {
+  int slots = 1;      // messages that fit between two ranks; 0: rendezvous
+  uint32_t seed = 0;  // of the order among steps that are ready
+};
+
+// `schedules[r]` and `problems[r]` are rank r's (problems differ in in_place and in the lists of
+// the `v` calls at most). Checks the postcondition of the collective on every rank.
+Verification verify(std::span<const Schedule> schedules, std::span<const Problem> problems,
+                    const VerifyOptions& options);
+
+}  // namespace banyan

@@ -1,0 +1,93 @@
+// What the verifier keeps instead of numbers: symbols, and memory made of runs of them.
+//
+// A symbol says what a byte run is made of, as a tree of contributions; a run adds which element it
+// is. Symbols are interned, so two runs were combined in the same order exactly when their symbols
+// are equal (the operands of one addition may be exchanged).
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "algorithms/schedule.h"
+
+namespace banyan {
+
+// What is wrong; empty when nothing is.
+using Fault = std::string;
+
+using SymbolId = uint32_t;
+
+enum class Stage : uint8_t {
+  kUntouched,  // what was in the caller's memory, and is no contribution
+  kRaw,        // a contribution of type T, not decoded yet
+  kPartial,    // a combination of type A
+  kFinal,      // encoded to T
+  kResult,     // only in what is expected: any complete result
+};
+
+class Symbols {
+ public:
+  // `contribution` is the stage that the caller's values have: kPartial where decoding does
+  // nothing.
+  Symbols(int ranks, Stage contribution);
+
+  SymbolId contribution(int rank) const { return static_cast<SymbolId>(rank); }
+  bool is_contribution(SymbolId id) const { return id < static_cast<SymbolId>(ranks_); }
+  SymbolId untouched() const { return static_cast<SymbolId>(ranks_); }
+  SymbolId result() const { return static_cast<SymbolId>(ranks_) + 1; }
+  SymbolId decoded(SymbolId id);
+  SymbolId encoded(SymbolId id);
+  SymbolId combined(SymbolId left, SymbolId right);
+
+  Stage stage(SymbolId id) const { return entries_[id].stage; }
+  // Empty when every rank's contribution is in it exactly once.
+  Fault incomplete(SymbolId id) const;
+
+ private:
+  struct Entry {
+    Stage stage;
+    int32_t twice;  // a rank whose contribution is in it more than once, -1 if none
+  };
+  SymbolId add(Stage stage, SymbolId left, SymbolId right, uint64_t key);
+  uint64_t* bits(SymbolId id) { return &bits_[id * words_]; }
+  const uint64_t* bits(SymbolId id) const { return &bits_[id * words_]; }
+
+  int ranks_;
+  size_t words_;
+  std::vector<Entry> entries_;
+  std::vector<uint64_t> bits_;  // words_ per symbol: the ranks in it
+  std::unordered_map<uint64_t, SymbolId> interned_;
+};
+
+// Bytes [begin, end) are bytes [origin, origin + end - begin) of what the symbol stands for: of the
+// contribution, or of the vector of partial sums.
+struct Run {
+  uint64_t begin;
+  uint64_t end;
+  SymbolId symbol;
+  uint64_t origin;
+
+  uint64_t origin_at(uint64_t position) const { return origin + (position - begin); }
+  Run cut(uint64_t from, uint64_t to) const { return {from, to, symbol, origin_at(from)}; }
+};
+
+// A sorted list of disjoint runs; what is in no run is undefined.
+class Memory {
+ public:
+  // The runs of [offset, offset + size), counted from `offset`. Shorter than `size` if a byte in it
+  // is undefined.
+  std::vector<Run> read(uint64_t offset, uint64_t size) const;
+  // `runs` are counted from `offset` and have no holes.
+  void write(uint64_t offset, const std::vector<Run>& runs);
+  void write(uint64_t offset, uint64_t size, SymbolId symbol, uint64_t origin);
+  const std::vector<Run>& runs() const { return runs_; }
+
+ private:
+  std::vector<Run> runs_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,130 @@
+// banyan_info: what this build is and has, every variable, and what a collective would do.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "algorithms/print.h"
+#include "bench/info/options.h"
+#include "bench/info/show.h"
+#include "bench/machine.h"
+#include "src/base/environment.h"
+#include "src/c_api/inspect.h"
+
+namespace banyan::info {
+
+namespace {
+
+// Keeps the first failure, so that a full disk or a closed pipe is told at the end.
+class Output {
+ public:
+  void print(std::string_view text) {
+    if (error_ == 0 && std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+      error_ = errno;
+  }
+  int finish() {
+    if (error_ == 0 && std::fflush(stdout) != 0) error_ = errno;
+    if (error_ == 0) return 0;
+    std::fputs(fmt::format("banyan_info: cannot write to stdout: {}\n",
+                           std::generic_category().message(error_))
+                   .c_str(),
+               stderr);
+    return 1;
+  }
+
+ private:
+  int error_ = 0;
+};
+
+#ifdef __clang__
+constexpr std::string_view kCompiler = "clang " __clang_version__;
+#else
+constexpr std::string_view kCompiler = "g++ " __VERSION__;
+#endif
+
+void print_build(const Options& options, Output& output) {
+  const Build build{.version = version_text(),
+                    .compiler = std::string(kCompiler),
+                    .features = BANYAN_BUILD_FEATURES};
+  const auto transports = transport_states();
+  output.print(options.form == Form::kJson ? show_build_json(build, transports, this_machine())
+                                           : show_build(build, transports, this_machine()));
+}
+
+void print_environment(const Options& options, Output& output) {
+  const RawEnvironment raw = RawEnvironment::of_process();
+  std::string warnings;
+  for (const auto& list : {unknown_variables(raw), ineffective_variables(raw)}) {
+    for (const std::string& warning : list) warnings += fmt::format("banyan_info: {}\n", warning);
+  }
+  // A wrong value is what the library would refuse at its start.
+  if (const auto parsed = parse_environment(raw); !parsed.ok())
+    warnings += fmt::format("banyan_info: {}\n", parsed.status().message());
+  std::fputs(warnings.c_str(), stderr);
+  output.print(options.form == Form::kJson ? show_environment_json(raw) : show_environment(raw));
+}
+
+void draw_schedule(const ScheduleRequest& request, Form form, Output& output) {
+  const std::vector<int> ranks = ranks_of(request);
+  std::vector<Schedule> schedules;
+  for (const int rank : ranks) schedules.push_back(schedule_of(request, rank));
+  output.print(form == Form::kDot ? to_dot(schedules, ranks) : to_svg(schedules, ranks));
+}
+
+// Rank by rank: a thousand of them make millions of steps.
+void print_schedule(const ScheduleRequest& request, Form form, Output& output) {
+  if (form == Form::kDot || form == Form::kSvg) {
+    draw_schedule(request, form, output);
+    return;
+  }
+  const bool json = form == Form::kJson;
+  output.print(json ? schedule_json_begin(request) : schedule_header(request));
+  std::string_view separator;
+  for (const int rank : ranks_of(request)) {
+    const Schedule schedule = schedule_of(request, rank);
+    if (json) {
+      output.print(separator);
+      output.print(schedule_json(schedule, rank));
+      separator = ",\n";
+    } else {
+      output.print(to_text(schedule, rank));
+    }
+  }
+  if (json) output.print(schedule_json_end());
+}
+
+int run(int argc, const char* const* argv) {
+  const CommandLine line = parse_command_line(argc, argv);
+  if (!line.options) {
+    std::fputs(line.text.c_str(), line.status == 0 ? stdout : stderr);
+    return line.status;
+  }
+  Output output;
+  if (line.options->environment) {
+    print_environment(*line.options, output);
+  } else if (line.options->schedule) {
+    print_schedule(*line.options->schedule, line.options->form, output);
+  } else {
+    print_build(*line.options, output);
+  }
+  return output.finish();
+}
+
+}  // namespace
+
+}  // namespace banyan::info
+
+int main(int argc, char** argv) {
+  try {
+    return banyan::info::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fputs(fmt::format("banyan_info: {}\n", error.what()).c_str(), stderr);
+    return 1;
+  }
+}

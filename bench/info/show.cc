@@ -1,0 +1,119 @@
+// Text forms, and what a schedule is asked of.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/info/show.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "algorithms/algorithms.h"
+#include "compression/kernels.h"
+
+namespace banyan::info {
+
+namespace {
+
+constexpr uint64_t kElementsPerRank = 16;
+
+// Packed in rank order.
+std::vector<uint64_t> displacements(const std::vector<uint64_t>& counts) {
+  std::vector<uint64_t> sums(counts.size());
+  std::exclusive_scan(counts.begin(), counts.end(), sums.begin(), uint64_t{0});
+  return sums;
+}
+
+}  // namespace
+
+std::string show_build(const Build& build, const std::vector<TransportState>& transports,
+                       const Machine& machine) {
+  std::string text = fmt::format("banyan {}\n", build.version);
+  text += fmt::format("build       {}; {}; arithmetic {}\n", build.compiler, build.features,
+                      best_kernels().name);
+  for (const TransportState& transport : transports)
+    text += fmt::format("transport   {:<9} {}\n", transport.name,
+                        transport.missing.empty() ? "yes" : "no: " + transport.missing);
+  text += fmt::format("host        {}\n", machine.host);
+  text += fmt::format("cores       {}{}{}\n", machine.cores, machine.cpu.empty() ? "" : ", ",
+                      machine.cpu);
+  text += fmt::format("memory      {:.1f} GiB, {:.1f} GiB available\n",
+                      static_cast<double>(machine.memory_bytes) / (1 << 30),
+                      static_cast<double>(machine.available_bytes) / (1 << 30));
+  text += fmt::format("kernel      {}\n", machine.kernel);
+  return text;
+}
+
+std::string show_environment(const RawEnvironment& raw) {
+  std::string text;
+  for (const Variable& variable : variables()) {
+    const std::string* value = raw.find(variable.name);
+    std::string state;
+    if (value == nullptr) {
+      state = fmt::format("{}  [default]",
+                          variable.default_value.empty() ? "(unset)" : variable.default_value);
+    } else {
+      state = fmt::format("{}  [environment; default {}]",
+                          variable.secret ? "(set, not shown)" : *value,
+                          variable.default_value.empty() ? "unset" : variable.default_value);
+    }
+    text += fmt::format("{:<22}{}\n    {}\n", variable.name, state, variable.text);
+  }
+  return text;
+}
+
+Problem problem_of(const ScheduleRequest& request) {
+  Problem problem;
+  problem.collective = request.collective;
+  const auto ranks = static_cast<size_t>(request.ranks);
+  const bool blocks = request.collective != Collective::kAllreduce &&
+                      request.collective != Collective::kReduce &&
+                      request.collective != Collective::kBroadcast;
+  problem.count = blocks ? kElementsPerRank : kElementsPerRank * ranks;
+  switch (request.collective) {
+    case Collective::kBarrier: problem.count = 0; break;
+    case Collective::kAllgatherv:
+    case Collective::kReduceScatterv:
+    case Collective::kAlltoallv:
+      problem.recv_counts.assign(ranks, kElementsPerRank);
+      problem.recv_displacements = displacements(problem.recv_counts);
+      problem.send_counts = problem.recv_counts;
+      problem.send_displacements = problem.recv_displacements;
+      break;
+    case Collective::kAllreduce:
+    case Collective::kReduce:
+    case Collective::kBroadcast:
+    case Collective::kAllgather:
+    case Collective::kReduceScatter:
+    case Collective::kAlltoall:
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kSend:
+    case Collective::kRecv:
+    case Collective::kFinalize:
+    case Collective::kSplit: break;
+  }
+  return problem;
+}
+
+std::vector<int> ranks_of(const ScheduleRequest& request) {
+  if (request.rank) return {*request.rank};
+  std::vector<int> ranks(static_cast<size_t>(request.ranks));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+Schedule schedule_of(const ScheduleRequest& request, int rank) {
+  const auto& algorithm = algorithms()[static_cast<size_t>(request.algorithm)];
+  return build_schedule(problem_of(request), Group::everyone(request.ranks, rank), algorithm);
+}
+
+std::string schedule_header(const ScheduleRequest& request) {
+  const Problem problem = problem_of(request);
+  return fmt::format("# {}, {}, {} rank{}: {} {}, count {} ({} bytes)\n",
+                     name_of(request.collective),
+                     algorithms()[static_cast<size_t>(request.algorithm)].name, request.ranks,
+                     request.ranks == 1 ? "" : "s", name_of(problem.type), name_of(problem.op),
+                     problem.count, problem.count * problem.element());
+}
+
+}  // namespace banyan::info

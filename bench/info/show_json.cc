@@ -1,0 +1,128 @@
+// JSON forms.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "algorithms/algorithms.h"
+#include "bench/info/show.h"
+#include "compression/kernels.h"
+
+namespace banyan::info {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Names of hosts and values of variables may be anything; what is no UTF-8 is replaced.
+std::string dump(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string_view name_of_space(Space space) {
+  switch (space) {
+    case Space::kInput: return "input";
+    case Space::kOutput: return "output";
+    case Space::kScratch: return "scratch";
+  }
+  return "";
+}
+
+Json slice_json(const Slice& slice) {
+  return {{"space", name_of_space(slice.space)}, {"offset", slice.offset}, {"size", slice.size}};
+}
+
+bool reads_twice(Op op) {
+  return op == Op::kReduce || op == Op::kDecodeAdd;
+}
+
+Json step_json(const Schedule& schedule, const std::vector<std::vector<uint32_t>>& predecessors,
+               uint32_t index) {
+  const Step& step = schedule.steps[index];
+  Json json = {{"step", index}, {"op", name_of(step.op)}};
+  if (step.peer >= 0) json["peer"] = step.peer;
+  const bool receives = step.op == Op::kRecv;
+  if (!receives) json["src"] = slice_json(step.src);
+  if (reads_twice(step.op)) json["src2"] = slice_json(step.src2);
+  if (step.op != Op::kSend) json["dst"] = slice_json(step.dst);
+  json["after"] = predecessors[index];
+  return json;
+}
+
+}  // namespace
+
+std::string show_build_json(const Build& build, const std::vector<TransportState>& transports,
+                            const Machine& machine) {
+  Json json;
+  json["program"] = "banyan_info";
+  json["version"] = build.version;
+  json["build"] = {{"compiler", build.compiler},
+                   {"features", build.features},
+                   {"arithmetic", best_kernels().name}};
+  json["transports"] = Json::array();
+  for (const TransportState& transport : transports)
+    json["transports"].push_back({{"name", transport.name},
+                                  {"available", transport.missing.empty()},
+                                  {"missing", transport.missing}});
+  json["algorithms"] = Json::array();
+  for (const Algorithm& algorithm : algorithms())
+    json["algorithms"].push_back({{"name", algorithm.name}, {"text", algorithm.text}});
+  json["machine"] = {{"host", machine.host},
+                     {"cpu", machine.cpu},
+                     {"cores", machine.cores},
+                     {"memory_bytes", machine.memory_bytes},
+                     {"available_bytes", machine.available_bytes},
+                     {"kernel", machine.kernel}};
+  return dump(json);
+}
+
+std::string show_environment_json(const RawEnvironment& raw) {
+  Json rows = Json::array();
+  for (const Variable& variable : variables()) {
+    const std::string* value = raw.find(variable.name);
+    std::string shown(variable.default_value);
+    if (value != nullptr) shown = variable.secret ? "(set, not shown)" : *value;
+    rows.push_back({{"name", variable.name},
+                    {"default", variable.default_value},
+                    {"value", shown},
+                    {"source", value == nullptr ? "default" : "environment"},
+                    {"text", variable.text}});
+  }
+  return dump({{"variables", rows}});
+}
+
+std::string schedule_json_begin(const ScheduleRequest& request) {
+  const Problem problem = problem_of(request);
+  const Json json = {
+      {"collective", name_of(request.collective)},
+      {"algorithm", algorithms()[static_cast<size_t>(request.algorithm)].name},
+      {"ranks", request.ranks},
+      {"datatype", name_of(problem.type)},
+      {"op", name_of(problem.op)},
+      {"count", problem.count},
+  };
+  std::string text = json.dump();
+  text.pop_back();  // the brace, which schedule_json_end() brings
+  return text + ",\"schedules\":[\n";
+}
+
+std::string schedule_json(const Schedule& schedule, int rank) {
+  std::vector<std::vector<uint32_t>> predecessors(schedule.steps.size());
+  for (uint32_t step = 0; step < schedule.steps.size(); ++step) {
+    for (const uint32_t later : schedule.successors_of(step)) predecessors[later].push_back(step);
+  }
+  Json json = {{"rank", rank},
+               {"scratch_bytes", schedule.scratch_size},
+               {"bytes_sent", schedule.bytes_sent()}};
+  json["steps"] = Json::array();
+  for (uint32_t step = 0; step < schedule.steps.size(); ++step)
+    json["steps"].push_back(step_json(schedule, predecessors, step));
+  return json.dump();
+}
+
+std::string schedule_json_end() {
+  return "\n]}\n";
+}
+
+}  // namespace banyan::info

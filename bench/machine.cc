@@ -1,0 +1,78 @@
+// From uname, /proc and the affinity mask. What cannot be read stays empty or zero.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/machine.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/utsname.h>
+
+#include <charconv>
+#include <fstream>
+#include <memory>
+#include <string_view>
+
+#include "banyan/banyan.h"
+#include "src/base/parse.h"
+
+namespace banyan {
+
+namespace {
+
+// The text behind "KEY :" in a file of such lines.
+std::string field_of(const char* file, std::string_view key) {
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    const size_t colon = line.find(':');
+    if (colon != std::string::npos && trim(std::string_view(line).substr(0, colon)) == key)
+      return std::string(trim(std::string_view(line).substr(colon + 1)));
+  }
+  return {};
+}
+
+// "24690000 kB"
+uint64_t kilobytes(const std::string& text) {
+  uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value * 1024;
+}
+
+}  // namespace
+
+std::vector<int> usable_cores() {
+  // Machines with more cores than a cpu_set_t holds need a larger set.
+  for (size_t most = CPU_SETSIZE; most <= size_t{64} * CPU_SETSIZE; most *= 2) {
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
+        CPU_ALLOC(most), [](cpu_set_t* held) { CPU_FREE(held); });
+    const size_t bytes = CPU_ALLOC_SIZE(most);
+    if (set == nullptr) break;
+    if (::sched_getaffinity(0, bytes, set.get()) != 0) continue;
+    std::vector<int> cores;
+    for (size_t core = 0; core < most; ++core) {
+      if (CPU_ISSET_S(core, bytes, set.get())) cores.push_back(static_cast<int>(core));
+    }
+    return cores;
+  }
+  return {0};
+}
+
+Machine this_machine() {
+  Machine machine;
+  utsname names{};
+  if (::uname(&names) == 0) {
+    machine.host = names.nodename;
+    machine.kernel = fmt::format("{} {} {}", names.sysname, names.release, names.machine);
+  }
+  machine.cpu = field_of("/proc/cpuinfo", "model name");
+  machine.cores = static_cast<int>(usable_cores().size());
+  machine.memory_bytes = kilobytes(field_of("/proc/meminfo", "MemTotal"));
+  machine.available_bytes = kilobytes(field_of("/proc/meminfo", "MemAvailable"));
+  return machine;
+}
+
+std::string version_text() {
+  const int version = banyan_version();
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+}  // namespace banyan

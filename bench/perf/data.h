@@ -1,0 +1,41 @@
+// The input of every rank, which every other rank can compute: a pure function of (rank, index).
+//
+// Normally distributed with a fixed seed per rank. Floating types: mean 0 and deviation 1
+// (products: mean 1 and deviation 1/8, so that they neither overflow nor vanish). Integers: scaled
+// to use a good part of their range, unsigned ones by magnitude.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "banyan/types.h"
+
+namespace banyan::perf {
+
+class Data {
+ public:
+  Data(DataType type, ReduceOp op);
+
+  DataType type() const { return type_; }
+  uint64_t bits(int rank, uint64_t index) const;
+  // Elements [begin, begin + count) of a rank's input.
+  void write(int rank, uint64_t begin, uint64_t count, std::byte* elements) const;
+
+ private:
+  // float32 and float64 draw from a continuum, the others from a table of elements.
+  bool continuous() const { return type_ == DataType::kFloat32 || type_ == DataType::kFloat64; }
+
+  DataType type_;
+  ReduceOp op_;
+  std::vector<double> edges_;    // quantiles of the normal distribution
+  std::vector<uint64_t> table_;  // one element for each interval between them
+};
+
+// A digest of bytes that changes with any of them; for comparing results between ranks.
+uint64_t digest_of(std::span<const std::byte> bytes);
+
+}  // namespace banyan::perf

@@ -1,0 +1,156 @@
+// Thin wrappers around the C calls.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/perf/job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace banyan::perf {
+
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr std::align_val_t kAlignment{kPage};
+
+}  // namespace
+
+Status status_of(banyan_result_t result, banyan_comm_t comm) {
+  if (result == BANYAN_SUCCESS) return {};
+  const char* text = banyan_last_error(comm);
+  const bool silent = text == nullptr || *text == '\0';
+  return {static_cast<Code>(result), silent ? banyan_result_string(result) : text};
+}
+
+Result<std::unique_ptr<Job>> Job::join(const banyan_unique_id_t* id, int rank, int size) {
+  std::unique_ptr<Job> job(new Job);
+  BANYAN_TRY(status_of(id == nullptr ? banyan_comm_init_env(&job->comm_, nullptr)
+                                     : banyan_comm_init(&job->comm_, size, id, rank, nullptr),
+                       nullptr));
+  BANYAN_TRY(status_of(banyan_comm_rank(job->comm_, &job->rank_), job->comm_));
+  BANYAN_TRY(status_of(banyan_comm_size(job->comm_, &job->size_), job->comm_));
+  BANYAN_TRY(job->find_hosts());
+  return job;
+}
+
+Job::~Job() {
+  if (comm_ == nullptr) return;
+  if (!finalized_) banyan_comm_abort(comm_);
+  banyan_comm_destroy(comm_);
+}
+
+Status Job::find_hosts() {
+  using Name = std::array<char, 256>;
+  Name mine{};
+  const std::string host = this_machine().host;
+  std::copy_n(host.begin(), std::min(host.size(), mine.size() - 1), mine.begin());
+  std::vector<Name> all(static_cast<size_t>(size_));
+  BANYAN_TRY(status_of(banyan_allgather(mine.data(), all.data(), mine.size(), BANYAN_UINT8, comm_),
+                       comm_));
+  hosts_ = static_cast<int>(std::set<Name>(all.begin(), all.end()).size());
+  local_ranks_ = static_cast<int>(std::count(all.begin(), all.end(), mine));
+  return {};
+}
+
+Status Job::barrier() {
+  return status_of(banyan_barrier(comm_), comm_);
+}
+
+Status Job::patient_barrier() {
+  banyan_call_t call = BANYAN_CALL_INIT;
+  call.collective = BANYAN_BARRIER;
+  call.timeout_s = std::numeric_limits<double>::infinity();
+  banyan_request_t request = nullptr;
+  BANYAN_TRY(status_of(banyan_request_create(comm_, &call, &request), comm_));
+  Status status = status_of(banyan_request_start(request), comm_);
+  if (status.ok()) status = status_of(banyan_request_wait(request), comm_);
+  banyan_request_destroy(request);
+  return status;
+}
+
+Result<uint64_t> Job::sum(uint64_t value) {
+  uint64_t total = 0;
+  BANYAN_TRY(
+      status_of(banyan_allreduce(&value, &total, 1, BANYAN_UINT64, BANYAN_SUM, comm_), comm_));
+  return total;
+}
+
+Result<std::vector<double>> Job::allreduce(std::vector<double> values, banyan_op_t op) {
+  BANYAN_TRY(status_of(
+      banyan_allreduce(values.data(), values.data(), values.size(), BANYAN_FLOAT64, op, comm_),
+      comm_));
+  return values;
+}
+
+Result<std::vector<double>> Job::gather(const std::vector<double>& values) {
+  std::vector<double> all(rank_ == 0 ? values.size() * static_cast<size_t>(size_) : 0);
+  BANYAN_TRY(status_of(banyan_gather(values.data(), rank_ == 0 ? all.data() : nullptr,
+                                     values.size(), BANYAN_FLOAT64, 0, comm_),
+                       comm_));
+  return all;
+}
+
+Result<std::vector<uint64_t>> Job::allgather(uint64_t value) {
+  std::vector<uint64_t> all(static_cast<size_t>(size_));
+  BANYAN_TRY(status_of(banyan_allgather(&value, all.data(), 1, BANYAN_UINT64, comm_), comm_));
+  return all;
+}
+
+Status Job::finalize() {
+  BANYAN_TRY(status_of(banyan_comm_finalize(comm_), comm_));
+  finalized_ = true;
+  return {};
+}
+
+Result<Memory> Memory::allocate(Job& job, size_t bytes, bool shared) {
+  Memory memory;
+  if (bytes == 0) return memory;
+  memory.size_ = bytes;
+  if (shared) {
+    void* found = nullptr;
+    BANYAN_TRY(status_of(banyan_mem_alloc(job.comm(), &found, bytes), job.comm()));
+    memory.data_ = static_cast<std::byte*>(found);
+    memory.comm_ = job.comm();
+  } else {
+    void* found = ::operator new(bytes, kAlignment, std::nothrow);
+    if (found == nullptr)
+      return Status(Code::kSystem, fmt::format("no memory for a buffer of {} bytes", bytes));
+    memory.data_ = static_cast<std::byte*>(found);
+  }
+  std::memset(memory.data_, 0, bytes);
+  return memory;
+}
+
+Memory& Memory::operator=(Memory&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  data_ = std::exchange(other.data_, nullptr);
+  size_ = std::exchange(other.size_, 0);
+  comm_ = std::exchange(other.comm_, nullptr);
+  return *this;
+}
+
+Memory::~Memory() {
+  release();
+}
+
+void Memory::release() {
+  if (data_ == nullptr) return;
+  if (comm_ == nullptr) {
+    ::operator delete(data_, kAlignment);
+  } else {
+    banyan_mem_free(comm_, data_);
+  }
+  data_ = nullptr;
+}
+
+}  // namespace banyan::perf

@@ -1,0 +1,78 @@
+// A communicator with its memory and the small exchanges that a measurement needs, over the public
+// C interface: what is measured is what users get.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "banyan/banyan.h"
+#include "banyan/status.h"
+#include "bench/machine.h"
+
+namespace banyan::perf {
+
+// A result with the library's own words.
+Status status_of(banyan_result_t result, banyan_comm_t comm);
+
+class Job {
+ public:
+  // With an id, as `rank` of `size`; from the environment without one.
+  static Result<std::unique_ptr<Job>> join(const banyan_unique_id_t* id, int rank, int size);
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+  ~Job();  // aborts what is not finalized
+
+  banyan_comm_t comm() const { return comm_; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  int hosts() const { return hosts_; }
+  int local_ranks() const { return local_ranks_; }
+
+  Status barrier();
+  // For ranks that wait while others work for as long as that takes. A lost rank still ends it.
+  Status patient_barrier();
+  Result<uint64_t> sum(uint64_t value);
+  Result<std::vector<double>> allreduce(std::vector<double> values, banyan_op_t op);
+  // Everybody's values one after the other at rank 0, nothing elsewhere. As many on every rank.
+  Result<std::vector<double>> gather(const std::vector<double>& values);
+  Result<std::vector<uint64_t>> allgather(uint64_t value);
+  Status finalize();
+
+ private:
+  Job() = default;
+  Status find_hosts();
+
+  banyan_comm_t comm_ = nullptr;
+  bool finalized_ = false;
+  int rank_ = 0;
+  int size_ = 1;
+  int hosts_ = 1;
+  int local_ranks_ = 1;
+};
+
+// Page-aligned memory, from the library where `shared`. Every page has been written to.
+class Memory {
+ public:
+  static Result<Memory> allocate(Job& job, size_t bytes, bool shared);
+  Memory() = default;
+  Memory(Memory&& other) noexcept { *this = std::move(other); }
+  Memory& operator=(Memory&& other) noexcept;
+  ~Memory();
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  void release();
+
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  banyan_comm_t comm_ = nullptr;  // null: not the library's
+};
+
+}  // namespace banyan::perf

@@ -1,0 +1,108 @@
+// banyan_perf: measures collectives and messages as OSU's benchmarks do, and checks them.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "bench/perf/options.h"
+#include "bench/perf/report.h"
+#include "bench/perf/run.h"
+#include "bench/perf/team.h"
+#include "src/base/environment.h"
+#include "src/launcher.h"
+#include "transports/transport.h"
+
+namespace banyan::perf {
+
+namespace {
+
+constexpr int kUsage = 2;
+constexpr int kCannotBeTriedHere = 77;
+
+int fail(int status, std::string_view text) {
+  if (!text.empty()) std::fputs(fmt::format("banyan_perf: {}\n", text).c_str(), stderr);
+  return status;
+}
+
+// Options that stand for variables become variables, before there is a second thread.
+void set_variables(const Options& options) {
+  const auto set = [](const char* name, const std::string& value) {
+    if (!value.empty()) ::setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+  };
+  set("BANYAN_ALGO", options.algorithm);
+  set("BANYAN_TRANSPORTS", options.transports);
+  set("BANYAN_COMPRESS", options.compress);
+}
+
+// A transport that this build or machine lacks is no failure of the run.
+bool transports_are_missing(const RawEnvironment& raw, std::string* text) {
+  const std::string* value = raw.find("BANYAN_TRANSPORTS");
+  if (value == nullptr) return false;
+  const auto parsed = parse_transports(*value);
+  if (parsed.ok() || parsed.status().code() != Code::kUnsupported) return false;
+  *text = fmt::format("BANYAN_TRANSPORTS={}: {}", *value, parsed.status().message());
+  return true;
+}
+
+int run_under_launcher(const Options& options, const RawEnvironment& raw) {
+  int rank = 0;
+  int place = 0;  // among the ranks of this host
+  // Wrong values of variables are the library's to tell, when it joins.
+  if (const auto environment = parse_environment(raw); environment.ok()) {
+    const auto launch = detect_launch(raw, *environment);
+    if (!launch.ok() && launch.status().code() == Code::kInvalidUsage)
+      return fail(kUsage, fmt::format("no ranks: give -n RANKS to start them here, or start this "
+                                      "program under a launcher ({})",
+                                      launch.status().message()));
+    if (launch.ok()) rank = launch->rank;
+    if (launch.ok()) place = launch->local_rank >= 0 ? launch->local_rank : launch->rank;
+  }
+  Options mine = options;
+  if (rank != 0) mine.csv = mine.json = "";
+  auto report = Report::open(mine);
+  if (!report.ok()) return fail(1, report.status().message());
+  const Outcome outcome = run_rank(options, nullptr, place, *report);
+  return fail(outcome.status, outcome.status == 0 ? "" : outcome.text);
+}
+
+int run_here(const Options& options) {
+  auto report = Report::open(options);
+  if (!report.ok()) return fail(1, report.status().message());
+  const auto team = Team::create(options.ranks);
+  if (!team.ok()) return fail(1, team.status().message());
+  const auto rank = (*team)->start();
+  if (!rank.ok()) return fail(1, rank.status().message());
+  if (*rank < 0) return (*team)->supervise();
+  const Outcome outcome = run_rank(options, team->get(), *rank, *report);
+  if (outcome.status != 0) (*team)->leave_words(*rank, outcome.text);
+  return outcome.status;
+}
+
+int run(int argc, const char* const* argv) {
+  const CommandLine line = parse_command_line(argc, argv);
+  if (!line.options) {
+    std::fputs(line.text.c_str(), line.status == 0 ? stdout : stderr);
+    return line.status;
+  }
+  set_variables(*line.options);
+  const RawEnvironment raw = RawEnvironment::of_process();
+  if (std::string text; transports_are_missing(raw, &text)) return fail(kCannotBeTriedHere, text);
+  return line.options->ranks > 0 ? run_here(*line.options) : run_under_launcher(*line.options, raw);
+}
+
+}  // namespace
+
+}  // namespace banyan::perf
+
+int main(int argc, char** argv) {
+  try {
+    return banyan::perf::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fputs(fmt::format("banyan_perf: {}\n", error.what()).c_str(), stderr);
+    return 1;
+  }
+}

@@ -1,0 +1,250 @@
+// The command line of banyan_perf: CLI11 finds the words, this file says what they may be.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/perf/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include <CLI/CLI.hpp>
+
+#include "algorithms/select.h"
+#include "bench/machine.h"
+#include "src/base/environment.h"
+#include "src/base/parse.h"
+#include "transports/transport.h"
+
+namespace banyan::perf {
+
+namespace {
+
+constexpr int kUsage = 2;
+constexpr int kCannotBeTriedHere = 77;
+constexpr uint64_t kMostBytes = uint64_t{1024} << 30;
+constexpr uint64_t kSmall = 8192;  // OSU's border between many and few iterations
+
+constexpr std::string_view kFooter =
+    "COLLECTIVE: allreduce allgather reduce_scatter broadcast reduce alltoall gather scatter\n"
+    "            barrier, and between ranks 0 and 1: latency bw bibw\n"
+    "TYPE:       float32 float16 bfloat16 float64 int8 uint8 int32 uint32 int64 uint64\n"
+    "            float8_e4m3 float8_e5m2, or fp16 bf16 fp32 fp64\n"
+    "OP:         sum prod min max avg\n"
+    "Sizes take K M G (powers of 1,024). Bytes are those of the call's count: per rank, or per\n"
+    "pair of ranks.\n\n"
+    "Exit status: 0, 1 a failed run or a wrong element, 2 a wrong command line, 77 cannot be\n"
+    "tried here.\n\n"
+    "Examples:\n"
+    "  banyan_perf allreduce -n 4 -m 4:64M -c\n"
+    "  banyan_perf latency -n 2 -m 1:4K -z\n"
+    "  mpirun -n 4 banyan_perf allgather -T bfloat16 --json -";
+
+// The words as given; empty: not given.
+struct Words {
+  std::string collective, ranks, sizes, iterations, warm_up, rounds, type, op, device;
+};
+
+void declare(CLI::App& app, Words& words, Options& options) {
+  app.add_option("COLLECTIVE", words.collective, "what to measure")->type_name("");
+  app.add_option("-n", words.ranks, "start this many local ranks; without it, the launcher's")
+      ->type_name("RANKS");
+  app.add_option("-m", words.sizes, "message bytes, doubling (4:64M; one value: that size)")
+      ->type_name("MIN:MAX");
+  app.add_option("-i", words.iterations, "iterations (1000 up to 8192 bytes, 100 above)")
+      ->type_name("N");
+  app.add_option("-x", words.warm_up, "warm-up iterations (200 up to 8192 bytes, 10 above)")
+      ->type_name("N");
+  app.add_option("--rounds", words.rounds, "repeat the whole sweep")->type_name("N");
+  app.add_option("-T", words.type, "data type (float32)")->type_name("TYPE");
+  app.add_option("-o", words.op, "operation (sum)")->type_name("OP");
+  app.add_flag("-c", options.check, "validate every size against an fp64 reference");
+  app.add_flag("-f", options.full, "also minimum, maximum and iterations");
+  app.add_flag("-z", options.tails, "also the 50th, 90th and 99th percentile");
+  app.add_flag("-l", options.in_place, "in place");
+  app.add_flag("--shared", options.shared, "buffers from banyan_mem_alloc");
+  app.add_flag("--fresh", options.fresh, "write the inputs anew before every call, not timed");
+  app.add_option("-d", words.device, "device memory: cuda, managed (not in this build)")
+      ->type_name("DEVICE");
+  app.add_flag("--bind", options.bind, "pin local rank r to core r modulo cores");
+  app.add_option("--algo", options.algorithm, "as BANYAN_ALGO")->type_name("A");
+  app.add_option("--transports", options.transports, "as BANYAN_TRANSPORTS")->type_name("T");
+  app.add_option("--compress", options.compress, "as BANYAN_COMPRESS; this version has only off")
+      ->type_name("C");
+  app.add_option("--csv", options.csv, "write rows to FILE; -: to stdout, and nothing else")
+      ->type_name("FILE");
+  app.add_option("--json", options.json, "write a report to FILE; -: to stdout, nothing else")
+      ->type_name("FILE");
+  app.set_version_flag("--version", fmt::format("banyan_perf {}", version_text()));
+  app.footer(std::string(kFooter));
+}
+
+// An error of an option: its name and value in front.
+Status about(std::string_view option, std::string_view value, const Status& status) {
+  return {status.code(), fmt::format("{} {}: {}", option, value, status.message())};
+}
+
+Status read_number(std::string_view option, const std::string& text, int64_t least, int64_t most,
+                   int64_t* value) {
+  if (text.empty()) return {};
+  const auto parsed = parse_integer(text, least, most);
+  if (!parsed.ok()) return about(option, text, parsed.status());
+  *value = *parsed;
+  return {};
+}
+
+Status read_iterations(std::string_view option, const std::string& text, int64_t least,
+                       std::optional<uint64_t>* value) {
+  if (text.empty()) return {};
+  int64_t number = 0;
+  BANYAN_TRY(read_number(option, text, least, std::numeric_limits<int64_t>::max(), &number));
+  *value = static_cast<uint64_t>(number);
+  return {};
+}
+
+Status read_sizes(const std::string& text, Options& options) {
+  if (text.empty()) return {};
+  const auto parts = split(text, ':');
+  const auto wrong = [&](std::string_view why) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("-m {}: {}; write MIN:MAX or one size, such as 4:64M", text, why));
+  };
+  if (parts.size() > 2) return wrong("more than one colon");
+  for (const std::string_view part : parts) {
+    if (const auto size = parse_size(part); !size.ok()) return wrong(size.status().message());
+  }
+  options.least_bytes = *parse_size(parts.front());
+  options.most_bytes = *parse_size(parts.back());
+  if (options.least_bytes > options.most_bytes) return wrong("MIN is more than MAX");
+  if (options.most_bytes > kMostBytes) return wrong("MAX is more than 1024G");
+  return {};
+}
+
+Status read_words(const Words& words, Options& options) {
+  if (words.collective.empty()) {
+    const auto names = parse_pattern("").status();
+    return {Code::kInvalidArgument, fmt::format("no COLLECTIVE given: {}", names.message())};
+  }
+  const auto pattern = parse_pattern(words.collective);
+  if (!pattern.ok()) return pattern.status();
+  options.pattern = *pattern;
+  int64_t ranks = 0;
+  int64_t rounds = 1;
+  BANYAN_TRY(read_number("-n", words.ranks, 1, kMostRanks, &ranks));
+  BANYAN_TRY(read_number("--rounds", words.rounds, 1, 1000000, &rounds));
+  options.ranks = static_cast<int>(ranks);
+  options.rounds = static_cast<int>(rounds);
+  BANYAN_TRY(read_iterations("-i", words.iterations, 1, &options.iterations));
+  BANYAN_TRY(read_iterations("-x", words.warm_up, 0, &options.warm_up));
+  BANYAN_TRY(read_sizes(words.sizes, options));
+  if (!words.type.empty()) {
+    const auto type = parse_data_type(words.type);
+    if (!type.ok()) return about("-T", words.type, type.status());
+    options.type = *type;
+  }
+  if (!words.op.empty()) {
+    const auto op = parse_reduce_op(words.op);
+    if (!op.ok()) return about("-o", words.op, op.status());
+    options.op = *op;
+  }
+  return {};
+}
+
+// What other parts of the library have the grammar of.
+Status check_grammars(const Options& options) {
+  if (!options.algorithm.empty()) {
+    const auto rules = parse_rules(options.algorithm);
+    if (!rules.ok()) return about("--algo", options.algorithm, rules.status());
+  }
+  if (!options.transports.empty()) {
+    const auto transports = parse_transports(options.transports);
+    if (!transports.ok()) return about("--transports", options.transports, transports.status());
+  }
+  if (!options.compress.empty() && options.compress != "off") {
+    const RawEnvironment raw({{"BANYAN_COMPRESS", options.compress}});
+    const Status status = parse_environment(raw).status();
+    return {Code::kInvalidArgument, fmt::format("--compress: {}", status.message())};
+  }
+  return {};
+}
+
+Status check_together(const Options& options) {
+  if (options.csv == "-" && options.json == "-")
+    return {Code::kInvalidArgument,
+            "--csv - and --json - both want stdout; give one of them a file"};
+  if (is_pair(options.pattern) && options.ranks == 1)
+    return {Code::kInvalidArgument,
+            fmt::format("-n 1: {} is between two ranks; at least 2", name_of(options.pattern))};
+  return {};
+}
+
+Status check_device(const std::string& device) {
+  constexpr std::array<std::string_view, 2> kDevices = {"cuda", "managed"};
+  if (device.empty()) return {};
+  if (std::find(kDevices.begin(), kDevices.end(), device) == kDevices.end())
+    return about("-d", device, unknown_word("device", device, kDevices));
+  return {
+      Code::kUnsupported,
+      fmt::format("-d {}: this build has no CUDA; without -d, buffers are host memory", device)};
+}
+
+CommandLine refusal(const Status& status) {
+  const bool unsupported = status.code() == Code::kUnsupported;
+  return {.options = std::nullopt,
+          .status = unsupported ? kCannotBeTriedHere : kUsage,
+          .text = fmt::format("banyan_perf: {}\n{}", status.message(),
+                              unsupported ? "" : "banyan_perf --help shows all options\n")};
+}
+
+}  // namespace
+
+CommandLine parse_command_line(int argc, const char* const* argv) {
+  Words words;
+  Options options;
+  CLI::App app("Measures the collectives and messages of Banyan.", "banyan_perf");
+  declare(app, words, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForVersion& version) {
+    return {.options = std::nullopt, .status = 0, .text = fmt::format("{}\n", version.what())};
+  } catch (const CLI::CallForHelp&) {
+    return {.options = std::nullopt, .status = 0, .text = app.help()};
+  } catch (const CLI::ParseError& error) {
+    return refusal({Code::kInvalidArgument, error.what()});
+  }
+  // Wrong words before what cannot be tried here: 77 means that the line itself was right.
+  for (const Status& status : {read_words(words, options), check_together(options)}) {
+    if (!status.ok()) return refusal(status);
+  }
+  const Status device = check_device(words.device);
+  const Status grammars = check_grammars(options);
+  for (const Status& status : {device, grammars}) {
+    if (!status.ok() && status.code() != Code::kUnsupported) return refusal(status);
+  }
+  for (const Status& status : {device, grammars}) {
+    if (!status.ok()) return refusal(status);
+  }
+  return {.options = options, .status = 0, .text = {}};
+}
+
+std::vector<Size> sizes_of(const Options& options) {
+  if (options.pattern == Pattern::kBarrier) return {Size{}};
+  const uint64_t element = size_of(options.type);
+  std::vector<Size> sizes;
+  for (uint64_t bytes = std::max<uint64_t>(options.least_bytes, 1);; bytes *= 2) {
+    const uint64_t count = std::max<uint64_t>(bytes / element, 1);
+    if (sizes.empty() || sizes.back().count != count) sizes.push_back({count, count * element});
+    if (bytes > options.most_bytes / 2) return sizes;
+  }
+}
+
+uint64_t iterations_at(const Options& options, uint64_t bytes) {
+  return options.iterations.value_or(bytes <= kSmall ? 1000 : 100);
+}
+
+uint64_t warm_up_at(const Options& options, uint64_t bytes) {
+  return options.warm_up.value_or(bytes <= kSmall ? 200 : 10);
+}
+
+}  // namespace banyan::perf

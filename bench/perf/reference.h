@@ -1,0 +1,47 @@
+// What a result may be: the exact answer from everybody's inputs, and how far from it is accepted.
+//
+// With x the exact result, m the sum of the magnitudes and P ranks: integers have the bits of
+// wrapping arithmetic; minimum, maximum and moved data are exact; float32 and float64 sums lie
+// within (ceil(log2 P) + s) * eps * m of x, s being 1 for averages; products within P * eps * |x|;
+// 16- and 8-bit types within one unit in the last place of the rounded x, plus what float32
+// accumulation loses by the same law.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "banyan/types.h"
+#include "bench/perf/data.h"
+#include "bench/perf/pattern.h"
+
+namespace banyan::perf {
+
+struct Wrong {
+  uint64_t index = 0;  // in the output
+  uint64_t got = 0;    // bits
+  uint64_t expected = 0;
+};
+
+struct Checked {
+  uint64_t wrong = 0;
+  std::vector<Wrong> first;  // the first few
+};
+// Compares elements [begin, end) of a rank's output, which lies at `output`.
+Checked check_output(const Case& which, const Data& data, ReduceOp op, const std::byte* output,
+                     uint64_t begin, uint64_t end);
+
+// The same for one reduced element, from its inputs in rank order. For tests.
+struct Accepted {
+  uint64_t expected = 0;  // bits, rounded
+  long double low = 0;    // of floating sums and products; otherwise only `expected` is right
+  long double high = 0;
+  bool exact = true;
+};
+Accepted reduce_exactly(DataType type, ReduceOp op, std::span<const uint64_t> inputs);
+bool accepts(DataType type, const Accepted& accepted, uint64_t got);
+
+}  // namespace banyan::perf

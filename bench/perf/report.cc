@@ -1,0 +1,233 @@
+// Text as OSU prints it, CSV with the JSON names flattened, JSON.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/perf/report.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace banyan::perf {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Column {
+  std::string title;
+  std::string text;
+};
+
+std::string word(const std::string& text) {
+  if (text.empty()) return "-";
+  std::string joined = text;
+  std::replace(joined.begin(), joined.end(), ' ', '_');
+  return joined;
+}
+
+// One list gives both the titles and the values, so that they cannot part.
+std::vector<Column> columns(const Options& options, const Row& row) {
+  const auto time = [](double value) { return fmt::format("{:.2f}", value); };
+  const auto rate = [](double value) { return fmt::format("{:.4f}", value); };
+  std::vector<Column> list = {{"# Size", fmt::format("{}", row.bytes)},
+                              {"Avg Latency(us)", time(row.latency.average)}};
+  if (options.full) {
+    list.push_back({"Min Latency(us)", time(row.latency.least)});
+    list.push_back({"Max Latency(us)", time(row.latency.most)});
+    list.push_back({"Iterations", fmt::format("{}", row.iterations)});
+  }
+  if (options.tails) {
+    list.push_back({"P50(us)", time(row.latency.p50)});
+    list.push_back({"P90(us)", time(row.latency.p90)});
+    list.push_back({"P99(us)", time(row.latency.p99)});
+  }
+  list.push_back({"algbw(GB/s)", rate(row.algorithm_bandwidth)});
+  list.push_back({"busbw(GB/s)", rate(row.bus_bandwidth)});
+  if (options.rounds > 1) list.push_back({"Round", fmt::format("{}", row.round)});
+  if (options.check) list.push_back({"Wrong", fmt::format("{}", row.wrong)});
+  list.push_back({"Algorithm", word(row.algorithm)});
+  return list;
+}
+
+std::string line_of(const std::vector<Column>& list, std::string Column::*part) {
+  std::string line = fmt::format("{:<12}", list.front().*part);
+  for (size_t i = 1; i + 1 < list.size(); ++i) line += fmt::format("{:>17}", list[i].*part);
+  return line + "  " + list.back().*part + "\n";
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+Json json_row(const Options& options, const Row& row) {
+  Json json;
+  if (options.rounds > 1) json["round"] = row.round;
+  json["bytes"] = row.bytes;
+  json["count"] = row.count;
+  json["algorithm"] = row.algorithm;
+  json["transports"] = row.transports;
+  json["iterations"] = row.iterations;
+  json["latency_us"] = {{"avg", row.latency.average}, {"min", row.latency.least},
+                        {"max", row.latency.most},    {"p50", row.latency.p50},
+                        {"p90", row.latency.p90},     {"p99", row.latency.p99}};
+  json["algbw_GBps"] = row.algorithm_bandwidth;
+  json["busbw_GBps"] = row.bus_bandwidth;
+  json["wire_bytes"] = row.wire_bytes;
+  json["checked"] = row.checked;
+  json["wrong"] = row.wrong;
+  return json;
+}
+
+// Names and values of a CSV row: the JSON row with objects inside it flattened.
+std::vector<Column> csv_columns(const Options& options, const Row& row) {
+  std::vector<Column> list;
+  const auto add = [&](const std::string& name, const Json& value) {
+    list.push_back({name, value.is_string() ? csv_field(value.get<std::string>()) : value.dump()});
+  };
+  const Json json = json_row(options, row);
+  for (const auto& [name, value] : json.items()) {
+    if (!value.is_object()) {
+      add(name, value);
+      continue;
+    }
+    for (const auto& [inner, held] : value.items()) add(fmt::format("{}_{}", name, inner), held);
+  }
+  return list;
+}
+
+std::string csv_line(const std::vector<Column>& list, std::string Column::*part) {
+  std::string line;
+  for (const Column& column : list) line += (line.empty() ? "" : ",") + column.*part;
+  return line + "\n";
+}
+
+Status write_all(int descriptor, std::string_view text, std::string_view where) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int cause = errno;
+      return {Code::kSystem,
+              fmt::format("cannot write to {}: {}", where, std::generic_category().message(cause))};
+    }
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+Status open_for_writing(std::string_view option, const std::string& file, Descriptor* descriptor) {
+  if (file.empty() || file == "-") return {};
+  *descriptor = Descriptor(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  if (descriptor->valid()) return {};
+  const int cause = errno;
+  return {Code::kSystem, fmt::format("{} {}: cannot open it for writing: {}", option, file,
+                                     std::generic_category().message(cause))};
+}
+
+// A device or a pipe cannot be truncated and need not be.
+void empty_file(const Descriptor& descriptor) {
+  if (descriptor.valid() && ::ftruncate(descriptor.get(), 0) != 0) errno = 0;
+}
+
+}  // namespace
+
+std::string text_header(const Options& options, const Setting& setting) {
+  const bool typed = options.pattern != Pattern::kBarrier;
+  std::string type;
+  if (typed) type = fmt::format(", {}", name_of(options.type));
+  if (is_reduction(options.pattern)) type += fmt::format(" {}", name_of(options.op));
+  return fmt::format(
+      "# banyan_perf {} {}\n"
+      "# {} rank{} on {} host{}{}{}, transports {}, {}\n"
+      "# {}, {}, {} cores, {}\n{}",
+      setting.version, name_of(options.pattern), setting.ranks, setting.ranks == 1 ? "" : "s",
+      setting.hosts, setting.hosts == 1 ? "" : "s", type, options.in_place ? ", in place" : "",
+      setting.transports.empty() ? "none" : setting.transports,
+      options.check ? "validated against fp64" : "not validated", setting.machine.host,
+      setting.machine.cpu, setting.machine.cores, setting.machine.kernel,
+      line_of(columns(options, {}), &Column::title));
+}
+
+std::string text_row(const Options& options, const Row& row) {
+  return line_of(columns(options, row), &Column::text);
+}
+
+std::string csv_header(const Options& options) {
+  return csv_line(csv_columns(options, {}), &Column::title);
+}
+
+std::string csv_row(const Options& options, const Row& row) {
+  return csv_line(csv_columns(options, row), &Column::text);
+}
+
+std::string json_report(const Options& options, const Setting& setting,
+                        const std::vector<Row>& rows) {
+  Json json;
+  json["program"] = "banyan_perf";
+  json["version"] = setting.version;
+  json["collective"] = name_of(options.pattern);
+  json["ranks"] = setting.ranks;
+  json["hosts"] = setting.hosts;
+  json["datatype"] = name_of(options.type);
+  json["op"] = name_of(options.op);
+  json["in_place"] = options.in_place;
+  json["shared"] = options.shared;
+  json["fresh"] = options.fresh;
+  json["bind"] = options.bind;
+  json["compress"] = setting.compress;
+  json["machine"] = {{"host", setting.machine.host},
+                     {"cpu", setting.machine.cpu},
+                     {"cores", setting.machine.cores},
+                     {"memory_bytes", setting.machine.memory_bytes},
+                     {"kernel", setting.machine.kernel}};
+  json["results"] = Json::array();
+  for (const Row& row : rows) json["results"].push_back(json_row(options, row));
+  // Names of hosts and processors may be anything; what is no UTF-8 is replaced.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<Report> Report::open(const Options& options) {
+  Report report;
+  report.options_ = options;
+  BANYAN_TRY(open_for_writing("--csv", options.csv, &report.csv_));
+  BANYAN_TRY(open_for_writing("--json", options.json, &report.json_));
+  return report;
+}
+
+Status Report::begin(const Setting& setting) {
+  setting_ = setting;
+  empty_file(csv_);
+  empty_file(json_);
+  if (!options_.quiet())
+    BANYAN_TRY(write_all(STDOUT_FILENO, text_header(options_, setting), "stdout"));
+  if (options_.csv == "-") return write_all(STDOUT_FILENO, csv_header(options_), "stdout");
+  if (csv_.valid()) return write_all(csv_.get(), csv_header(options_), options_.csv);
+  return {};
+}
+
+Status Report::add(const Row& row) {
+  rows_.push_back(row);
+  if (!options_.quiet()) BANYAN_TRY(write_all(STDOUT_FILENO, text_row(options_, row), "stdout"));
+  if (options_.csv == "-") return write_all(STDOUT_FILENO, csv_row(options_, row), "stdout");
+  if (csv_.valid()) return write_all(csv_.get(), csv_row(options_, row), options_.csv);
+  return {};
+}
+
+Status Report::finish() {
+  const std::string json = json_report(options_, setting_, rows_);
+  if (options_.json == "-") return write_all(STDOUT_FILENO, json, "stdout");
+  if (json_.valid()) return write_all(json_.get(), json, options_.json);
+  return {};
+}
+
+}  // namespace banyan::perf

@@ -1,0 +1,15 @@
+// The tables themselves, one per instruction set. Only the functions that choose among them look in
+// here: a table must not be called on a machine that lacks its instructions.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "compression/kernels.h"
+
+namespace banyan {
+
+extern const Kernels scalar_table;
+extern const Kernels avx2_table;    // AVX2 and F16C
+extern const Kernels avx512_table;  // AVX-512 F, BW, VL and DQ
+
+}  // namespace banyan

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/assembly.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "src/base/bytes.h"
+#include "src/process.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kMostText = 4096;
+constexpr uint32_t kWireVersion = 1;
+
+bool is_code(uint32_t code) {
+  return (code >= 1 && code <= 8) || (code >= 32 && code <= 37);
+}
+
+// An exchange in which a rank can say that it failed: everybody's round then returns that.
+class CarefulExchange final : public Exchange {
+ public:
+  explicit CarefulExchange(Exchange& exchange) : exchange_(exchange) {}
+
+  int rank() const override { return exchange_.rank(); }
+  int size() const override { return exchange_.size(); }
+  std::optional<Key> key() const override { return exchange_.key(); }
+
+  Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine,
+                                       TimePoint deadline) override {
+    if (!failed_.ok()) return failed_;
+    Writer writer;
+    writer.put(static_cast<uint32_t>(Code::kOk));
+    writer.put_raw(mine);
+    return round(writer.bytes(), deadline);
+  }
+
+  // This rank cannot go on. Takes part in one more round, to say so.
+  Status give_up(const Status& status, TimePoint deadline) {
+    if (!failed_.ok()) return failed_;
+    Writer writer;
+    writer.put(static_cast<uint32_t>(status.code()));
+    writer.put_text(status.message().substr(0, kMostText));
+    const Result<std::vector<Bytes>> told = round(writer.bytes(), deadline);
+    return told.ok() ? status : told.status();
+  }
+
+ private:
+  Result<std::vector<Bytes>> round(std::span<const std::byte> mine, TimePoint deadline) {
+    Result<std::vector<Bytes>> all = exchange_.allgather(mine, deadline);
+    if (!all.ok()) {
+      failed_ = all.status();
+      return failed_;
+    }
+    for (size_t rank = 0; rank < all->size(); ++rank) {
+      Bytes& bytes = (*all)[rank];
+      const Status said = status_in(static_cast<int>(rank), bytes);
+      // Whoever could not reach a rank that gave up says so too; the cause comes first.
+      const bool better = failed_.ok() || failed_.code() == Code::kPeerLost;
+      if (!said.ok() && better) failed_ = said;
+      if (said.ok()) bytes.erase(bytes.begin(), bytes.begin() + sizeof(uint32_t));
+    }
+    if (!failed_.ok()) return failed_;
+    return all;
+  }
+
+  Status status_in(int rank, const Bytes& bytes) const {
+    Reader reader(bytes);
+    const auto code = reader.get<uint32_t>();
+    if (reader.bad()) return {Code::kCorrupt, fmt::format("rank {} sent a short round", rank)};
+    if (code == 0) return {};
+    const std::string text = reader.get_text(kMostText);
+    const bool named = rank == this->rank() || text.find("rank ") != std::string::npos;
+    return {is_code(code) ? static_cast<Code>(code) : Code::kInternal,
+            named ? text : fmt::format("rank {}: {}", rank, text)};
+  }
+
+  Exchange& exchange_;
+  Status failed_;
+};
+
+// ---- Settings that all ranks must share
+// -----------------------------------------------------------
+
+std::string join_transports(std::span<const int> offered) {
+  std::string text;
+  for (const int kind : offered) {
+    if (!text.empty()) text += ',';
+    text += transport_kinds()[static_cast<size_t>(kind)].name;
+  }
+  return text;
+}
+
+struct SharedSetting {
+  std::string_view name;
+  std::string value;
+};
+
+std::vector<SharedSetting> shared_settings(const Settings& settings) {
+  return {{"the wire version", std::to_string(kWireVersion)},
+          {"BANYAN_ALGO", settings.environment.algorithm},
+          {"BANYAN_COMPRESS", settings.environment.compress},
+          {"BANYAN_CHECK", settings.environment.check ? "on" : "off"},
+          {"BANYAN_TRANSPORTS", join_transports(settings.transports)},
+          {"determinism", std::to_string(settings.determinism)}};
+}
+
+Status compare_settings(Exchange& exchange, const Settings& settings, TimePoint deadline) {
+  const std::vector<SharedSetting> mine = shared_settings(settings);
+  Writer writer;
+  for (const SharedSetting& setting : mine) writer.put_text(setting.value);
+  const Result<std::vector<Bytes>> all = exchange.allgather(writer.bytes(), deadline);
+  BANYAN_TRY(all.status());
+
+  // Compared with rank 0 by everybody, so that all of them name the same two ranks.
+  const auto values_of = [&](size_t rank) {
+    Reader reader((*all)[rank]);
+    std::vector<std::string> values;
+    for (size_t i = 0; i < mine.size(); ++i) values.push_back(reader.get_text(kMostText));
+    return values;
+  };
+  const std::vector<std::string> first = values_of(0);
+  for (size_t rank = 1; rank < all->size(); ++rank) {
+    const std::vector<std::string> other = values_of(rank);
+    for (size_t i = 0; i < mine.size(); ++i)
+      if (other[i] != first[i])
+        return {Code::kMismatch,
+                fmt::format("{} differs: rank 0 has '{}', rank {} has '{}'; set it alike on all "
+                            "ranks",
+                            mine[i].name, first[i], rank, other[i])};
+  }
+  return {};
+}
+
+// ---- Transports
+// -----------------------------------------------------------------------------------
+
+class LinkWiring final : public Wiring {
+ public:
+  LinkWiring(const Links& links, Exchange& exchange, const Settings& settings, TimePoint deadline)
+      : links_(links), exchange_(exchange), settings_(settings), deadline_(deadline) {
+    for (int rank = 0; rank < links.size; ++rank) {
+      const LinkPeer& peer = links.peers[static_cast<size_t>(rank)];
+      peers_.push_back({peer.same_host, peer.same_process, peer.pid});
+    }
+  }
+
+  int rank() const override { return links_.rank; }
+  int size() const override { return links_.size; }
+  const Peer& peer(int rank) const override { return peers_[static_cast<size_t>(rank)]; }
+  uint32_t epoch() const override { return links_.epoch; }
+  const Log& log() const override { return settings_.log; }
+  std::string_view net_devices() const override { return settings_.environment.net_devices; }
+  Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) override {
+    return exchange_.allgather(mine, deadline_);
+  }
+  Status send_descriptors(int peer, std::span<const int> descriptors) override {
+    return banyan::send_descriptors(links_.sockets[static_cast<size_t>(peer)].get(), descriptors);
+  }
+  Result<std::vector<Descriptor>> receive_descriptors(int peer, size_t count) override {
+    return banyan::receive_descriptors(links_.sockets[static_cast<size_t>(peer)].get(), count,
+                                       deadline_);
+  }
+  std::shared_ptr<void> share_in_process(
+      std::string_view key, const std::function<std::shared_ptr<void>()>& make) override {
+    const Key unique = derive_key(links_.key, "share in process", {});
+    return process().share(
+        std::string(reinterpret_cast<const char*>(unique.data()), unique.size()) + std::string(key),
+        make);
+  }
+
+ private:
+  const Links& links_;
+  Exchange& exchange_;
+  const Settings& settings_;
+  TimePoint deadline_;
+  std::vector<Peer> peers_;
+};
+
+// The kind that ranks i and j use, -1: none. Symmetrical, and the same seen from anywhere.
+int kind_between(const LinkPeer& i, const LinkPeer& j, std::span<const int> offered) {
+  Wiring::Peer pair;
+  pair.same_host = i.host == j.host;
+  pair.same_process = pair.same_host && i.pid == j.pid;
+  for (const int kind : offered)
+    if (transport_kinds()[static_cast<size_t>(kind)].reaches(pair)) return kind;
+  return -1;
+}
+
+std::string missing_transports() {
+  std::string text;
+  for (const TransportKind& kind : transport_kinds())
+    if (const std::string why = kind.missing(); !why.empty())
+      text += fmt::format("; {}: {}", kind.name, why);
+  return text;
+}
+
+struct Connected {
+  std::vector<std::unique_ptr<Transport>> transports;
+  std::vector<int> routes;
+};
+
+// Every rank connects the same kinds in the same order, also those that it does not use itself.
+Result<Connected> connect_transports(Links& links, Exchange& exchange, const Settings& settings,
+                                     TimePoint deadline) {
+  const Result<std::vector<int>> kinds =
+      choose_routes(links.peers, links.rank, settings.transports);
+  BANYAN_TRY(kinds.status());
+  LinkWiring wiring(links, exchange, settings, deadline);
+  Connected connected;
+  connected.routes.assign(static_cast<size_t>(links.size), -1);
+  for (const int kind : settings.transports) {
+    bool used_by_somebody = false;
+    for (size_t i = 0; i < links.peers.size() && !used_by_somebody; ++i)
+      for (size_t j = 0; j < i && !used_by_somebody; ++j)
+        used_by_somebody =
+            kind_between(links.peers[i], links.peers[j], settings.transports) == kind;
+    if (!used_by_somebody) continue;
+    std::vector<int> peers;
+    for (int rank = 0; rank < links.size; ++rank)
+      if (rank != links.rank && (*kinds)[static_cast<size_t>(rank)] == kind) peers.push_back(rank);
+    const TransportKind& row = transport_kinds()[static_cast<size_t>(kind)];
+    Result<std::unique_ptr<Transport>> transport = row.connect(wiring, peers);
+    BANYAN_TRY(transport.status());
+    BANYAN_LOG(settings.log, Subsystem::kNet, LogLevel::kInfo, "{} to {} ranks", row.name,
+               peers.size());
+    if (peers.empty()) continue;
+    for (const int peer : peers)
+      connected.routes[static_cast<size_t>(peer)] = static_cast<int>(connected.transports.size());
+    connected.transports.push_back(std::move(*transport));
+  }
+  return connected;
+}
+
+// The lowest rank of a host makes the board and hands it to the others there.
+Result<VerdictBoard> share_board(const Links& links, TimePoint deadline) {
+  int lowest = 0;
+  while (!links.peers[static_cast<size_t>(lowest)].same_host) ++lowest;
+  if (lowest != links.rank) {
+    const Result<std::vector<Descriptor>> memory =
+        receive_descriptors(links.sockets[static_cast<size_t>(lowest)].get(), 1, deadline);
+    BANYAN_TRY(memory.status());
+    return VerdictBoard::attach(memory->front(), links.size);
+  }
+  Result<VerdictBoard> board = VerdictBoard::create(links.size);
+  BANYAN_TRY(board.status());
+  const int memory = board->memory().get();
+  for (int rank = lowest + 1; rank < links.size; ++rank)
+    if (links.peers[static_cast<size_t>(rank)].same_host)
+      BANYAN_TRY(
+          send_descriptors(links.sockets[static_cast<size_t>(rank)].get(), std::span(&memory, 1)));
+  board->memory().close();
+  return board;
+}
+
+struct Parts {
+  Links links;
+  VerdictBoard board;
+  Connected connected;
+};
+
+Result<Parts> make_parts(Exchange& exchange, const Settings& settings, TimePoint deadline) {
+  BANYAN_TRY(compare_settings(exchange, settings, deadline));
+  Result<Links> links = connect_links(exchange, settings.environment, deadline, settings.log);
+  BANYAN_TRY(links.status());
+  Result<VerdictBoard> board = share_board(*links, deadline);
+  BANYAN_TRY(board.status());
+  Result<Connected> connected = connect_transports(*links, exchange, settings, deadline);
+  BANYAN_TRY(connected.status());
+  return Parts{std::move(*links), std::move(*board), std::move(*connected)};
+}
+
+}  // namespace
+
+Result<std::vector<int>> choose_routes(std::span<const LinkPeer> peers, int rank,
+                                       std::span<const int> offered) {
+  // All pairs, not only the own ones: where one is impossible, all ranks say the same.
+  for (size_t i = 0; i < peers.size(); ++i)
+    for (size_t j = i + 1; j < peers.size(); ++j)
+      if (kind_between(peers[i], peers[j], offered) < 0)
+        return Status(Code::kUnsupported,
+                      fmt::format("no transport connects rank {} (host {}) and rank {} (host {}); "
+                                  "allowed: {}{}",
+                                  i, peers[i].host.name, j, peers[j].host.name,
+                                  join_transports(offered), missing_transports()));
+  std::vector<int> kinds;
+  for (size_t peer = 0; peer < peers.size(); ++peer)
+    kinds.push_back(static_cast<int>(peer) == rank
+                        ? -1
+                        : kind_between(peers[static_cast<size_t>(rank)], peers[peer], offered));
+  return kinds;
+}
+
+Result<std::unique_ptr<Membership>> assemble(Exchange& exchange, Settings settings,
+                                             TimePoint deadline) {
+  CarefulExchange careful(exchange);
+  Result<Parts> parts = make_parts(careful, settings, deadline);
+  if (!parts.ok()) return careful.give_up(parts.status(), deadline);
+  // Everybody has everything: only now may anybody send.
+  const Result<std::vector<Bytes>> ready = careful.allgather({}, deadline);
+  BANYAN_TRY(ready.status());
+  return std::make_unique<Membership>(
+      std::move(settings), std::move(parts->links), std::move(parts->board),
+      std::move(parts->connected.transports), std::move(parts->connected.routes));
+}
+
+}  // namespace banyan

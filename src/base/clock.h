@@ -1,0 +1,32 @@
+// Monotonic time. Nothing in the library looks at the wall clock.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <chrono>
+#include <cmath>
+
+namespace banyan {
+
+using Clock = std::chrono::steady_clock;
+using TimePoint = Clock::time_point;
+
+// The moment `seconds` from now; infinity and what does not fit: never.
+inline TimePoint deadline_after(double seconds) {
+  if (!(seconds < 1e9)) return TimePoint::max();
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+// Milliseconds until then for poll(): at least 0, at most `most`.
+inline int milliseconds_until(TimePoint when, int most) {
+  if (when == TimePoint::max()) return most;
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(when - Clock::now()).count();
+  return left < 0                            ? 0
+         : left > most                       ? most
+         : static_cast<int>(left) + 1 > most ? most
+                                             : static_cast<int>(left) + 1;
+}
+
+}  // namespace banyan

@@ -1,0 +1,32 @@
+// What ranks must agree on before a call may write user memory. It travels in the header of every
+// message of the call.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "banyan/types.h"
+
+namespace banyan {
+
+// 16 bytes, no padding. In calls with a list of counts, `count` is a digest of the list.
+struct CallSignature {
+  uint64_t count = 0;
+  int32_t root = 0;  // 0 where the call has none
+  Collective collective = Collective::kBarrier;
+  DataType type = DataType::kInt8;
+  ReduceOp op = ReduceOp::kSum;
+  uint8_t algorithm = 0;  // what the caller asked for, 0: left to the library
+
+  bool operator==(const CallSignature&) const = default;
+};
+static_assert(sizeof(CallSignature) == 16);
+
+// "count differs: rank 0 has 256, rank 3 has 255 (allreduce of float32, call 7)". Names the first
+// field that differs, collective first.
+std::string describe_difference(const CallSignature& mine, int my_rank, const CallSignature& theirs,
+                                int their_rank, uint32_t call_number);
+
+}  // namespace banyan

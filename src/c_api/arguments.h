@@ -1,0 +1,23 @@
+// Checks what a caller passes, and turns it into a Call. Local: nothing is sent, nothing is
+// written.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "banyan/banyan.h"
+#include "banyan/status.h"
+#include "src/c_api/handles.h"
+
+namespace banyan {
+
+// The codes: kInvalidArgument naming the parameter, its value and what would be right; kUnsupported
+// for what this build lacks (streams, compression).
+Result<Call> check_call(const OpenCommunicator& communicator, const banyan_call_t& call);
+
+Result<DataType> check_type(int datatype);
+// timeout_s or init_timeout_s: not negative, not NaN.
+Status check_timeout(double seconds, std::string_view name);
+// A compression that asks for anything but exactness.
+Status check_exact(const banyan_compression_t* compression);
+
+}  // namespace banyan

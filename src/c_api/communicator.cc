@@ -1,0 +1,448 @@
+// banyan.h: communicators, from their making to their end.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "src/assembly.h"
+#include "src/c_api/arguments.h"
+#include "src/c_api/run.h"
+#include "src/c_api/structs.h"
+#include "src/launcher.h"
+#include "src/process.h"
+#include "src/rendezvous.h"
+#include "src/settings.h"
+
+using banyan::Code;
+using banyan::Collective;
+using banyan::DataType;
+using banyan::door;
+using banyan::OpenCommunicator;
+using banyan::Result;
+using banyan::Settings;
+using banyan::Status;
+
+namespace {
+
+constexpr int kMostRanks = 65536;
+
+template <typename... Values>
+Status wrong(fmt::format_string<Values...> text, Values&&... values) {
+  return {Code::kInvalidArgument, fmt::format(text, std::forward<Values>(values)...)};
+}
+
+Status check_out(const void* pointer, std::string_view name) {
+  return pointer != nullptr ? Status() : wrong("{} is NULL", name);
+}
+
+Status check_place(int rank, int rank_count) {
+  if (rank_count < 1 || rank_count > kMostRanks)
+    return wrong("rank_count is {}; valid: 1 to {}", rank_count, kMostRanks);
+  if (rank < 0 || rank >= rank_count)
+    return wrong("rank is {}; valid: 0 to {}", rank, rank_count - 1);
+  return {};
+}
+
+Result<banyan::Wishes> wishes_of(const banyan_config_t* given) {
+  const banyan_config_t defaults = BANYAN_CONFIG_INIT;
+  const Result<banyan_config_t> config = banyan::complete_struct(given, defaults, "config");
+  BANYAN_TRY(config.status());
+  BANYAN_TRY(banyan::check_timeout(config->timeout_s, "timeout_s"));
+  BANYAN_TRY(banyan::check_timeout(config->init_timeout_s, "init_timeout_s"));
+  BANYAN_TRY(banyan::check_exact(config->compression));
+  const int determinism = banyan::number_in(config->determinism);
+  if (determinism < 0 || determinism > BANYAN_INVARIANT)
+    return wrong("determinism is {}; valid: 0 (default), 1 (deterministic), 2 (invariant)",
+                 determinism);
+  if (determinism == BANYAN_INVARIANT)
+    return Status(Code::kUnsupported, "determinism is 2 (invariant): not in this version");
+  banyan::Wishes wishes;
+  wishes.name = config->name != nullptr ? config->name : "";
+  wishes.transports = config->transports != nullptr ? config->transports : "";
+  wishes.timeout_s = config->timeout_s;
+  wishes.init_timeout_s = config->init_timeout_s;
+  wishes.determinism = determinism;
+  return wishes;
+}
+
+Result<Settings> settings_of(const banyan_config_t* config, int rank) {
+  const Result<banyan::Wishes> wishes = wishes_of(config);
+  BANYAN_TRY(wishes.status());
+  const banyan::RawEnvironment raw = banyan::RawEnvironment::of_process();
+  Result<Settings> settings = banyan::make_settings(*wishes, raw, rank);
+  if (settings.ok()) banyan::report_variables(raw, *settings, rank);
+  return settings;
+}
+
+// Connects, and gives the handle out.
+Status open(banyan::Exchange& exchange, Settings settings, banyan::TimePoint deadline,
+            banyan_comm_t* comm) {
+  Result<std::unique_ptr<banyan::Membership>> membership =
+      banyan::assemble(exchange, std::move(settings), deadline);
+  BANYAN_TRY(membership.status());
+  auto communicator = std::make_unique<OpenCommunicator>();
+  communicator->membership = std::move(*membership);
+  const uint64_t place = banyan::process().communicators.insert(communicator.get());
+  if (place == 0) return {Code::kSystem, "too many communicators in this process"};
+  communicator->handle = banyan::communicator_handle(place);
+  *comm = communicator.release()->handle;  // owned through its handle until banyan_comm_destroy
+  return {};
+}
+
+Status init(banyan_comm_t* comm, int rank_count, const banyan_unique_id_t* id, int rank,
+            const banyan_config_t* config) {
+  BANYAN_TRY(check_out(comm, "comm"));
+  BANYAN_TRY(check_place(rank, rank_count));
+  BANYAN_TRY(check_out(id, "id"));
+  BANYAN_TRY(banyan::refuse_in_group("banyan_comm_init"));
+  Result<Settings> settings = settings_of(config, rank);
+  BANYAN_TRY(settings.status());
+  const Result<banyan::UniqueId> unpacked =
+      banyan::unpack_unique_id(std::as_bytes(std::span<const char, sizeof id->bytes>(id->bytes)));
+  BANYAN_TRY(unpacked.status());
+
+  const banyan::TimePoint deadline = banyan::deadline_after(settings->init_timeout_s);
+  const banyan::JoinOptions join{.rank = rank,
+                                 .size = rank_count,
+                                 .candidates = {unpacked->address},
+                                 .must_listen = true,
+                                 .key = unpacked->key,
+                                 .deadline = deadline};
+  Result<std::unique_ptr<banyan::Exchange>> exchange = banyan::join_rendezvous(join, settings->log);
+  BANYAN_TRY(exchange.status());
+  return open(**exchange, std::move(*settings), deadline, comm);
+}
+
+Status get_unique_id(banyan_unique_id_t* id) {
+  BANYAN_TRY(check_out(id, "id"));
+  const Result<Settings> settings = settings_of(nullptr, -1);
+  BANYAN_TRY(settings.status());
+  const Result<banyan::Key> key = banyan::random_key();
+  BANYAN_TRY(key.status());
+  const Result<banyan::Address> address = banyan::listening_address(settings->environment, true);
+  BANYAN_TRY(address.status());
+  const banyan::RendezvousOptions options{
+      .address = *address,
+      .ports = settings->environment.port_range,
+      .key = *key,
+      .deadline = banyan::deadline_after(settings->init_timeout_s)};
+  const Result<banyan::Address> bound = banyan::open_rendezvous(options, settings->log);
+  BANYAN_TRY(bound.status());
+  const auto packed = banyan::UniqueId{.address = *bound, .key = *key}.pack();
+  std::copy(packed.begin(), packed.end(), reinterpret_cast<std::byte*>(id->bytes));
+  return {};
+}
+
+Status init_env(banyan_comm_t* comm, const banyan_config_t* config) {
+  BANYAN_TRY(check_out(comm, "comm"));
+  BANYAN_TRY(banyan::refuse_in_group("banyan_comm_init_env"));
+  const banyan::RawEnvironment raw = banyan::RawEnvironment::of_process();
+  const Result<banyan::Environment> environment = banyan::parse_environment(raw);
+  BANYAN_TRY(environment.status());
+  const Result<banyan::Launch> launch = banyan::detect_launch(raw, *environment);
+  BANYAN_TRY(launch.status());
+  Result<Settings> settings = settings_of(config, launch->rank);
+  BANYAN_TRY(settings.status());
+  const banyan::TimePoint deadline = banyan::deadline_after(settings->init_timeout_s);
+  const int count = banyan::process().meetings.fetch_add(1);
+  Result<std::unique_ptr<banyan::Exchange>> exchange =
+      banyan::meet(*launch, raw, settings->environment, count, deadline, settings->log);
+  BANYAN_TRY(exchange.status());
+  return open(**exchange, std::move(*settings), deadline, comm);
+}
+
+Status init_exchange(banyan_comm_t* comm, const banyan_exchange_t* given,
+                     const banyan_config_t* config) {
+  BANYAN_TRY(check_out(comm, "comm"));
+  BANYAN_TRY(check_out(given, "exchange"));
+  BANYAN_TRY(banyan::refuse_in_group("banyan_comm_init_exchange"));
+  const banyan_exchange_t defaults{sizeof(banyan_exchange_t), 0, 0, nullptr, nullptr};
+  const Result<banyan_exchange_t> whole = banyan::complete_struct(given, defaults, "exchange");
+  BANYAN_TRY(whole.status());
+  BANYAN_TRY(check_place(whole->rank, whole->rank_count));
+  if (whole->allgather == nullptr) return wrong("exchange.allgather is NULL");
+  Result<Settings> settings = settings_of(config, whole->rank);
+  BANYAN_TRY(settings.status());
+  const auto allgather = whole->allgather;
+  void* context = whole->context;
+  const auto exchange =
+      banyan::exchange_over(whole->rank, whole->rank_count,
+                            [allgather, context](const void* send, void* recv, size_t bytes) {
+                              return allgather(send, recv, bytes, context);
+                            });
+  const banyan::TimePoint deadline = banyan::deadline_after(settings->init_timeout_s);
+  return open(*exchange, std::move(*settings), deadline, comm);
+}
+
+// ---- Split
+// ------------------------------------------------------------------------------------------
+
+// A call of the library itself on a communicator of the caller's.
+Status run_internal(OpenCommunicator& communicator, Collective collective, const void* send,
+                    void* recv, size_t bytes) {
+  banyan::Call call;
+  call.problem.collective = collective;
+  call.problem.type = DataType::kUint8;
+  call.problem.count = bytes;
+  call.problem.check = communicator.membership->settings().environment.check;
+  call.send = send;
+  call.recv = recv;
+  return banyan::run_now(communicator, call);
+}
+
+struct Membership {
+  int32_t color;
+  int32_t key;
+};
+
+// The ranks of one colour in their new order, as ranks of the parent.
+std::vector<int> members_of(std::span<const Membership> all, int color) {
+  std::vector<int> members;
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank].color == color) members.push_back(static_cast<int>(rank));
+  std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
+    return all[static_cast<size_t>(a)].key < all[static_cast<size_t>(b)].key;
+  });
+  return members;
+}
+
+// The first of the new ranks opens a rendezvous for the others.
+Result<banyan::UniqueId> open_for(const Settings& settings, bool one_host,
+                                  banyan::TimePoint deadline) {
+  const Result<banyan::Key> key = banyan::random_key();
+  BANYAN_TRY(key.status());
+  const Result<banyan::Address> address = banyan::listening_address(settings.environment, one_host);
+  BANYAN_TRY(address.status());
+  const Result<banyan::Address> bound =
+      banyan::open_rendezvous({.address = *address,
+                               .ports = settings.environment.port_range,
+                               .key = *key,
+                               .deadline = deadline},
+                              settings.log);
+  BANYAN_TRY(bound.status());
+  return banyan::UniqueId{.address = *bound, .key = *key};
+}
+
+Status split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
+             const banyan_config_t* config) {
+  const Result<OpenCommunicator*> found = banyan::find_communicator(comm);
+  BANYAN_TRY(found.status());
+  BANYAN_TRY(check_out(child, "child"));
+  if (color < BANYAN_NO_COLOR)
+    return wrong("color is {}; valid: 0 or more, or {} (BANYAN_NO_COLOR)", color, BANYAN_NO_COLOR);
+  BANYAN_TRY(banyan::refuse_in_group("banyan_comm_split"));
+  OpenCommunicator& parent = **found;
+  BANYAN_TRY(banyan::check_usable(parent));
+  const auto ranks = static_cast<size_t>(parent.membership->size());
+
+  BANYAN_TRY(run_internal(parent, Collective::kSplit, nullptr, nullptr, 0));
+  const Membership mine{color, key};
+  std::vector<Membership> all(ranks);
+  BANYAN_TRY(run_internal(parent, Collective::kAllgather, &mine, all.data(), sizeof mine));
+  const std::vector<int> members =
+      color == BANYAN_NO_COLOR ? std::vector<int>() : members_of(all, color);
+  const int own = parent.membership->rank();
+  const auto place = std::find(members.begin(), members.end(), own);
+  const auto rank = static_cast<int>(place - members.begin());
+
+  // Whoever cannot go on still takes part in the second round, with an id of zeros.
+  Result<Settings> settings = settings_of(config, rank);
+  const double patience =
+      settings.ok() ? settings->init_timeout_s : parent.membership->settings().init_timeout_s;
+  const banyan::TimePoint deadline = banyan::deadline_after(patience);
+  std::array<std::byte, sizeof(banyan_unique_id_t)> id{};
+  Status status = settings.status();
+  if (status.ok() && !members.empty() && rank == 0) {
+    const Result<banyan::UniqueId> opened =
+        open_for(*settings, parent.membership->one_host(), deadline);
+    if (opened.ok())
+      id = opened->pack();
+    else
+      status = opened.status();
+  }
+  std::vector<decltype(id)> ids(ranks);
+  BANYAN_TRY(run_internal(parent, Collective::kAllgather, id.data(), ids.data(), id.size()));
+  BANYAN_TRY(status);
+  *child = nullptr;
+  if (members.empty()) return {};
+
+  const Result<banyan::UniqueId> meeting =
+      banyan::unpack_unique_id(ids[static_cast<size_t>(members.front())]);
+  if (!meeting.ok())
+    return {Code::kRemote, fmt::format("rank {} could not open a rendezvous for colour {}",
+                                       members.front(), color)};
+  Result<std::unique_ptr<banyan::Exchange>> exchange =
+      banyan::join_rendezvous({.rank = rank,
+                               .size = static_cast<int>(members.size()),
+                               .candidates = {meeting->address},
+                               .must_listen = true,
+                               .key = meeting->key,
+                               .deadline = deadline},
+                              settings->log);
+  BANYAN_TRY(exchange.status());
+  return open(**exchange, std::move(*settings), deadline, child);
+}
+
+// ---- Ends
+// -------------------------------------------------------------------------------------------
+
+// Requests that are in flight are completed first.
+Status finish_requests(OpenCommunicator& communicator) {
+  for (const uint64_t place : communicator.requests) {
+    auto* request = static_cast<banyan::OpenRequest*>(banyan::process().requests.find(place));
+    if (request == nullptr || request->state != banyan::OpenRequest::State::kRunning) continue;
+    banyan::Membership* membership = communicator.membership.get();
+    membership->take_baton();
+    const Status driven = banyan::drive({&membership, 1}, {&request->operation, 1});
+    membership->take_baton();
+    banyan::settle_request(*request);
+    membership->leave_baton();
+    BANYAN_TRY(driven);
+  }
+  return {};
+}
+
+Status finalize(banyan_comm_t comm) {
+  const Result<OpenCommunicator*> found = banyan::find_communicator(comm);
+  BANYAN_TRY(found.status());
+  BANYAN_TRY(banyan::refuse_in_group("banyan_comm_finalize"));
+  OpenCommunicator& communicator = **found;
+  BANYAN_TRY(banyan::check_usable(communicator));
+  BANYAN_TRY(finish_requests(communicator));
+  BANYAN_TRY(run_internal(communicator, Collective::kFinalize, nullptr, nullptr, 0));
+  banyan::Membership& membership = *communicator.membership;
+  membership.take_baton();
+  BANYAN_TRY(membership.depart(banyan::deadline_after(membership.settings().timeout_s)));
+  communicator.finalized.store(true);
+  return {};
+}
+
+Status destroy(banyan_comm_t comm) {
+  if (comm == nullptr) return {};
+  const Result<OpenCommunicator*> found = banyan::find_communicator(comm);
+  BANYAN_TRY(found.status());
+  OpenCommunicator& communicator = **found;
+  const bool failed = communicator.membership->failure().failed();
+  if (!communicator.finalized.load() && !failed)
+    return {Code::kInvalidUsage,
+            "the communicator is neither finalized, aborted nor failed: finalize or abort it "
+            "first"};
+  const std::unique_ptr<OpenCommunicator> owned(static_cast<OpenCommunicator*>(
+      banyan::process().communicators.remove(banyan::place_of(comm))));
+  banyan::Membership& membership = *communicator.membership;
+  membership.take_baton();
+  membership.engine().cancel();
+  for (const uint64_t place : communicator.requests) {
+    const std::unique_ptr<banyan::OpenRequest> request(
+        static_cast<banyan::OpenRequest*>(banyan::process().requests.remove(place)));
+    if (request != nullptr && request->operation != nullptr) banyan::settle_request(*request);
+  }
+  return {};
+}
+
+// The functions that any thread may call at any time keep the communicator alive meanwhile.
+class Pinned {
+ public:
+  explicit Pinned(banyan_comm_t comm)
+      : place_(banyan::place_of(comm)),
+        communicator_(static_cast<OpenCommunicator*>(banyan::process().communicators.pin(place_))) {
+  }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+  ~Pinned() {
+    if (communicator_ != nullptr) banyan::process().communicators.unpin(place_);
+  }
+  OpenCommunicator* get() const { return communicator_; }
+
+ private:
+  uint64_t place_;
+  OpenCommunicator* communicator_;
+};
+
+template <typename Value>
+Status ask(banyan_comm_t comm, Value* out, std::string_view name, const auto& value_of) {
+  const Pinned pinned(comm);
+  if (pinned.get() == nullptr) return banyan::find_communicator(comm).status();
+  BANYAN_TRY(check_out(out, name));
+  *out = value_of(*pinned.get());
+  return {};
+}
+
+}  // namespace
+
+banyan_result_t banyan_get_unique_id(banyan_unique_id_t* id) {
+  return door([&] { return get_unique_id(id); });
+}
+
+banyan_result_t banyan_comm_init(banyan_comm_t* comm, int rank_count, const banyan_unique_id_t* id,
+                                 int rank, const banyan_config_t* config) {
+  return door([&] { return init(comm, rank_count, id, rank, config); });
+}
+
+banyan_result_t banyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t* config) {
+  return door([&] { return init_env(comm, config); });
+}
+
+banyan_result_t banyan_comm_init_exchange(banyan_comm_t* comm, const banyan_exchange_t* exchange,
+                                          const banyan_config_t* config) {
+  return door([&] { return init_exchange(comm, exchange, config); });
+}
+
+banyan_result_t banyan_comm_split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
+                                  const banyan_config_t* config) {
+  return door(comm, [&] { return split(comm, color, key, child, config); });
+}
+
+banyan_result_t banyan_comm_rank(banyan_comm_t comm, int* rank) {
+  return door(comm, [&] {
+    return ask(comm, rank, "rank", [](OpenCommunicator& open) { return open.membership->rank(); });
+  });
+}
+
+banyan_result_t banyan_comm_size(banyan_comm_t comm, int* size) {
+  return door(comm, [&] {
+    return ask(comm, size, "size", [](OpenCommunicator& open) { return open.membership->size(); });
+  });
+}
+
+banyan_result_t banyan_comm_finalize(banyan_comm_t comm) {
+  return door(comm, [&] { return finalize(comm); });
+}
+
+banyan_result_t banyan_comm_destroy(banyan_comm_t comm) {
+  return door(comm, [&] { return destroy(comm); });
+}
+
+banyan_result_t banyan_comm_abort(banyan_comm_t comm) {
+  return door([&]() -> Status {
+    const Pinned pinned(comm);
+    if (pinned.get() == nullptr) return banyan::find_communicator(comm).status();
+    if (!pinned.get()->finalized.load()) pinned.get()->membership->abort();
+    return {};
+  });
+}
+
+banyan_result_t banyan_comm_async_error(banyan_comm_t comm, banyan_result_t* error) {
+  return door(comm, [&] {
+    return ask(comm, error, "error", [](OpenCommunicator& open) {
+      return static_cast<banyan_result_t>(open.membership->failure().verdict().code);
+    });
+  });
+}
+
+banyan_result_t banyan_comm_failed_rank(banyan_comm_t comm, int* rank) {
+  return door(comm, [&] {
+    return ask(comm, rank, "rank", [](OpenCommunicator& open) {
+      return open.membership->failure().verdict().failed_rank;
+    });
+  });
+}
+
+const char* banyan_last_error(banyan_comm_t comm) {
+  const Pinned pinned(comm);
+  const Status failure =
+      pinned.get() != nullptr ? pinned.get()->membership->failure().peek() : Status();
+  return banyan::last_text(comm, failure);
+}

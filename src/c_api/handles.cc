@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/c_api/handles.h"
+
+#include <fmt/format.h>
+
+#include "src/process.h"
+
+namespace banyan {
+namespace {
+
+static_assert(sizeof(void*) == sizeof(uint64_t), "a handle is a place and a generation");
+
+// An error belongs to the thread that caused it.
+struct LastError {
+  std::string text;
+  banyan_comm_t comm = nullptr;
+  std::string shown;  // what banyan_last_error returned
+};
+
+LastError& last_error() {
+  thread_local LastError error;
+  return error;
+}
+
+template <typename Handle>
+Status stale(std::string_view what, Handle handle) {
+  if (handle == nullptr) return {Code::kInvalidArgument, fmt::format("{} is NULL", what)};
+  return {Code::kInvalidArgument, fmt::format("{} {} was destroyed, or never was one", what,
+                                              static_cast<const void*>(handle))};
+}
+
+}  // namespace
+
+uint64_t place_of(banyan_comm_t handle) {
+  return reinterpret_cast<uint64_t>(handle);
+}
+
+uint64_t place_of(banyan_request_t handle) {
+  return reinterpret_cast<uint64_t>(handle);
+}
+
+banyan_comm_t communicator_handle(uint64_t place) {
+  return reinterpret_cast<banyan_comm_t>(place);  // NOLINT(performance-no-int-to-ptr)
+}
+
+Result<OpenCommunicator*> find_communicator(banyan_comm_t handle) {
+  void* found = process().communicators.find(place_of(handle));
+  if (found == nullptr) return stale("comm", handle);
+  return static_cast<OpenCommunicator*>(found);
+}
+
+Result<OpenRequest*> find_request(banyan_request_t handle) {
+  void* found = process().requests.find(place_of(handle));
+  if (found == nullptr) return stale("request", handle);
+  return static_cast<OpenRequest*>(found);
+}
+
+banyan_result_t answer(const Status& status, banyan_comm_t comm) {
+  if (!status.ok()) {
+    last_error().text = status.message();
+    last_error().comm = comm;
+  }
+  return static_cast<banyan_result_t>(status.code());
+}
+
+const char* last_text(banyan_comm_t comm, const Status& failure) {
+  LastError& error = last_error();
+  const bool meant = comm == nullptr || error.comm == nullptr || error.comm == comm;
+  error.shown = meant && !error.text.empty() ? std::string_view(error.text) : failure.message();
+  return error.shown.c_str();
+}
+
+}  // namespace banyan

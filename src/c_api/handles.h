@@ -1,0 +1,74 @@
+// What stands behind the handles of banyan.h, and how an error gets to its thread.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "banyan/banyan.h"
+#include "banyan/status.h"
+#include "src/membership.h"
+
+namespace banyan {
+
+// A banyan_comm_t.
+struct OpenCommunicator {
+  std::unique_ptr<Membership> membership;
+  std::atomic<bool> finalized{false};
+  struct Scalar {
+    DataType type;
+    std::array<std::byte, 8> value;
+  };
+  std::map<int, Scalar> scalars;   // of premulsum operations, by handle
+  std::vector<uint64_t> requests;  // handles of those not destroyed
+  banyan_comm_t handle = nullptr;
+};
+
+// A banyan_request_t.
+struct OpenRequest {
+  OpenCommunicator* communicator = nullptr;
+  Call call;
+  std::shared_ptr<Plan> plan;
+  enum class State { kNew, kGrouped, kRunning, kDone } state = State::kNew;
+  Operation* operation = nullptr;  // while running
+  Status result;                   // once done
+};
+
+// kInvalidArgument: null, destroyed, or never a handle.
+Result<OpenCommunicator*> find_communicator(banyan_comm_t handle);
+Result<OpenRequest*> find_request(banyan_request_t handle);
+banyan_comm_t communicator_handle(uint64_t place);
+uint64_t place_of(banyan_comm_t handle);
+uint64_t place_of(banyan_request_t handle);
+
+// Keeps the text for banyan_last_error of this thread and gives the result code. Every function of
+// banyan.h ends with it. `comm` is what the call was on, null where that is unknown.
+banyan_result_t answer(const Status& status, banyan_comm_t comm);
+
+// The last error of this thread on `comm`; null: on anything. The pointer stays valid until the
+// thread asks again.
+const char* last_text(banyan_comm_t comm, const Status& failure);
+
+// Runs a door's body; what the standard library throws becomes a status.
+template <typename Body>
+banyan_result_t door(banyan_comm_t comm, const Body& body) {
+  try {
+    return answer(body(), comm);
+  } catch (const std::bad_alloc&) {
+    return answer({Code::kSystem, "out of memory"}, comm);
+  } catch (const std::exception& caught) {
+    return answer({Code::kInternal, caught.what()}, comm);
+  }
+}
+
+template <typename Body>
+banyan_result_t door(const Body& body) {
+  return door(nullptr, body);
+}
+
+}  // namespace banyan

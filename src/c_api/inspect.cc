@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/c_api/inspect.h"
+
+#include "src/c_api/arguments.h"
+#include "src/c_api/handles.h"
+#include "transports/transport.h"
+
+namespace banyan {
+namespace {
+
+// The names of the transports that this communicator's messages take, most preferred first.
+std::string transports_of(Membership& membership) {
+  std::string text;
+  for (const auto& transport : membership.engine().transports()) {
+    if (!text.empty()) text += ',';
+    text += transport->name();
+  }
+  return text.empty() ? "none" : text;
+}
+
+bool is_message(Collective collective) {
+  return collective == Collective::kSend || collective == Collective::kRecv;
+}
+
+}  // namespace
+
+Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call) {
+  const Result<OpenCommunicator*> found = find_communicator(comm);
+  BANYAN_TRY(found.status());
+  const Result<Call> checked = check_call(**found, call);
+  BANYAN_TRY(checked.status());
+  Membership& membership = *(*found)->membership;
+  membership.take_baton();
+  const std::shared_ptr<Plan> plan = membership.plan(checked->problem, checked->algorithm);
+  membership.leave_baton();
+  CallPlan result;
+  result.bytes_sent = plan->schedule.bytes_sent();
+  result.transports = transports_of(membership);
+  if (is_message(checked->problem.collective))
+    result.algorithm = "message";
+  else if (membership.size() == 1)
+    result.algorithm = "copy";
+  else
+    result.algorithm = algorithms()[static_cast<size_t>(plan->choice.algorithm)].name;
+  return result;
+}
+
+std::vector<TransportState> transport_states() {
+  std::vector<TransportState> states;
+  for (const TransportKind& kind : transport_kinds())
+    states.push_back({std::string(kind.name), kind.missing()});
+  return states;
+}
+
+}  // namespace banyan

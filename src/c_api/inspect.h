@@ -1,0 +1,30 @@
+// What a call uses and what this build has, for the programs of this project.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "banyan/banyan.h"
+#include "banyan/status.h"
+
+namespace banyan {
+
+// What a call on a communicator uses.
+struct CallPlan {
+  std::string algorithm;
+  std::string transports;
+  uint64_t bytes_sent;  // bytes that this rank puts on the wire for one such call
+};
+Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call);
+
+// One line each: name, whether this build and machine have it, and why not.
+struct TransportState {
+  std::string name;
+  std::string missing;  // empty: it is there
+};
+std::vector<TransportState> transport_states();
+
+}  // namespace banyan

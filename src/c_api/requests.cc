@@ -1,0 +1,154 @@
+// banyan.h: persistent, non-blocking requests.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/c_api/arguments.h"
+#include "src/c_api/run.h"
+#include "src/c_api/structs.h"
+#include "src/process.h"
+
+using banyan::Code;
+using banyan::door;
+using banyan::OpenRequest;
+using banyan::Result;
+using banyan::Status;
+using State = banyan::OpenRequest::State;
+
+namespace {
+
+Status create(banyan_comm_t comm, const banyan_call_t* given, banyan_request_t* request) {
+  if (request == nullptr) return {Code::kInvalidArgument, "request is NULL"};
+  if (given == nullptr) return {Code::kInvalidArgument, "call is NULL"};
+  const Result<banyan::OpenCommunicator*> communicator = banyan::find_communicator(comm);
+  BANYAN_TRY(communicator.status());
+  BANYAN_TRY(banyan::check_usable(**communicator));
+  const banyan_call_t defaults = BANYAN_CALL_INIT;
+  const Result<banyan_call_t> whole = banyan::complete_struct(given, defaults, "call");
+  BANYAN_TRY(whole.status());
+  Result<banyan::Call> call = banyan::check_call(**communicator, *whole);
+  BANYAN_TRY(call.status());
+
+  auto open = std::make_unique<OpenRequest>();
+  open->communicator = *communicator;
+  open->call = *call;
+  banyan::Membership& membership = *(*communicator)->membership;
+  membership.take_baton();
+  open->plan = membership.plan(call->problem, call->algorithm);
+  membership.leave_baton();
+  const uint64_t place = banyan::process().requests.insert(open.get());
+  if (place == 0) return {Code::kSystem, "too many requests in this process"};
+  (*communicator)->requests.push_back(place);
+  open.release();  // owned through its handle until banyan_request_destroy
+  *request = reinterpret_cast<banyan_request_t>(place);  // NOLINT(performance-no-int-to-ptr)
+  return {};
+}
+
+Status start(banyan_request_t handle) {
+  const Result<OpenRequest*> request = banyan::find_request(handle);
+  if (!request.ok()) return banyan::fail_group(request.status());
+  if ((*request)->state == State::kRunning || (*request)->state == State::kGrouped)
+    return banyan::fail_group({Code::kInvalidUsage, "the request is in flight: wait for it first"});
+  if (banyan::in_group()) {
+    (*request)->state = State::kGrouped;
+    banyan::join_group((*request)->communicator->handle, (*request)->call, handle);
+    return {};
+  }
+  const banyan::Problem& problem = (*request)->call.problem;
+  const bool message = problem.collective == banyan::Collective::kSend ||
+                       problem.collective == banyan::Collective::kRecv;
+  if (message && problem.root == (*request)->communicator->membership->rank())
+    return {Code::kInvalidUsage,
+            fmt::format("peer {} is this rank itself: a message to oneself needs a group",
+                        problem.root)};
+  return banyan::start_request(**request);
+}
+
+Status test(banyan_request_t handle, int* done) {
+  if (done == nullptr) return {Code::kInvalidArgument, "done is NULL"};
+  const Result<OpenRequest*> found = banyan::find_request(handle);
+  BANYAN_TRY(found.status());
+  OpenRequest& request = **found;
+  *done = 0;
+  if (request.state == State::kNew) return {Code::kInvalidUsage, "the request was never started"};
+  if (request.state == State::kGrouped) return {};
+  if (request.state == State::kRunning) {
+    banyan::Membership& membership = *request.communicator->membership;
+    membership.take_baton();
+    const Result<bool> moved = membership.turn();
+    if (moved.ok() && !*moved && banyan::Clock::now() >= request.operation->deadline)
+      membership.time_out();
+    if (!moved.ok()) membership.engine().cancel();
+    if (request.operation->done()) banyan::settle_request(request);
+    membership.leave_baton();
+    if (request.state == State::kRunning) return {};
+  }
+  *done = 1;
+  return request.result;
+}
+
+Status wait(banyan_request_t handle) {
+  const Result<OpenRequest*> found = banyan::find_request(handle);
+  BANYAN_TRY(found.status());
+  OpenRequest& request = **found;
+  BANYAN_TRY(banyan::refuse_in_group("banyan_request_wait"));
+  if (request.state == State::kNew)
+    return {Code::kInvalidUsage, "the request was never started: nothing to wait for"};
+  if (request.state == State::kRunning) {
+    banyan::Membership* membership = request.communicator->membership.get();
+    membership->take_baton();
+    // The result is the operation's own, which the failure of the communicator decides.
+    const Status driven = banyan::drive({&membership, 1}, {&request.operation, 1});
+    membership->take_baton();
+    banyan::settle_request(request);
+    membership->leave_baton();
+    if (!driven.ok()) return driven;
+  }
+  return request.result;
+}
+
+Status destroy(banyan_request_t handle) {
+  const Result<OpenRequest*> found = banyan::find_request(handle);
+  BANYAN_TRY(found.status());
+  OpenRequest& request = **found;
+  banyan::Membership& membership = *request.communicator->membership;
+  if (request.state == State::kGrouped)
+    return {Code::kInvalidUsage, "the request is part of an open group"};
+  if (request.state == State::kRunning) {
+    if (!membership.failure().failed())
+      return {Code::kInvalidUsage, "the request is in flight: wait for it first"};
+    membership.take_baton();
+    membership.engine().cancel();
+    banyan::settle_request(request);
+  }
+  const uint64_t place = banyan::place_of(handle);
+  std::erase(request.communicator->requests, place);
+  const std::unique_ptr<OpenRequest> owned(
+      static_cast<OpenRequest*>(banyan::process().requests.remove(place)));
+  return {};
+}
+
+}  // namespace
+
+banyan_result_t banyan_request_create(banyan_comm_t comm, const banyan_call_t* call,
+                                      banyan_request_t* request) {
+  return door(comm, [&] { return create(comm, call, request); });
+}
+
+banyan_result_t banyan_request_start(banyan_request_t request) {
+  return door([&] { return start(request); });
+}
+
+banyan_result_t banyan_request_test(banyan_request_t request, int* done) {
+  return door([&] { return test(request, done); });
+}
+
+banyan_result_t banyan_request_wait(banyan_request_t request) {
+  return door([&] { return wait(request); });
+}
+
+banyan_result_t banyan_request_destroy(banyan_request_t request) {
+  return door([&] { return destroy(request); });
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/c_api/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "src/c_api/arguments.h"
+
+namespace banyan {
+namespace {
+
+// Handles, because a communicator may be destroyed while the group is open.
+struct Item {
+  banyan_comm_t comm;
+  banyan_request_t request_handle;  // null for a blocking call
+  Call call;
+  OpenCommunicator* communicator = nullptr;  // from resolve() on
+  OpenRequest* request = nullptr;
+};
+
+struct CallGroup {
+  int depth = 0;
+  Status failed;
+  std::vector<Item> items;
+};
+
+CallGroup& group() {
+  thread_local CallGroup open;
+  return open;
+}
+
+bool to_self(const Item& item) {
+  const Collective collective = item.call.problem.collective;
+  return (collective == Collective::kSend || collective == Collective::kRecv) &&
+         item.call.problem.root == item.communicator->membership->rank();
+}
+
+// The n-th send to oneself meets the n-th receive from oneself. Checked before anything moves.
+Status pair_own_messages(std::vector<Item>& items, std::vector<std::pair<Item*, Item*>>& pairs) {
+  std::vector<Item*> open_sends, open_receives;
+  for (Item& item : items) {
+    if (!to_self(item)) continue;
+    const bool sends = item.call.problem.collective == Collective::kSend;
+    auto& others = sends ? open_receives : open_sends;
+    const auto other = std::find_if(others.begin(), others.end(), [&](const Item* each) {
+      return each->communicator == item.communicator;
+    });
+    if (other == others.end()) {
+      (sends ? open_sends : open_receives).push_back(&item);
+      continue;
+    }
+    pairs.emplace_back(sends ? &item : *other, sends ? *other : &item);
+    others.erase(other);
+  }
+  if (!open_sends.empty() || !open_receives.empty())
+    return {Code::kInvalidUsage,
+            fmt::format("a {} itself without its counterpart in the group",
+                        open_sends.empty() ? "rank receives from" : "rank sends to")};
+  for (const auto& [send, receive] : pairs) {
+    const Problem& out = send->call.problem;
+    const Problem& in = receive->call.problem;
+    if (out.type != in.type || out.count != in.count)
+      return {Code::kInvalidArgument,
+              fmt::format("a message to oneself has {} {}, its receive {} {}: count and type must "
+                          "be equal",
+                          out.count, name_of(out.type), in.count, name_of(in.type))};
+  }
+  return {};
+}
+
+void copy_own_message(const Item& send, const Item& receive) {
+  const Problem& problem = send.call.problem;
+  if (problem.count != 0)
+    std::memmove(receive.call.recv, send.call.send, problem.count * problem.element());
+  for (OpenRequest* request : {send.request, receive.request}) {
+    if (request == nullptr) continue;
+    request->state = OpenRequest::State::kDone;
+    request->result = Status();
+  }
+}
+
+Status begin(Item& item, std::vector<Operation*>& running, std::vector<Membership*>& memberships) {
+  Membership& membership = *item.communicator->membership;
+  membership.take_baton();
+  if (std::find(memberships.begin(), memberships.end(), &membership) == memberships.end())
+    memberships.push_back(&membership);
+  const std::shared_ptr<Plan> plan = item.request != nullptr
+                                         ? item.request->plan
+                                         : membership.plan(item.call.problem, item.call.algorithm);
+  const Result<Operation*> operation = membership.start(plan, item.call);
+  BANYAN_TRY(operation.status());
+  if (item.request == nullptr) {
+    running.push_back(*operation);
+  } else {
+    item.request->operation = *operation;
+    item.request->state = OpenRequest::State::kRunning;
+  }
+  return {};
+}
+
+Status resolve(Item& item) {
+  const Result<OpenCommunicator*> communicator = find_communicator(item.comm);
+  BANYAN_TRY(communicator.status());
+  item.communicator = *communicator;
+  if (item.request_handle != nullptr) {
+    const Result<OpenRequest*> request = find_request(item.request_handle);
+    BANYAN_TRY(request.status());
+    item.request = *request;
+  }
+  return check_usable(**communicator);
+}
+
+Status run_group(std::vector<Item>& items) {
+  for (Item& item : items) BANYAN_TRY(resolve(item));
+  std::vector<std::pair<Item*, Item*>> own;
+  BANYAN_TRY(pair_own_messages(items, own));
+
+  std::vector<Operation*> running;
+  std::vector<Membership*> memberships, owners;
+  Status status;
+  for (Item& item : items) {
+    if (to_self(item)) continue;
+    const size_t before = running.size();
+    status = begin(item, running, memberships);
+    if (!status.ok()) break;
+    if (running.size() > before) owners.push_back(item.communicator->membership.get());
+  }
+  for (const auto& [send, receive] : own) copy_own_message(*send, *receive);
+  const Status driven = drive(memberships, running);
+  for (size_t i = 0; i < running.size(); ++i) owners[i]->finish(running[i]);
+  return status.ok() ? driven : status;
+}
+
+void reset_requests(std::vector<Item>& items) {
+  for (const Item& item : items) {
+    if (item.request_handle == nullptr) continue;
+    const Result<OpenRequest*> request = find_request(item.request_handle);
+    if (request.ok() && (*request)->state == OpenRequest::State::kGrouped)
+      (*request)->state = OpenRequest::State::kNew;
+  }
+}
+
+}  // namespace
+
+Status check_usable(const OpenCommunicator& communicator) {
+  if (communicator.membership->failure().failed())
+    return communicator.membership->failure().status();
+  if (communicator.finalized.load())
+    return {Code::kInvalidUsage, "the communicator is finalized: no call after finalize"};
+  return {};
+}
+
+Status run_now(OpenCommunicator& communicator, const Call& call) {
+  Membership* membership = communicator.membership.get();
+  membership->take_baton();
+  const std::shared_ptr<Plan> plan = membership->plan(call.problem, call.algorithm);
+  const Result<Operation*> operation = membership->start(plan, call);
+  BANYAN_TRY(operation.status());
+  Operation* running = *operation;
+  const Status status = drive({&membership, 1}, {&running, 1});
+  membership->finish(running);
+  return status;
+}
+
+Status run_call(banyan_comm_t handle, const banyan_call_t& given) {
+  const Result<OpenCommunicator*> communicator = find_communicator(handle);
+  if (!communicator.ok()) return fail_group(communicator.status());
+  if (const Status usable = check_usable(**communicator); !usable.ok()) return fail_group(usable);
+  const Result<Call> call = check_call(**communicator, given);
+  if (!call.ok()) return fail_group(call.status());
+  if (in_group()) {
+    join_group(handle, *call, nullptr);
+    return {};
+  }
+  const Problem& problem = call->problem;
+  const bool message =
+      problem.collective == Collective::kSend || problem.collective == Collective::kRecv;
+  if (message && problem.root == (*communicator)->membership->rank())
+    return {Code::kInvalidUsage,
+            fmt::format("peer {} is this rank itself: a message to oneself needs a group",
+                        problem.root)};
+  return run_now(**communicator, *call);
+}
+
+// ---- The group of this thread
+// -----------------------------------------------------------------------
+
+bool in_group() {
+  return group().depth > 0;
+}
+
+Status fail_group(const Status& status) {
+  CallGroup& open = group();
+  if (open.depth > 0 && open.failed.ok()) open.failed = status;
+  return status;
+}
+
+Status refuse_in_group(std::string_view function) {
+  if (!in_group()) return {};
+  return fail_group({Code::kInvalidUsage, fmt::format("{} inside a group", function)});
+}
+
+void join_group(banyan_comm_t comm, const Call& call, banyan_request_t request) {
+  group().items.push_back({comm, request, call});
+}
+
+// ---- Requests
+// ---------------------------------------------------------------------------------------
+
+Status start_request(OpenRequest& request) {
+  OpenCommunicator& communicator = *request.communicator;
+  BANYAN_TRY(check_usable(communicator));
+  Membership& membership = *communicator.membership;
+  membership.take_baton();
+  const Result<Operation*> operation = membership.start(request.plan, request.call);
+  if (!operation.ok()) {
+    membership.leave_baton();
+    return operation.status();
+  }
+  request.operation = *operation;
+  request.state = OpenRequest::State::kRunning;
+  const Result<bool> moved = membership.turn();  // the first messages leave with the start
+  if (!moved.ok()) membership.engine().cancel();
+  membership.leave_baton();
+  return {};
+}
+
+void settle_request(OpenRequest& request) {
+  Membership& membership = *request.communicator->membership;
+  request.result = membership.failure().failed() ? membership.failure().status() : Status();
+  membership.finish(request.operation);
+  request.operation = nullptr;
+  request.state = OpenRequest::State::kDone;
+}
+
+}  // namespace banyan
+
+// ---- banyan.h: groups
+// -------------------------------------------------------------------------------
+
+using banyan::Code;
+using banyan::door;
+using banyan::Status;
+
+banyan_result_t banyan_group_start(void) {
+  return door([]() -> Status {
+    ++banyan::group().depth;
+    return {};
+  });
+}
+
+banyan_result_t banyan_group_end(void) {
+  return door([]() -> Status {
+    banyan::CallGroup& open = banyan::group();
+    if (open.depth == 0)
+      return {Code::kInvalidUsage, "banyan_group_end without banyan_group_start"};
+    if (--open.depth > 0) return {};
+    std::vector<banyan::Item> items = std::move(open.items);
+    const Status failed = std::exchange(open.failed, Status());
+    open.items.clear();
+    const Status status = failed.ok() ? banyan::run_group(items) : failed;
+    banyan::reset_requests(items);
+    return status;
+  });
+}

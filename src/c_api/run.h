@@ -1,0 +1,38 @@
+// Issues checked calls: at once, into the open group of this thread, or as the library's own.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <string_view>
+
+#include "banyan/status.h"
+#include "src/c_api/handles.h"
+
+namespace banyan {
+
+// Usable for a call: not finalized; its failure otherwise.
+Status check_usable(const OpenCommunicator& communicator);
+
+// Runs to the end. Not for groups.
+Status run_now(OpenCommunicator& communicator, const Call& call);
+
+// A blocking function of banyan.h: checks, then runs, or joins the open group.
+Status run_call(banyan_comm_t handle, const banyan_call_t& call);
+
+// ---- The group of this thread
+// -----------------------------------------------------------------------
+bool in_group();
+// kInvalidUsage inside a group, naming the function; such an error is the group's, too.
+Status refuse_in_group(std::string_view function);
+// A call that went wrong inside a group: group_end returns it.
+Status fail_group(const Status& status);
+// `request` is null for a blocking call.
+void join_group(banyan_comm_t comm, const Call& call, banyan_request_t request);
+
+// ---- Requests
+// ---------------------------------------------------------------------------------------
+Status start_request(OpenRequest& request);
+// After its operation is done or the communicator has failed.
+void settle_request(OpenRequest& request);
+
+}  // namespace banyan

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/engine.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace banyan {
+namespace {
+
+std::byte* at(const Spaces& spaces, Slice slice) {
+  switch (slice.space) {
+    case Space::kInput: return const_cast<std::byte*>(spaces.input) + slice.offset;
+    case Space::kOutput: return spaces.output + slice.offset;
+    case Space::kScratch: return spaces.scratch + slice.offset;
+  }
+  return nullptr;
+}
+
+bool is_message(Op op) {
+  return op == Op::kSend || op == Op::kRecv || op == Op::kRecvReduce || op == Op::kRecvDecodeAdd;
+}
+
+}  // namespace
+
+Execution::Execution(const Schedule& schedule)
+    : schedule_(schedule),
+      waiting_for_(schedule.steps.size()),
+      finished_(schedule.steps.size()),
+      turns_(schedule.ports.size()) {
+  ready_.reserve(schedule.steps.size());
+}
+
+Engine::Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes,
+               const Kernels& kernels)
+    : transports_(std::move(transports)),
+      routes_(std::move(routes)),
+      kernels_(kernels),
+      ports_(routes_.size() * 2 * kLaneCount) {
+  postable_.reserve(ports_.size());
+  retry_.reserve(ports_.size());
+}
+
+void Engine::list(size_t port) {
+  PortQueue& queue = ports_[port];
+  if (queue.listed) return;
+  queue.listed = true;
+  postable_.push_back(static_cast<uint32_t>(port));
+}
+
+// A step whose dependencies are met: local ones go on the stack, messages to their port when it is
+// their turn there.
+void Engine::offer(Execution& execution, uint32_t step) {
+  const Schedule& schedule = execution.schedule_;
+  if (!is_message(schedule.steps[step].op)) {
+    if (execution.ready_.empty()) with_local_work_.push_back(&execution);
+    execution.ready_.push_back(step);
+    return;
+  }
+  const auto local = static_cast<size_t>(schedule.port_of[step]);
+  const Port& port = schedule.ports[local];
+  const Execution::Turn& turn = execution.turns_[local];
+  const size_t index = port_index(port.peer, port.sending, execution.lane_);
+  if (ports_[index].head == &turn && schedule.port_steps[turn.cursor] == step) list(index);
+}
+
+void Engine::start(Execution& execution, const Spaces& spaces, const Arithmetic& arithmetic,
+                   const Envelope& envelope, Lane lane) {
+  const Schedule& schedule = execution.schedule_;
+  execution.spaces_ = spaces;
+  execution.arithmetic_ = arithmetic;
+  execution.envelope_ = envelope;
+  execution.lane_ = lane;
+  execution.remaining_ = schedule.steps.size();
+  execution.ready_.clear();
+  execution.waiting_for_ = schedule.dependency_count;
+  std::fill(execution.finished_.begin(), execution.finished_.end(), uint8_t{0});
+  if (execution.remaining_ == 0) return;
+
+  size_t slot = 0;
+  while (slot < running_.size() && running_[slot] != nullptr) ++slot;
+  if (slot == running_.size()) {
+    running_.push_back(nullptr);
+    with_local_work_.reserve(running_.size());
+  }
+  running_[slot] = &execution;
+  execution.slot_ = static_cast<uint32_t>(slot);
+  ++running_count_;
+
+  for (size_t local = 0; local < schedule.ports.size(); ++local) {
+    const Port& port = schedule.ports[local];
+    Execution::Turn& turn = execution.turns_[local];
+    turn = {&execution, nullptr, port.begin, port.end};
+    PortQueue& queue = ports_[port_index(port.peer, port.sending, lane)];
+    (queue.head == nullptr ? queue.head : queue.tail->next) = &turn;
+    queue.tail = &turn;
+  }
+  // Pushed last to first, because the stack of local steps then starts with the first one.
+  for (size_t step = schedule.steps.size(); step-- > 0;)
+    if (execution.waiting_for_[step] == 0) offer(execution, static_cast<uint32_t>(step));
+}
+
+void Engine::complete(Execution& execution, uint32_t step) {
+  --execution.remaining_;
+  execution.finished_[step] = 1;
+  for (const uint32_t next : execution.schedule_.successors_of(step))
+    if (--execution.waiting_for_[next] == 0) offer(execution, next);
+  if (execution.remaining_ == 0) {
+    running_[execution.slot_] = nullptr;
+    --running_count_;
+  }
+}
+
+void Engine::run_step(const Execution& execution, const Step& step) {
+  const Spaces& spaces = execution.spaces_;
+  const Arithmetic& arithmetic = execution.arithmetic_;
+  const auto type = static_cast<size_t>(step.type);
+  const auto op = static_cast<size_t>(arithmetic.op);
+  std::byte* dst = at(spaces, step.dst);
+  const std::byte* src = at(spaces, step.src);
+  switch (step.op) {
+    case Op::kCopy: std::memmove(dst, src, step.dst.size); break;
+    case Op::kReduce:
+      kernels_.reduce[type][op](dst, src, at(spaces, step.src2), step.dst.size / size_of(step.type),
+                                nullptr);
+      break;
+    case Op::kEncode:
+      kernels_.encode[type](dst, src, step.dst.size / size_of(step.type), arithmetic.divisor);
+      break;
+    case Op::kDecode:
+      kernels_.decode[type](
+          dst, src, step.src.size / size_of(step.type),
+          arithmetic.op == ReduceOp::kPreMulSum ? arithmetic.scalar.data() : nullptr);
+      break;
+    case Op::kDecodeAdd:
+      kernels_.decode_reduce[type][op](dst, src, at(spaces, step.src2),
+                                       step.src2.size / size_of(step.type), nullptr);
+      break;
+    case Op::kSend:
+    case Op::kRecv:
+    case Op::kRecvReduce:
+    case Op::kRecvDecodeAdd: break;  // messages never come here
+  }
+}
+
+bool Engine::run_local() {
+  bool moved = false;
+  while (!with_local_work_.empty()) {
+    Execution& execution = *with_local_work_.back();
+    const uint32_t step = execution.ready_.back();
+    execution.ready_.pop_back();
+    if (execution.ready_.empty()) with_local_work_.pop_back();
+    run_step(execution, execution.schedule_.steps[step]);
+    complete(execution, step);
+    moved = true;
+  }
+  return moved;
+}
+
+Transfer Engine::transfer_of(const Execution& execution, uint32_t id) const {
+  const Step& step = execution.schedule_.steps[id];
+  const Spaces& spaces = execution.spaces_;
+  Transfer transfer;
+  transfer.lane = execution.lane_;
+  transfer.peer = step.peer;
+  transfer.envelope = execution.envelope_;
+  transfer.cookie = (uint64_t{execution.slot_} << 32) | id;
+  if (step.op == Op::kSend) {
+    transfer.direction = Direction::kSend;
+    transfer.memory = at(spaces, step.src);
+    transfer.envelope.bytes = step.src.size;
+    return transfer;
+  }
+  transfer.direction = Direction::kRecv;
+  transfer.memory = at(spaces, step.dst);
+  transfer.envelope.bytes = step.dst.size;
+  if (step.op == Op::kRecv) return transfer;
+
+  const auto type = static_cast<size_t>(step.type);
+  const auto op = static_cast<size_t>(execution.arithmetic_.op);
+  const bool decode = step.op == Op::kRecvDecodeAdd;
+  const DataType local = decode ? accumulator_of(step.type, ReduceOp::kSum) : step.type;
+  transfer.combine = (decode ? kernels_.decode_reduce : kernels_.reduce)[type][op];
+  transfer.local = at(spaces, step.src);
+  transfer.message_element = static_cast<uint32_t>(size_of(step.type));
+  transfer.local_element = static_cast<uint32_t>(size_of(local));
+  transfer.envelope.bytes = step.dst.size / size_of(local) * size_of(step.type);
+  return transfer;
+}
+
+// Posts what may be posted at the port's head; true: something was. A busy port is listed again.
+bool Engine::post_port(size_t port, Trouble& trouble) {
+  PortQueue& queue = ports_[port];
+  bool moved = false;
+  while (queue.head != nullptr) {
+    Execution::Turn& turn = *queue.head;
+    Execution& execution = *turn.execution;
+    const uint32_t step = execution.schedule_.port_steps[turn.cursor];
+    if (execution.waiting_for_[step] != 0) return moved;
+    const int peer = execution.schedule_.steps[step].peer;
+    const Status status = transport_to(peer).post(transfer_of(execution, step));
+    if (status.code() == Code::kBusy) {
+      retry_.push_back(static_cast<uint32_t>(port));
+      return moved;
+    }
+    if (!status.ok()) {
+      trouble = {status.code(), peer, {}, {}, std::string(status.message())};
+      return moved;
+    }
+    moved = true;
+    if (++turn.cursor == turn.end) {
+      queue.head = turn.next;
+      if (queue.head == nullptr) queue.tail = nullptr;
+    }
+  }
+  return moved;
+}
+
+bool Engine::post_all(Trouble& trouble) {
+  bool moved = false;
+  while (!postable_.empty()) {
+    const uint32_t port = postable_.back();
+    postable_.pop_back();
+    ports_[port].listed = false;
+    moved = post_port(port, trouble) || moved;
+    if (trouble) break;
+  }
+  for (const uint32_t port : retry_) list(port);
+  retry_.clear();
+  return moved;
+}
+
+Result<bool> Engine::collect(Trouble& trouble) {
+  bool moved = false;
+  std::array<Completion, 32> completions;
+  for (const auto& transport : transports_) {
+    const Result<size_t> count = transport->poll(completions);
+    if (!count.ok()) return count.status();
+    for (size_t i = 0; i < *count; ++i) {
+      const Completion& completion = completions[i];
+      Execution* execution = running_[completion.cookie >> 32];
+      if (execution == nullptr) continue;
+      const auto step = static_cast<uint32_t>(completion.cookie);
+      moved = true;
+      if (completion.code == Code::kOk) {
+        complete(*execution, step);
+        continue;
+      }
+      trouble = {completion.code, execution->schedule_.steps[step].peer,
+                 transfer_of(*execution, step).envelope, completion.seen, ""};
+      return moved;
+    }
+  }
+  return moved;
+}
+
+Result<bool> Engine::progress(Trouble& trouble) {
+  bool moved = run_local();
+  moved = post_all(trouble) || moved;
+  if (trouble) return moved;
+  const Result<bool> collected = collect(trouble);
+  if (!collected.ok() || trouble) return collected;
+  return run_local() || *collected || moved;
+}
+
+void Engine::cancel() {
+  if (running_count_ == 0) return;
+  for (const auto& transport : transports_) transport->abandon();
+  for (PortQueue& queue : ports_) queue = {};
+  postable_.clear();
+  with_local_work_.clear();
+  for (Execution*& execution : running_) {
+    if (execution != nullptr) execution->remaining_ = 0;
+    execution = nullptr;
+  }
+  running_count_ = 0;
+}
+
+Trouble Engine::find_other_call() const {
+  for (const Execution* execution : running_) {
+    if (execution == nullptr || execution->lane_ != Lane::kCollective) continue;
+    const Envelope& mine = execution->envelope_;
+    for (size_t peer = 0; peer < routes_.size(); ++peer) {
+      if (routes_[peer] < 0) continue;
+      const auto seen = transports_[static_cast<size_t>(routes_[peer])]->peek(
+          static_cast<int>(peer), Lane::kCollective);
+      if (seen && seen->epoch == mine.epoch && seen->call == mine.call &&
+          !(seen->signature == mine.signature))
+        return {Code::kMismatch, static_cast<int>(peer), mine, *seen, ""};
+    }
+  }
+  return {};
+}
+
+int Engine::waiting_for() const {
+  const Execution* oldest = nullptr;
+  for (const Execution* execution : running_)
+    if (execution != nullptr &&
+        (oldest == nullptr || execution->envelope_.call < oldest->envelope_.call))
+      oldest = execution;
+  if (oldest == nullptr) return -1;
+  const Schedule& schedule = oldest->schedule_;
+  int sending_to = -1;
+  for (size_t step = 0; step < schedule.steps.size(); ++step) {
+    const Op op = schedule.steps[step].op;
+    if (!is_message(op) || oldest->waiting_for_[step] != 0 || oldest->finished_[step] != 0)
+      continue;
+    if (op != Op::kSend) return schedule.steps[step].peer;
+    if (sending_to < 0) sending_to = schedule.steps[step].peer;
+  }
+  return sending_to;
+}
+
+}  // namespace banyan

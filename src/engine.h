@@ -1,0 +1,148 @@
+// Executes schedules over transports: the only code that knows both what a Step is and what a
+// Transport is.
+//
+// Each direction to each peer is a port with a queue of its own, so a busy port never blocks
+// another. Operations use a port in the order in which they were started, and within an operation
+// in program order; that is the same on all ranks, which is why messages need no tags. An engine
+// belongs to whoever drives it: one thread at a time.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "algorithms/schedule.h"
+#include "banyan/status.h"
+#include "compression/kernels.h"
+#include "transports/transport.h"
+
+namespace banyan {
+
+// The memory of one call.
+struct Spaces {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::byte* scratch = nullptr;
+};
+
+// What a schedule needs besides memory.
+struct Arithmetic {
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  int divisor = 1;                    // of kEncode: the number of ranks for kAvg, else 1
+  std::array<std::byte, 8> scalar{};  // of kDecode for kPreMulSum
+};
+
+// One run of one schedule. Made once and restarted: starting allocates nothing.
+class Execution {
+ public:
+  // The schedule must outlive the execution.
+  explicit Execution(const Schedule& schedule);
+
+  bool done() const { return remaining_ == 0; }
+  const Envelope& envelope() const { return envelope_; }
+
+ private:
+  friend class Engine;
+
+  // This operation's turn at a port: steps port_steps[cursor, end) are still to be posted.
+  struct Turn {
+    Execution* execution = nullptr;
+    Turn* next = nullptr;  // the turn of the operation started after this one
+    uint32_t cursor = 0;
+    uint32_t end = 0;
+  };
+
+  const Schedule& schedule_;
+  std::vector<uint32_t> waiting_for_;
+  std::vector<uint8_t> finished_;
+  std::vector<Turn> turns_;      // one for each of schedule_.ports
+  std::vector<uint32_t> ready_;  // local steps that may run, a stack with room for all of them
+  size_t remaining_ = 0;
+  Spaces spaces_;
+  Arithmetic arithmetic_;
+  Envelope envelope_;  // without bytes
+  Lane lane_ = Lane::kCollective;
+  uint32_t slot_ = 0;  // place in Engine::running_
+};
+
+// Why an operation cannot go on. Code kOk: nothing is wrong.
+struct Trouble {
+  Code code = Code::kOk;
+  int peer = -1;
+  Envelope expected;  // kMismatch: ours and theirs
+  Envelope seen;
+  std::string text;
+
+  explicit operator bool() const { return code != Code::kOk; }
+};
+
+class Engine {
+ public:
+  // routes[r]: which of `transports` carries messages to rank r; the own entry is ignored.
+  Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes,
+         const Kernels& kernels);
+
+  // The execution must not be running, and stays where it is until it is done or cancelled.
+  void start(Execution& execution, const Spaces& spaces, const Arithmetic& arithmetic,
+             const Envelope& envelope, Lane lane);
+
+  // Runs what can run, without waiting; true: something moved.
+  Result<bool> progress(Trouble& trouble);
+
+  // After a failure: forgets all running operations, whose memory is the caller's again. Peers may
+  // still read it (process_vm_readv), but nobody writes it.
+  void cancel();
+  bool idle() const { return running_count_ == 0; }
+
+  // A peer at the head of whose lane waits a message of another call than the running one of that
+  // number. For ranks that have waited long.
+  Trouble find_other_call() const;
+  // The peer that the oldest running operation waits for, -1: none.
+  int waiting_for() const;
+
+  std::span<const std::unique_ptr<Transport>> transports() const { return transports_; }
+  Transport& transport_to(int peer) {
+    return *transports_[static_cast<size_t>(routes_[static_cast<size_t>(peer)])];
+  }
+  std::span<const int> routes() const { return routes_; }
+
+ private:
+  struct PortQueue {
+    Execution::Turn* head = nullptr;
+    Execution::Turn* tail = nullptr;
+    bool listed = false;  // in postable_
+  };
+
+  size_t port_index(int peer, bool sending, Lane lane) const {
+    return (static_cast<size_t>(peer) * 2 + (sending ? 1 : 0)) * kLaneCount +
+           static_cast<size_t>(lane);
+  }
+  void list(size_t port);
+  void offer(Execution& execution, uint32_t step);
+  void complete(Execution& execution, uint32_t step);
+  bool run_local();
+  void run_step(const Execution& execution, const Step& step);
+  bool post_all(Trouble& trouble);
+  bool post_port(size_t port, Trouble& trouble);
+  Transfer transfer_of(const Execution& execution, uint32_t step) const;
+  Result<bool> collect(Trouble& trouble);
+
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<int> routes_;
+  const Kernels& kernels_;
+  std::vector<PortQueue> ports_;
+  std::vector<uint32_t> postable_;   // ports whose head may be posted
+  std::vector<uint32_t> retry_;      // scratch of post_all
+  std::vector<Execution*> running_;  // null: free place
+  std::vector<Execution*> with_local_work_;
+  size_t running_count_ = 0;
+};
+
+}  // namespace banyan

@@ -1,0 +1,102 @@
+// An exchange over the caller's allgather of equal parts.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace banyan {
+namespace {
+
+class FixedExchange : public Exchange {
+ public:
+  FixedExchange(int rank, int size, FixedAllgather allgather)
+      : rank_(rank), size_(size), allgather_(std::move(allgather)) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  // The caller's function cannot be interrupted: a deadline is seen between its calls.
+  Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine,
+                                       TimePoint deadline) override;
+
+ private:
+  Result<Bytes> call(std::span<const std::byte> mine, TimePoint deadline) const;
+  Result<std::vector<Bytes>> round(std::span<const std::byte> mine, TimePoint deadline) const;
+
+  int rank_;
+  int size_;
+  FixedAllgather allgather_;
+  Status failed_;
+};
+
+Result<Bytes> FixedExchange::call(std::span<const std::byte> mine, TimePoint deadline) const {
+  Bytes all(mine.size() * static_cast<size_t>(size_));
+  const int result = allgather_(mine.data(), all.data(), mine.size());
+  if (result != 0) {
+    return Status(Code::kRemote,
+                  fmt::format("the caller's allgather of {} bytes returned {}, which is a failure",
+                              mine.size(), result));
+  }
+  if (Clock::now() >= deadline) {
+    return Status(Code::kTimeout,
+                  "the caller's allgather returned after the time limit of the init");
+  }
+  const auto own = std::span(all).subspan(mine.size() * static_cast<size_t>(rank_), mine.size());
+  if (!std::equal(own.begin(), own.end(), mine.begin(), mine.end())) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("the caller's allgather did not give what rank {} sent back at place "
+                              "{} of its result",
+                              rank_, rank_));
+  }
+  return all;
+}
+
+Result<std::vector<Bytes>> FixedExchange::round(std::span<const std::byte> mine,
+                                                TimePoint deadline) const {
+  const auto length = static_cast<uint32_t>(mine.size());
+  const auto lengths = call(std::as_bytes(std::span(&length, 1)), deadline);
+  if (!lengths.ok()) return lengths.status();
+  std::vector<uint32_t> sizes(static_cast<size_t>(size_));
+  std::memcpy(sizes.data(), lengths->data(), lengths->size());
+  const uint32_t most = *std::max_element(sizes.begin(), sizes.end());
+  if (most > kExchangeMost) {
+    return Status(Code::kCorrupt, fmt::format("the caller's allgather brought a length of {}, the "
+                                              "most is {}",
+                                              most, kExchangeMost));
+  }
+  std::vector<Bytes> contributions(sizes.size());
+  if (most == 0) return contributions;
+  Bytes padded(mine.begin(), mine.end());
+  padded.resize(most);
+  const auto all = call(padded, deadline);
+  if (!all.ok()) return all.status();
+  for (size_t rank = 0; rank < sizes.size(); ++rank) {
+    const auto part = std::span(*all).subspan(rank * most, sizes[rank]);
+    contributions[rank].assign(part.begin(), part.end());
+  }
+  return contributions;
+}
+
+Result<std::vector<Bytes>> FixedExchange::allgather(std::span<const std::byte> mine,
+                                                    TimePoint deadline) {
+  if (!failed_.ok()) return failed_;
+  if (mine.size() > kExchangeMost) {
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("a rank can exchange {} bytes at once, not {}", kExchangeMost, mine.size()));
+  }
+  auto all = round(mine, deadline);
+  if (!all.ok()) failed_ = all.status();
+  return all;
+}
+
+}  // namespace
+
+std::unique_ptr<Exchange> exchange_over(int rank, int size, FixedAllgather allgather) {
+  return std::make_unique<FixedExchange>(rank, size, std::move(allgather));
+}
+
+}  // namespace banyan

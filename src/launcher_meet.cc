@@ -1,0 +1,195 @@
+// Brings the ranks of a launch together.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <thread>
+
+#include "src/base/bytes.h"
+#include "src/base/parse.h"
+#include "src/launcher.h"
+
+namespace banyan {
+namespace {
+
+// How long rank 0 waits for its port: the rendezvous before this one may just be closing it.
+constexpr auto kPortPatience = std::chrono::seconds(6);
+constexpr auto kPortPause = std::chrono::milliseconds(20);
+
+std::unique_ptr<Exchange> alone() {
+  return exchange_over(0, 1, [](const void* send, void* recv, size_t bytes) {
+    if (bytes > 0) std::memcpy(recv, send, bytes);
+    return 0;
+  });
+}
+
+std::string to_hex(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
+}
+
+Result<UniqueId> id_of_hex(std::string_view text) {
+  std::array<std::byte, 128> bytes{};
+  bool good = text.size() == 2 * bytes.size();
+  for (size_t i = 0; good && i < bytes.size(); ++i) {
+    uint8_t value = 0;
+    const char* begin = text.data() + 2 * i;
+    const auto parsed = std::from_chars(begin, begin + 2, value, 16);
+    good = parsed.ec == std::errc() && parsed.ptr == begin + 2;
+    bytes[i] = std::byte{value};
+  }
+  if (!good) {
+    return Status(Code::kCorrupt, "the process manager did not pass on what rank 0 gave it");
+  }
+  return unpack_unique_id(bytes);
+}
+
+// The first of the addresses that is free.
+Result<Address> open_at_one_of(const std::vector<Address>& candidates, const Key& key,
+                               TimePoint deadline, const Log& log) {
+  const TimePoint give_up = std::min(deadline, Clock::now() + kPortPatience);
+  while (true) {
+    Status last;
+    for (const Address& candidate : candidates) {
+      auto opened = open_rendezvous({candidate, {}, key, deadline}, log);
+      if (opened.ok()) return opened;
+      last = opened.status();
+      if (last.code() != Code::kBusy) return last;
+    }
+    if (Clock::now() >= give_up) {
+      return Status(Code::kSystem, fmt::format("rank 0 {}; choose another port", last.message()));
+    }
+    std::this_thread::sleep_for(kPortPause);
+  }
+}
+
+Result<std::unique_ptr<Exchange>> meet_at_addresses(const Launch& launch, int count,
+                                                    TimePoint deadline, const Log& log) {
+  JoinOptions options;
+  options.rank = launch.rank;
+  options.size = launch.size;
+  options.deadline = deadline;
+  const auto number = static_cast<uint32_t>(count);
+  options.key =
+      derive_key(key_of_text(launch.secret), "meeting", std::as_bytes(std::span(&number, 1)));
+  for (const std::string& text : launch.addresses) {
+    const auto address = resolve(text);
+    if (!address.ok()) {
+      return Status(address.status().code(),
+                    fmt::format("where ranks meet under {}: {}", name_of(launch.kind),
+                                address.status().message()));
+    }
+    options.candidates.push_back(*address);
+  }
+  if (launch.rank == 0) {
+    const bool exposed = std::any_of(options.candidates.begin(), options.candidates.end(),
+                                     [](const Address& address) { return !address.loopback(); });
+    if (count == 0 && exposed && !launch.secret_is_private &&
+        log.enabled(Subsystem::kInit, LogLevel::kWarn)) {
+      log.write(
+          Subsystem::kInit, LogLevel::kWarn,
+          fmt::format("ranks meet at {} with a key made of what {} tells every rank, which an "
+                      "attacker may know; set BANYAN_SECRET to the same random text on all "
+                      "ranks",
+                      options.candidates[0].text(), name_of(launch.kind)));
+    }
+    const auto opened = open_at_one_of(options.candidates, options.key, deadline, log);
+    if (!opened.ok()) return opened.status();
+    options.candidates = {*opened};
+    options.must_listen = true;
+  }
+  return join_rendezvous(options, log);
+}
+
+bool all_on_this_host(const Launch& launch, const RawEnvironment& raw) {
+  const std::string_view name = launch.kind == LauncherKind::kHydra ? "MPI_LOCALNRANKS"
+                                : launch.kind == LauncherKind::kOpenMpi
+                                    ? "OMPI_COMM_WORLD_LOCAL_SIZE"
+                                    : "SLURM_STEP_NUM_NODES";
+  const int64_t wanted = launch.kind == LauncherKind::kPmix ? 1 : launch.size;
+  const std::string* value = raw.find(name);
+  if (value == nullptr) return false;
+  const auto parsed = parse_integer(*value, 0, INT32_MAX);
+  return parsed.ok() && *parsed == wanted;
+}
+
+Result<std::unique_ptr<ProcessManager>> open_manager(const Launch& launch,
+                                                     const RawEnvironment& raw,
+                                                     TimePoint deadline) {
+  if (launch.kind != LauncherKind::kHydra) return open_pmix(deadline);
+  const std::string* text = raw.find("PMI_FD");
+  const auto descriptor = parse_integer(text != nullptr ? *text : "", 0, INT32_MAX);
+  if (!descriptor.ok()) {
+    return Status(Code::kInvalidArgument, "PMI_FD is not the number of a descriptor");
+  }
+  return open_pmi(static_cast<int>(*descriptor), launch.rank, launch.size, deadline);
+}
+
+Result<std::unique_ptr<Exchange>> meet_through_manager(const Launch& launch,
+                                                       const RawEnvironment& raw,
+                                                       const Environment& environment, int count,
+                                                       TimePoint deadline, const Log& log) {
+  auto manager = open_manager(launch, raw, deadline);
+  if (!manager.ok()) return manager.status();
+  const int size = launch.size > 0 ? launch.size : (*manager)->size();
+  if (size == 1) return alone();
+  std::string text;
+  Status opened_status;
+  if (launch.rank == 0) {
+    UniqueId id;
+    const auto key = random_key();
+    if (!key.ok()) return key.status();
+    id.key = *key;
+    auto address = listening_address(environment, all_on_this_host(launch, raw));
+    if (address.ok()) {
+      address = open_rendezvous({*address, environment.port_range, id.key, deadline}, log);
+    }
+    if (address.ok()) {
+      id.address = *address;
+      text = to_hex(id.pack());
+    } else {
+      // The others wait in the broadcast and must be told.
+      opened_status = address.status();
+      text = "failed";
+    }
+  }
+  const auto sent = (*manager)->broadcast(fmt::format("banyan-{}", count), text);
+  if (!opened_status.ok()) return opened_status;
+  if (!sent.ok()) return sent.status();
+  if (*sent == "failed") {
+    return Status(Code::kRemote, "rank 0 could not open a rendezvous; its own error says why");
+  }
+  const auto id = id_of_hex(*sent);
+  if (!id.ok()) return id.status();
+  return join_rendezvous({.rank = launch.rank,
+                          .size = size,
+                          .candidates = {id->address},
+                          .must_listen = true,
+                          .key = id->key,
+                          .deadline = deadline},
+                         log);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Exchange>> meet(const Launch& launch, const RawEnvironment& raw,
+                                       const Environment& environment, int count,
+                                       TimePoint deadline, const Log& log) {
+  if (launch.size == 1) return alone();
+  switch (launch.kind) {
+    case LauncherKind::kOwn:
+    case LauncherKind::kTorchrun:
+    case LauncherKind::kSlurm: return meet_at_addresses(launch, count, deadline, log);
+    case LauncherKind::kOpenMpi:
+    case LauncherKind::kHydra:
+    case LauncherKind::kPmix:
+      return meet_through_manager(launch, raw, environment, count, deadline, log);
+  }
+  return Status(Code::kInternal, "an unknown launcher");
+}
+
+}  // namespace banyan

@@ -1,0 +1,286 @@
+// Who the ranks are, the communicator's key, and a stream to each of them.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/links.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "src/handshake_dial.h"
+#include "src/handshake_gate.h"
+#include "src/links_local.h"
+#include "src/rendezvous_roll.h"
+#include "src/rendezvous_socket.h"
+
+namespace banyan {
+namespace {
+
+constexpr auto kRetry = std::chrono::milliseconds(5);
+
+Status from_rank(size_t rank, const HostIdentity& host, const Status& status) {
+  return {status.code(), fmt::format("rank {} ({}): {}", rank, host.name, status.message())};
+}
+
+// The key and epoch of this communicator: from every rank's nonce, so that no two are the same, and
+// from what only the members know. Where the exchange has no key of its own it is the caller's way
+// to pass bytes, and what went over it is the secret.
+void derive_secrets(Links& links, const std::vector<Introduction>& all,
+                    const std::optional<Key>& shared) {
+  Writer nonces;
+  for (const Introduction& one : all) nonces.put_raw(one.nonce);
+  links.key = derive_key(shared ? *shared : all[0].nonce, "communicator", nonces.bytes());
+  const Mac epoch = authenticate(links.key, "banyan epoch", {});
+  std::memcpy(&links.epoch, epoch.data(), sizeof links.epoch);
+  links.epoch = std::max(links.epoch, 1u);
+}
+
+// Round one: who everybody is.
+Result<Links> introduce(Exchange& exchange, const HostIdentity& host, TimePoint deadline) {
+  const auto nonce = random_key();
+  if (!nonce.ok()) return nonce.status();
+  const Introduction mine{*nonce, host.digest, host.name, this_process()};
+  const auto given = exchange.allgather(encode_introduction(mine), deadline);
+  if (!given.ok()) return given.status();
+  Links links;
+  links.rank = exchange.rank();
+  links.size = exchange.size();
+  std::vector<Introduction> all;
+  for (size_t rank = 0; rank < given->size(); ++rank) {
+    auto one = parse_introduction((*given)[rank]);
+    if (!one.ok()) return from_rank(rank, HostIdentity{"unknown host", {}}, one.status());
+    LinkPeer peer;
+    peer.host = {one->host_name, one->host_digest};
+    peer.same_host = peer.host == host;
+    peer.same_process = peer.same_host && one->process == mine.process;
+    const bool visible = peer.same_host && one->process.pid_namespace == mine.process.pid_namespace;
+    peer.pid = visible ? static_cast<int>(one->process.pid) : 0;
+    links.peers.push_back(std::move(peer));
+    all.push_back(std::move(*one));
+  }
+  if (all.size() != static_cast<size_t>(links.size)) {
+    return Status(Code::kInternal, "an exchange gave another number of parts than it has ranks");
+  }
+  derive_secrets(links, all, exchange.key());
+  links.sockets.resize(links.peers.size());
+  return links;
+}
+
+struct Listening {
+  Whereabouts where;
+  std::vector<Descriptor> sockets;
+};
+
+// The lower rank of each pair listens.
+Result<Listening> listen_for_higher(const Links& links, const Environment& environment) {
+  Listening listening;
+  bool local = false;
+  bool remote = false;
+  for (size_t rank = static_cast<size_t>(links.rank) + 1; rank < links.peers.size(); ++rank) {
+    (links.peers[rank].same_host ? local : remote) = true;
+  }
+  if (local) {
+    auto name = random_local_name();
+    if (!name.ok()) return name.status();
+    auto socket = listen_local(*name);
+    if (!socket.ok()) return socket.status();
+    listening.where.local = *name;
+    listening.sockets.push_back(std::move(*socket));
+  }
+  if (remote) {
+    const auto address = listening_address(environment, false);
+    if (!address.ok()) return address.status();
+    auto listener = listen_at(*address, environment.port_range);
+    if (!listener.ok()) return listener.status();
+    listening.where.remote = listener->address;
+    listening.sockets.push_back(std::move(listener->socket));
+  }
+  return listening;
+}
+
+// A connection to one lower rank, begun again where it had to make room.
+struct Outgoing {
+  size_t peer = 0;
+  Whereabouts where;
+  std::optional<Dial> dial;
+  TimePoint again;  // without a dial: when the next one is due
+  bool done = false;
+};
+
+class Connector {
+ public:
+  Connector(Links& links, Exchange& exchange, Gate gate, TimePoint deadline)
+      : links_(links), exchange_(exchange), gate_(std::move(gate)), deadline_(deadline) {}
+
+  Status run(std::vector<Outgoing> outgoing);
+
+ private:
+  HandshakeTerms terms(int server) const { return {links_.key, links_.epoch, server}; }
+  size_t missing() const;
+  Status begin(Outgoing& out);
+  Status advance(Outgoing& out);
+  Status accept();
+  Status wait();
+  Status late() const;
+
+  Links& links_;
+  Exchange& exchange_;
+  Gate gate_;
+  TimePoint deadline_;
+  std::vector<Outgoing> outgoing_;
+};
+
+size_t Connector::missing() const {
+  const auto linked = std::count_if(links_.sockets.begin(), links_.sockets.end(),
+                                    [](const Descriptor& socket) { return socket.valid(); });
+  return links_.sockets.size() - 1 - static_cast<size_t>(linked);
+}
+
+Status Connector::begin(Outgoing& out) {
+  const LinkPeer& peer = links_.peers[out.peer];
+  Descriptor socket;
+  if (peer.same_host && out.where.local) {
+    auto connection = connect_local(*out.where.local);
+    if (!connection.ok() && connection.status().code() == Code::kBusy) {
+      out.again = Clock::now() + kRetry;
+      return {};
+    }
+    if (!connection.ok()) return from_rank(out.peer, peer.host, connection.status());
+    links_.peers[out.peer].pid = connection->pid;
+    socket = std::move(connection->socket);
+  } else if (!peer.same_host && out.where.remote) {
+    auto connection = begin_connect(*out.where.remote);
+    if (!connection.ok()) return from_rank(out.peer, peer.host, connection.status());
+    socket = std::move(*connection);
+  } else {
+    return from_rank(out.peer, peer.host, {Code::kCorrupt, "it does not say where it listens"});
+  }
+  const Joiner me{links_.rank, links_.size, 0, static_cast<uint32_t>(::getpid())};
+  auto dial = Dial::create(std::move(socket), terms(static_cast<int>(out.peer)), me);
+  if (!dial.ok()) return dial.status();
+  out.dial.emplace(std::move(*dial));
+  return {};
+}
+
+Status Connector::advance(Outgoing& out) {
+  const HostIdentity& host = links_.peers[out.peer].host;
+  const auto done = out.dial->advance();
+  if (!done.ok()) {
+    if (out.dial->refused()) {
+      return from_rank(out.peer, host,
+                       {Code::kPeerLost, fmt::format("it no longer listens at {}",
+                                                     out.where.remote ? out.where.remote->text()
+                                                                      : "its AF_UNIX name")});
+    }
+    if (done.status().code() == Code::kSystem) return from_rank(out.peer, host, done.status());
+    out.dial.reset();
+    out.again = Clock::now() + kRetry;
+  } else if (*done) {
+    WireStream stream = out.dial->take_stream();
+    if (!links_.peers[out.peer].same_host) tune_tcp(stream.descriptor());
+    links_.sockets[out.peer] = stream.take();
+    out.done = true;
+    out.dial.reset();
+  }
+  return {};
+}
+
+Status Connector::accept() {
+  std::vector<Admitted> admitted;
+  gate_.serve(admitted);
+  for (Admitted& one : admitted) {
+    const int rank = one.joiner.rank;
+    if (one.joiner.size != links_.size || rank <= links_.rank) {
+      return {Code::kCorrupt, fmt::format("a link from rank {} of {} came to rank {} of {}", rank,
+                                          one.joiner.size, links_.rank, links_.size)};
+    }
+    const auto peer = static_cast<size_t>(rank);
+    if (links_.peers[peer].same_host) {
+      links_.peers[peer].pid = static_cast<int>(one.peer_pid);
+    } else {
+      tune_tcp(one.stream.descriptor());
+    }
+    // A second one is of a rank that saw the first one break.
+    links_.sockets[peer] = one.stream.take();
+  }
+  return {};
+}
+
+Status Connector::wait() {
+  std::vector<pollfd> entries;
+  TimePoint until = std::min(deadline_, gate_.next());
+  entries.push_back({gate_.descriptor(), POLLIN, 0});
+  entries.push_back({exchange_.failure_descriptor(), POLLIN, 0});
+  for (const Outgoing& out : outgoing_) {
+    if (out.done) continue;
+    if (out.dial) {
+      entries.push_back({out.dial->descriptor(), out.dial->events(), 0});
+    } else {
+      until = std::min(until, out.again);
+    }
+  }
+  (void)::poll(entries.data(), entries.size(), milliseconds_until(until, 10'000));
+  return entries[1].revents != 0 ? exchange_.failure() : Status();
+}
+
+Status Connector::late() const {
+  std::vector<bool> present;
+  for (const Descriptor& socket : links_.sockets) present.push_back(socket.valid());
+  present[static_cast<size_t>(links_.rank)] = true;
+  return {Code::kTimeout, fmt::format("{} not connected to rank {} within the time limit",
+                                      absent_ranks_have(present), links_.rank)};
+}
+
+Status Connector::run(std::vector<Outgoing> outgoing) {
+  outgoing_ = std::move(outgoing);
+  while (true) {
+    for (Outgoing& out : outgoing_) {
+      if (!out.done && !out.dial && Clock::now() >= out.again) BANYAN_TRY(begin(out));
+      if (out.dial) BANYAN_TRY(advance(out));
+    }
+    BANYAN_TRY(accept());
+    if (missing() == 0) return {};
+    BANYAN_TRY(wait());
+    if (Clock::now() >= deadline_) return late();
+  }
+}
+
+}  // namespace
+
+Result<Links> connect_links(Exchange& exchange, const HostIdentity& host,
+                            const Environment& environment, TimePoint deadline, const Log& log) {
+  auto links = introduce(exchange, host, deadline);
+  if (!links.ok()) return links.status();
+  auto listening = listen_for_higher(*links, environment);
+  if (!listening.ok()) return listening.status();
+  const auto given = exchange.allgather(encode_whereabouts(listening->where), deadline);
+  if (!given.ok()) return given.status();
+  if (links->size == 1) return links;
+  std::vector<Outgoing> outgoing;
+  for (size_t rank = 0; rank < static_cast<size_t>(links->rank); ++rank) {
+    const auto where = parse_whereabouts((*given)[rank]);
+    if (!where.ok()) return from_rank(rank, links->peers[rank].host, where.status());
+    outgoing.push_back({rank, *where, std::nullopt, TimePoint::min(), false});
+  }
+  auto gate =
+      Gate::create(std::move(listening->sockets), {links->key, links->epoch, links->rank}, log);
+  if (!gate.ok()) return gate.status();
+  BANYAN_TRY(Connector(*links, exchange, std::move(*gate), deadline).run(std::move(outgoing)));
+  BANYAN_LOG(log, Subsystem::kInit, LogLevel::kInfo, "rank {} of {} is linked to all others",
+             links->rank, links->size);
+  return links;
+}
+
+Result<Links> connect_links(Exchange& exchange, const Environment& environment, TimePoint deadline,
+                            const Log& log) {
+  const auto host = this_host();
+  if (!host.ok()) return host.status();
+  return connect_links(exchange, *host, environment, deadline, log);
+}
+
+}  // namespace banyan

@@ -1,0 +1,152 @@
+// This host, this process, and AF_UNIX sockets.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/links_local.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <system_error>
+
+#include "src/links.h"
+
+namespace banyan {
+namespace {
+
+constexpr int kBacklog = 4096;
+
+// A short file of /proc; empty where it cannot be read.
+std::string short_file(const char* path) {
+  const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
+  char buffer[1024];
+  const ssize_t got = file.valid() ? ::read(file.get(), buffer, sizeof buffer) : 0;
+  return {buffer, got > 0 ? static_cast<size_t>(got) : 0};
+}
+
+uint64_t inode_of(const char* path) {
+  struct stat status {};
+  return ::stat(path, &status) == 0 ? status.st_ino : 0;
+}
+
+std::string host_name() {
+  char name[256] = "";
+  if (::gethostname(name, sizeof name - 1) != 0) return "unknown";
+  std::string text(name);
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c <= 0x20 || c >= 0x7f; }, '?');
+  return text.empty() ? "unknown" : text;
+}
+
+struct LocalAddress {
+  sockaddr_un name{};
+  socklen_t size = 0;
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
+};
+
+// Abstract: no file is left behind, whatever ends the process.
+LocalAddress local_address(const LocalName& name) {
+  std::string text = "banyan-";
+  for (const std::byte byte : name) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  LocalAddress address;
+  address.name.sun_family = AF_UNIX;
+  std::memcpy(address.name.sun_path + 1, text.data(), text.size());
+  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  return address;
+}
+
+Status system_error(std::string_view doing, int error) {
+  return {Code::kSystem, fmt::format("{}: {}", doing, std::generic_category().message(error))};
+}
+
+Result<Descriptor> local_socket() {
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket.valid()) return system_error("socket(AF_UNIX)", errno);
+  return socket;
+}
+
+}  // namespace
+
+Result<HostIdentity> this_host() {
+  HostIdentity host;
+  host.name = host_name();
+  std::string boot = short_file("/proc/sys/kernel/random/boot_id");
+  const uint64_t network = inode_of("/proc/self/ns/net");
+  if (boot.empty()) boot = host.name;  // a kernel that tells less: the name has to do
+  Writer writer;
+  writer.put_text(boot);
+  writer.put(network);
+  writer.put(static_cast<uint64_t>(::geteuid()));
+  const Mac digest = authenticate(Key{}, "banyan host", writer.bytes());
+  std::transform(digest.begin(), digest.end(), host.digest.begin(),
+                 [](std::byte byte) { return static_cast<uint8_t>(byte); });
+  return host;
+}
+
+ProcessIdentity this_process() {
+  ProcessIdentity process;
+  process.pid = static_cast<uint64_t>(::getpid());
+  process.pid_namespace = inode_of("/proc/self/ns/pid");
+  // Field 22, counted from the end of the command's name, which may hold anything.
+  const std::string text = short_file("/proc/self/stat");
+  size_t at = text.rfind(')');
+  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
+  if (at != std::string::npos) {
+    (void)std::from_chars(text.data() + at + 1, text.data() + text.size(), process.started);
+  }
+  return process;
+}
+
+Result<LocalName> random_local_name() {
+  const auto random = random_key();
+  if (!random.ok()) return random.status();
+  LocalName name{};
+  std::copy_n(random->begin(), name.size(), name.begin());
+  return name;
+}
+
+Result<Descriptor> listen_local(const LocalName& name) {
+  auto socket = local_socket();
+  if (!socket.ok()) return socket.status();
+  const LocalAddress address = local_address(name);
+  if (::bind(socket->get(), address.get(), address.size) != 0 ||
+      ::listen(socket->get(), kBacklog) != 0) {
+    return system_error("cannot listen at an abstract AF_UNIX name", errno);
+  }
+  return socket;
+}
+
+Result<LocalConnection> connect_local(const LocalName& name) {
+  auto socket = local_socket();
+  if (!socket.ok()) return socket.status();
+  const LocalAddress address = local_address(name);
+  if (::connect(socket->get(), address.get(), address.size) != 0) {
+    const int error = errno;
+    if (error == EAGAIN || error == EINTR)
+      return Status(Code::kBusy, std::generic_category().message(error));
+    if (error == ECONNREFUSED) return Status(Code::kPeerLost, "it no longer listens");
+    return system_error("connect(AF_UNIX)", error);
+  }
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  if (::getsockopt(socket->get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
+    return system_error("getsockopt(SO_PEERCRED)", errno);
+  }
+  if (credentials.uid != ::geteuid()) {
+    return Status(Code::kSystem,
+                  fmt::format("a process of user {} listens in its place, not one of "
+                              "this user, {}",
+                              credentials.uid, ::geteuid()));
+  }
+  return LocalConnection{std::move(*socket), credentials.pid};
+}
+
+}  // namespace banyan

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/membership.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace banyan {
+namespace {
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+void ring(const Descriptor& bell) {
+  const uint64_t one = 1;
+  // Fails only when 2^64 - 2 rings are unread, and then it is ringing.
+  if (write(bell.get(), &one, sizeof one) < 0) return;
+}
+
+void quiet(const Descriptor& bell) {
+  uint64_t count = 0;
+  if (read(bell.get(), &count, sizeof count) < 0) return;  // was quiet
+}
+
+// Threads of a library take no signals: they are the program's.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+// Where kOutput begins: for reductions and scatters in place, the whole buffer is the send buffer.
+std::byte* output_of(const Call& call) {
+  const Collective collective = call.problem.collective;
+  const bool whole = call.problem.in_place && (collective == Collective::kReduceScatter ||
+                                               collective == Collective::kReduceScatterv ||
+                                               collective == Collective::kScatter);
+  return static_cast<std::byte*>(whole ? const_cast<void*>(call.send) : call.recv);
+}
+
+bool is_message(Collective collective) {
+  return collective == Collective::kSend || collective == Collective::kRecv;
+}
+
+}  // namespace
+
+Membership::Membership(Settings settings, Links links, VerdictBoard board,
+                       std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes)
+    : settings_(std::move(settings)),
+      links_(std::move(links)),
+      failure_(std::move(board)),
+      monitor_(links_, failure_, settings_.log),
+      engine_(std::move(transports), std::move(routes), best_kernels()),
+      plans_(links_.rank, links_.size, settings_.rules),
+      messages_out_(static_cast<size_t>(links_.size)),
+      messages_in_(static_cast<size_t>(links_.size)),
+      service_bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      caller_bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  const auto local = std::count_if(links_.peers.begin(), links_.peers.end(),
+                                   [](const LinkPeer& peer) { return peer.same_host; });
+  crowded_ = local > usable_cores();
+  if (links_.size == 1) return;  // nobody to watch, nothing that does not end at once
+  const SignalsBlocked blocked;
+  service_ = std::jthread([this] { serve(); });
+}
+
+Membership::~Membership() {
+  stop_.store(true);
+  wanted_.store(true);
+  wake_service();
+  if (service_.joinable()) service_.join();
+  for (const auto& [memory, bytes] : plain_memory_) munmap(memory, bytes);
+}
+
+bool Membership::one_host() const {
+  return std::all_of(links_.peers.begin(), links_.peers.end(),
+                     [](const LinkPeer& peer) { return peer.same_host; });
+}
+
+// ---- Operations
+// -----------------------------------------------------------------------------------
+
+Result<Operation*> Membership::start(const std::shared_ptr<Plan>& plan, const Call& call) {
+  std::unique_ptr<Operation> operation;
+  if (plan->idle.empty()) {
+    operation = std::make_unique<Operation>(*plan);
+  } else {
+    operation = std::move(plan->idle.back());
+    plan->idle.pop_back();
+  }
+  const uint64_t needed = plan->schedule.scratch_size;
+  operation->scratch = scratch_.take(needed);
+  if (needed != 0 && operation->scratch == nullptr) {
+    plan->idle.push_back(std::move(operation));
+    return Status(Code::kSystem, fmt::format("{} bytes of working memory cannot be had", needed));
+  }
+  operation->plan = plan;
+  const double timeout = call.timeout_s > 0 ? call.timeout_s : settings_.timeout_s;
+  operation->deadline = deadline_after(timeout);
+
+  const Problem& problem = plan->problem;
+  Envelope envelope;
+  envelope.epoch = links_.epoch;
+  envelope.signature = plan->signature;
+  Lane lane = Lane::kCollective;
+  if (is_message(problem.collective)) {
+    auto& numbers = problem.collective == Collective::kSend ? messages_out_ : messages_in_;
+    envelope.call = numbers[static_cast<size_t>(problem.root)]++;
+    lane = Lane::kMessage;
+  } else {
+    envelope.call = next_call_++;
+  }
+  const Spaces spaces{static_cast<const std::byte*>(call.send), output_of(call),
+                      operation->scratch};
+  const Arithmetic arithmetic{problem.type, problem.op,
+                              problem.op == ReduceOp::kAvg ? links_.size : 1, call.scalar};
+  engine_.start(operation->execution, spaces, arithmetic, envelope, lane);
+  return operation.release();
+}
+
+void Membership::finish(Operation* operation) {
+  std::unique_ptr<Operation> owned(operation);
+  const std::shared_ptr<Plan> plan = std::move(owned->plan);
+  scratch_.give_back(owned->scratch, plan->schedule.scratch_size);
+  owned->scratch = nullptr;
+  plan->idle.push_back(std::move(owned));
+}
+
+// ---- Driving
+// --------------------------------------------------------------------------------------
+
+void Membership::take_baton() {
+  if (!left_) return;
+  wanted_.store(true);
+  if (!baton_.try_acquire()) {
+    wake_service();
+    baton_.acquire();
+  }
+  wanted_.store(false);
+  left_ = false;
+}
+
+void Membership::leave_baton() {
+  if (left_ || engine_.idle() || failure_.failed() || !service_.joinable()) return;
+  left_ = true;
+  baton_.release();
+  if (!alert_.exchange(true)) wake_service();
+}
+
+// A verdict about a later call must not spoil an earlier one whose last messages are here or on
+// their way: what can still move moves, and only then the operations fail.
+Result<bool> Membership::turn() {
+  constexpr double kGraceSeconds = 0.002;
+  const bool failed = failure_.failed();
+  if (failed && failure_.aborted()) return failure_.status();
+  Trouble found;
+  const Result<bool> moved = engine_.progress(found);
+  if (!moved.ok())
+    found = {moved.status().code(), -1, {}, {}, std::string(moved.status().message())};
+  if (found) {
+    trouble(found);
+    return failure_.failed() ? Result<bool>(failure_.status()) : Result<bool>(true);
+  }
+  if (*moved && said_waiting_) {
+    failure_.board().set_waiting_for(rank(), -1);
+    said_waiting_ = false;
+  }
+  if (!failed) return moved;
+  if (*moved || grace_ends_ == TimePoint()) grace_ends_ = deadline_after(kGraceSeconds);
+  if (*moved || Clock::now() < grace_ends_) return *moved;
+  return failure_.status();
+}
+
+void Membership::trouble(const Trouble& found) {
+  Verdict verdict{found.code, -1, found.text};
+  const int peer = found.peer;
+  if (found.code == Code::kMismatch) {
+    const Envelope& mine = found.expected;
+    const Envelope& theirs = found.seen;
+    if (mine.call != theirs.call) {
+      verdict.text =
+          fmt::format("collective differs: rank {} is in call {} ({}), rank {} in call {} ({})",
+                      rank(), mine.call, name_of(mine.signature.collective), peer, theirs.call,
+                      name_of(theirs.signature.collective));
+    } else if (mine.signature == theirs.signature) {
+      verdict.text =
+          fmt::format("count differs: rank {} expects {} bytes, rank {} sends {} ({})", rank(),
+                      mine.bytes, peer, theirs.bytes, name_of(mine.signature.collective));
+    } else {
+      verdict.text = describe_difference(mine.signature, rank(), theirs.signature, peer, mine.call);
+    }
+  } else if (found.code == Code::kPeerLost) {
+    verdict.failed_rank = peer;
+    if (verdict.text.empty()) verdict.text = fmt::format("rank {} is lost", peer);
+  } else if (verdict.text.empty()) {
+    verdict.text = fmt::format("{}: message from rank {}", describe(found.code), peer);
+  }
+  monitor_.report(verdict);
+}
+
+void Membership::look_around() {
+  if (!settings_.environment.check) return;
+  if (const Trouble found = engine_.find_other_call()) trouble(found);
+}
+
+// The chain of who sleeps for whom ends at the rank that holds up everybody; a circle has no end,
+// and then it is the one that we wait for.
+void Membership::time_out() {
+  const int peer = engine_.waiting_for();
+  int culprit = peer;
+  for (int hops = 0; culprit >= 0 && hops < size(); ++hops) {
+    const int next = failure_.board().waiting_for(culprit);
+    if (next < 0) break;
+    culprit = next == rank() || hops + 1 == size() ? peer : next;
+    if (culprit == peer) break;
+  }
+  std::string text = "timeout: an operation did not end in time";
+  if (culprit >= 0) text += fmt::format("; rank {} waits for rank {}", rank(), culprit);
+  monitor_.report({Code::kTimeout, culprit, text});
+}
+
+void Membership::sleep(int most_ms) {
+  sleep_descriptors_.clear();
+  sleep_descriptors_.push_back({caller_bell_.get(), POLLIN, 0});
+  bool quiet_everywhere = !failure_.failed();
+  size_t armed = 0;
+  for (const auto& transport : engine_.transports()) {
+    if (!quiet_everywhere) break;
+    ++armed;
+    quiet_everywhere = transport->arm();
+    sleep_descriptors_.push_back({transport->descriptor(), POLLIN, 0});
+  }
+  if (quiet_everywhere) {
+    say_waiting();
+    poll(sleep_descriptors_.data(), sleep_descriptors_.size(), most_ms);
+  }
+  for (size_t i = 0; i < armed; ++i) engine_.transports()[i]->disarm();
+  quiet(caller_bell_);
+}
+
+// For the ranks that look for whom everybody waits. It stands until something moves.
+void Membership::say_waiting() {
+  failure_.board().set_waiting_for(rank(), engine_.waiting_for());
+  said_waiting_ = true;
+}
+
+// ---- The service thread
+// ---------------------------------------------------------------------------
+
+void Membership::wake_service() {
+  ring(service_bell_);
+}
+
+void Membership::wake_caller() {
+  ring(caller_bell_);
+}
+
+// Waits for links, the bell and `also`, and handles what came over the links.
+void Membership::doze(std::span<const int> also, int most_us) {
+  std::vector<pollfd> descriptors;
+  descriptors.push_back({service_bell_.get(), POLLIN, 0});
+  for (const int descriptor : also) descriptors.push_back({descriptor, POLLIN, 0});
+  const size_t first_link = descriptors.size();
+  monitor_.add_to(descriptors);
+  const timespec patience{most_us / 1000000, most_us % 1000000 * 1000L};
+  const int count =
+      ppoll(descriptors.data(), descriptors.size(), most_us < 0 ? nullptr : &patience, nullptr);
+  if (count <= 0) return;
+  if (descriptors.front().revents != 0) quiet(service_bell_);
+  monitor_.handle(std::span(descriptors).subspan(first_link));
+  if (failure_.failed()) wake_caller();
+}
+
+void Membership::serve() {
+  constexpr int kGraceUs = 200;  // the caller that only tests now and then comes back within this
+  while (!stop_.load()) {
+    if (!alert_.load()) {
+      doze({}, -1);
+      continue;
+    }
+    doze({}, kGraceUs);
+    if (stop_.load() || wanted_.load()) continue;
+    if (!baton_.try_acquire()) {
+      // The caller has it; it says so when it leaves it again.
+      alert_.store(false);
+      if (!baton_.try_acquire()) continue;
+      alert_.store(true);
+    }
+    serve_background();
+    alert_.store(false);
+    baton_.release();
+  }
+}
+
+// With the baton: until it is wanted, or nothing is left to do.
+void Membership::serve_background() {
+  constexpr int kTurnsBeforeSleep = 20;
+  std::vector<int> descriptors;
+  for (int idle = 0; !wanted_.load() && !stop_.load() && !engine_.idle() && !failure_.failed();) {
+    const Result<bool> moved = turn();
+    if (!moved.ok()) break;
+    if (*moved) {
+      idle = 0;
+      continue;
+    }
+    if (++idle < kTurnsBeforeSleep) {
+      sched_yield();
+      continue;
+    }
+    idle = 0;
+    look_around();
+    descriptors.clear();
+    bool nothing = true;
+    size_t armed = 0;
+    for (const auto& transport : engine_.transports()) {
+      if (!nothing) break;
+      ++armed;
+      nothing = transport->arm();
+      descriptors.push_back(transport->descriptor());
+    }
+    if (nothing) say_waiting();
+    doze(descriptors, nothing && !wanted_.load() ? 1000000 : 0);
+    for (size_t i = 0; i < armed; ++i) engine_.transports()[i]->disarm();
+  }
+}
+
+// ---- Ends
+// -----------------------------------------------------------------------------------------
+
+void Membership::abort() {
+  monitor_.abort();
+  wake_caller();
+  wake_service();
+}
+
+Status Membership::depart(TimePoint deadline) {
+  for (const auto& transport : engine_.transports()) {
+    Status status = transport->flush();
+    while (status.code() == Code::kBusy && Clock::now() < deadline && !failure_.failed()) {
+      const Result<bool> moved = turn();
+      if (!moved.ok()) return moved.status();
+      if (!*moved) sched_yield();
+      status = transport->flush();
+    }
+    BANYAN_TRY(status);
+  }
+  monitor_.say_goodbye();
+  return {};
+}
+
+// ---- Memory
+// ---------------------------------------------------------------------------------------
+
+Result<void*> Membership::allocate(size_t bytes) {
+  for (const auto& transport : engine_.transports()) {
+    const Result<std::byte*> memory = transport->allocate(bytes);
+    if (memory.ok()) {
+      transport_memory_[*memory] = transport.get();
+      return static_cast<void*>(*memory);
+    }
+    if (memory.status().code() != Code::kUnsupported) return memory.status();
+  }
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t rounded = (bytes + page - 1) / page * page;
+  void* memory = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    return Status(Code::kSystem, fmt::format("{} bytes of memory cannot be had", bytes));
+  plain_memory_[memory] = rounded;
+  return memory;
+}
+
+Status Membership::release(void* memory) {
+  if (const auto found = transport_memory_.find(memory); found != transport_memory_.end()) {
+    Transport* transport = found->second;
+    transport_memory_.erase(found);
+    return transport->release(static_cast<std::byte*>(memory));
+  }
+  const auto found = plain_memory_.find(memory);
+  if (found == plain_memory_.end())
+    return {Code::kInvalidArgument,
+            fmt::format("memory {} is not from banyan_mem_alloc of this communicator", memory)};
+  munmap(found->first, found->second);
+  plain_memory_.erase(found);
+  return {};
+}
+
+}  // namespace banyan

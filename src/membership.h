@@ -1,0 +1,146 @@
+// One rank's place in a communicator: its engine, its plans, its failure, and the thread that
+// serves it while the caller does something else.
+//
+// Whoever waits drives: the calling thread holds the baton and runs the engine without a lock. Only
+// operations that nobody waits on are handed to the service thread, which gives the baton back as
+// soon as it is wanted. One thread at a time may call, except for abort() and failure().
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <semaphore>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "algorithms/select.h"
+#include "banyan/status.h"
+#include "src/base/environment.h"
+#include "src/base/log.h"
+#include "src/engine.h"
+#include "src/failure.h"
+#include "src/links.h"
+#include "src/monitor.h"
+#include "src/plans.h"
+#include "src/scratch.h"
+
+namespace banyan {
+
+// What a communicator is made with: configuration and environment, checked.
+struct Settings {
+  std::string name;
+  double timeout_s = 30;
+  double init_timeout_s = 60;
+  int determinism = 0;
+  Rules rules;
+  std::vector<int> transports;  // indices into transport_kinds(), preferred first
+  Environment environment;
+  Log log;
+};
+
+// A checked call with its addresses.
+struct Call {
+  Problem problem;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  std::array<std::byte, 8> scalar{};  // of kPreMulSum
+  int algorithm = -1;                 // wanted by the call
+  double timeout_s = 0;               // 0: the communicator's
+};
+
+class Membership {
+ public:
+  // `engine` is connected; the board is shared with the other ranks of the host.
+  Membership(Settings settings, Links links, VerdictBoard board,
+             std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes);
+  ~Membership();
+
+  int rank() const { return links_.rank; }
+  int size() const { return links_.size; }
+  const Settings& settings() const { return settings_; }
+  const Links& links() const { return links_; }
+  Failure& failure() { return failure_; }
+  Engine& engine() { return engine_; }
+  ScratchPool& scratch() { return scratch_; }
+  bool one_host() const;
+
+  // ---- Operations -------------------------------------------------------------------------------
+  std::shared_ptr<Plan> plan(const Problem& problem, int algorithm) {
+    return plans_.find_or_build(problem, algorithm);
+  }
+  // Takes an operation of the plan and starts it. Requires the baton.
+  Result<Operation*> start(const std::shared_ptr<Plan>& plan, const Call& call);
+  // Ends its use: after it is done, or after a failure.
+  void finish(Operation* operation);
+  bool busy() const { return !engine_.idle(); }
+
+  // ---- Driving ----------------------------------------------------------------------------------
+  void take_baton();
+  // Gives it to the service thread where operations are in flight.
+  void leave_baton();
+  // One turn; true: something moved. Troubles become the verdict, and then the status is it.
+  Result<bool> turn();
+  // After a turn without success for long: looks for ranks that make another call.
+  void look_around();
+  // `operation` is past its deadline: TIMEOUT, naming whom it waits for.
+  void time_out();
+  // Sleeps until something may have happened, at most so long.
+  void sleep(int most_ms);
+  // Cores that this rank may run on are fewer than the ranks of this host.
+  bool crowded() const { return crowded_; }
+
+  // ---- Ends -------------------------------------------------------------------------------------
+  void abort();  // any thread
+  // After the last collective: everything posted has left, and the others know that we leave.
+  Status depart(TimePoint deadline);
+
+  // ---- Memory -----------------------------------------------------------------------------------
+  Result<void*> allocate(size_t bytes);
+  Status release(void* memory);
+
+ private:
+  void serve();
+  void serve_background();
+  void wake_service();
+  void wake_caller();
+  void doze(std::span<const int> also, int most_us);
+  void trouble(const Trouble& trouble);
+  void say_waiting();
+
+  Settings settings_;
+  Links links_;
+  Failure failure_;
+  Monitor monitor_;
+  Engine engine_;
+  PlanCache plans_;
+  ScratchPool scratch_;
+  std::map<void*, size_t> plain_memory_;  // of allocate(), where no transport gave any
+  std::map<void*, Transport*> transport_memory_;
+  std::vector<uint32_t> messages_out_;  // numbers of the next message to and from each rank
+  std::vector<uint32_t> messages_in_;
+  uint32_t next_call_ = 0;
+  bool crowded_ = false;
+  bool said_waiting_ = false;
+  TimePoint grace_ends_;  // of operations that may still end well after a failure
+
+  Descriptor service_bell_;  // eventfds: for the service thread and for the caller that sleeps
+  Descriptor caller_bell_;
+  std::binary_semaphore baton_{0};  // the caller holds it at first
+  bool left_ = false;               // the caller gave it away
+  std::atomic<bool> wanted_{false};
+  std::atomic<bool> alert_{false};  // the service thread knows that it may take the baton
+  std::atomic<bool> stop_{false};
+  std::vector<pollfd> sleep_descriptors_;  // of the caller
+  std::jthread service_;
+};
+
+// Drives the communicators until all operations are done, a deadline passes, or one fails.
+// Holds their batons meanwhile and leaves them afterwards.
+Status drive(std::span<Membership* const> memberships, std::span<Operation* const> operations);
+
+}  // namespace banyan

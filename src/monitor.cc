@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/monitor.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "src/base/bytes.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kTextBytes = 488;
+constexpr size_t kSignedBytes = kFrameBytes - sizeof(Mac);
+
+bool is_failure(uint32_t code) {
+  return (code >= 1 && code <= 8 && code != 7) || (code >= 32 && code <= 37);
+}
+
+Mac mac_of(std::span<const std::byte> signed_bytes, const Key& key) {
+  return authenticate(key, "frame", signed_bytes);
+}
+
+}  // namespace
+
+Key link_key(const Key& key, int from, int to) {
+  Writer writer;
+  writer.put(static_cast<int32_t>(from));
+  writer.put(static_cast<int32_t>(to));
+  return derive_key(key, "link", writer.bytes());
+}
+
+FrameBytes encode_frame(const Frame& frame, const Key& key, uint64_t counter) {
+  const size_t length = std::min(frame.verdict.text.size(), kTextBytes);
+  Writer writer;
+  writer.put(static_cast<uint32_t>(frame.type));
+  writer.put(static_cast<uint32_t>(frame.verdict.code));
+  writer.put(static_cast<int32_t>(frame.verdict.failed_rank));
+  writer.put(static_cast<uint32_t>(length));
+  writer.put(counter);
+  writer.put_raw(std::as_bytes(std::span(frame.verdict.text)).first(length));
+
+  FrameBytes bytes{};
+  std::copy(writer.bytes().begin(), writer.bytes().end(), bytes.begin());
+  const Mac mac = mac_of(std::span(bytes).first(kSignedBytes), key);
+  std::copy(mac.begin(), mac.end(), bytes.begin() + kSignedBytes);
+  return bytes;
+}
+
+std::optional<Frame> decode_frame(std::span<const std::byte, kFrameBytes> bytes, const Key& key,
+                                  uint64_t counter, int ranks) {
+  Mac mac;
+  std::copy(bytes.begin() + kSignedBytes, bytes.end(), mac.begin());
+  if (!equal(mac, mac_of(bytes.first(kSignedBytes), key))) return std::nullopt;
+
+  Reader reader(bytes.first(kSignedBytes));
+  const auto type = reader.get<uint32_t>();
+  const auto code = reader.get<uint32_t>();
+  const auto failed_rank = reader.get<int32_t>();
+  const auto length = reader.get<uint32_t>();
+  const auto sent_counter = reader.get<uint64_t>();
+  if (type < 1 || type > 3 || length > kTextBytes || sent_counter != counter) return std::nullopt;
+  if (failed_rank < -1 || failed_rank >= ranks) return std::nullopt;
+  if (type != static_cast<uint32_t>(FrameType::kGoodbye) && !is_failure(code)) return std::nullopt;
+
+  Frame frame;
+  frame.type = static_cast<FrameType>(type);
+  frame.verdict.code = static_cast<Code>(code);
+  frame.verdict.failed_rank = failed_rank;
+  const auto text = reader.get_raw(length);
+  frame.verdict.text.assign(reinterpret_cast<const char*>(text.data()), text.size());
+  return frame;
+}
+
+Monitor::Monitor(Links& links, Failure& failure, const Log& log)
+    : links_(links), failure_(failure), log_(log), peers_(static_cast<size_t>(links.size)) {
+  for (int rank = 0; rank < links.size; ++rank) {
+    const auto index = static_cast<size_t>(rank);
+    one_host_ = one_host_ && (rank == links.rank || links.peers[index].same_host);
+    Peer& peer = peers_[index];
+    peer.open = links.sockets[index].valid();
+    peer.key_in = link_key(links.key, rank, links.rank);
+    peer.key_out = link_key(links.key, links.rank, rank);
+  }
+}
+
+void Monitor::send(int rank, const Frame& frame) {
+  Peer& peer = peers_[static_cast<size_t>(rank)];
+  if (!peer.open) return;
+  const FrameBytes bytes = encode_frame(frame, peer.key_out, peer.frames_out++);
+  // A link that is too full for one frame belongs to a peer that has not looked for thousands of
+  // them; it finds the verdict by the end of file.
+  const ssize_t sent = ::send(links_.sockets[static_cast<size_t>(rank)].get(), bytes.data(),
+                              bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent != static_cast<ssize_t>(bytes.size()))
+    BANYAN_LOG(
+        log_, Subsystem::kFault, LogLevel::kInfo, "rank {} could not be told: {}", rank,
+        sent < 0 ? std::strerror(errno) : "its link is full");  // NOLINT(concurrency-mt-unsafe)
+}
+
+void Monitor::broadcast(const Frame& frame) {
+  for (int rank = 0; rank < links_.size; ++rank)
+    if (rank != links_.rank) send(rank, frame);
+}
+
+// The lowest rank that is connected, this one included.
+int Monitor::decider() const {
+  for (int rank = 0; rank < links_.rank; ++rank)
+    if (peers_[static_cast<size_t>(rank)].open) return rank;
+  return links_.rank;
+}
+
+void Monitor::report(const Verdict& verdict) {
+  const std::lock_guard lock(mutex_);
+  if (failure_.failed()) return;
+  BANYAN_LOG(log_, Subsystem::kFault, LogLevel::kInfo, "{}: {}", describe(verdict.code),
+             verdict.text);
+  if (one_host_ || decider() == links_.rank) {
+    if (failure_.decide(verdict)) broadcast({FrameType::kFinal, verdict});
+    return;
+  }
+  propose(verdict);
+}
+
+// To whoever decides; once the answer is overdue, this rank's own word must do.
+void Monitor::propose(const Verdict& verdict) {
+  constexpr double kPatienceSeconds = 1;
+  if (proposed_ && proposed_to_ == decider()) {
+    if (Clock::now() > proposal_expires_) failure_.decide(*proposed_);
+    return;
+  }
+  if (!proposed_) proposal_expires_ = deadline_after(kPatienceSeconds);
+  proposed_ = verdict;
+  proposed_to_ = decider();
+  send(proposed_to_, {FrameType::kPropose, verdict});
+}
+
+void Monitor::abort() {
+  const Verdict verdict{Code::kPeerLost, links_.rank,
+                        fmt::format("rank {} aborted the communicator", links_.rank)};
+  const std::lock_guard lock(mutex_);
+  if (!failure_.abort(verdict)) return;
+  broadcast(
+      {one_host_ || decider() == links_.rank ? FrameType::kFinal : FrameType::kPropose, verdict});
+}
+
+void Monitor::say_goodbye() {
+  const std::lock_guard lock(mutex_);
+  broadcast({FrameType::kGoodbye, {}});
+}
+
+void Monitor::add_to(std::vector<pollfd>& descriptors) const {
+  const std::lock_guard lock(mutex_);
+  for (size_t rank = 0; rank < peers_.size(); ++rank)
+    if (peers_[rank].open)
+      descriptors.push_back({links_.sockets[rank].get(), POLLIN | POLLRDHUP, 0});
+}
+
+void Monitor::handle(std::span<const pollfd> ready) {
+  const std::lock_guard lock(mutex_);
+  for (const pollfd& entry : ready) {
+    if (entry.revents == 0) continue;
+    for (int rank = 0; rank < links_.size; ++rank)
+      if (links_.sockets[static_cast<size_t>(rank)].get() == entry.fd) receive(rank);
+  }
+}
+
+void Monitor::receive(int rank) {
+  Peer& peer = peers_[static_cast<size_t>(rank)];
+  while (peer.open) {
+    const ssize_t got =
+        recv(links_.sockets[static_cast<size_t>(rank)].get(), peer.partial.data() + peer.received,
+             kFrameBytes - peer.received, MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (got <= 0) {
+      lost(rank, got == 0 ? "its connection ended"
+                          : std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
+      return;
+    }
+    peer.received += static_cast<size_t>(got);
+    if (peer.received < kFrameBytes) continue;
+    peer.received = 0;
+    const auto frame = decode_frame(peer.partial, peer.key_in, peer.frames_in++, links_.size);
+    if (!frame) {
+      lost(rank, "it sent a frame that is not authentic");
+      return;
+    }
+    act_on(rank, *frame);
+  }
+}
+
+void Monitor::act_on(int rank, const Frame& frame) {
+  switch (frame.type) {
+    case FrameType::kGoodbye: peers_[static_cast<size_t>(rank)].said_goodbye = true; break;
+    case FrameType::kFinal: failure_.decide(frame.verdict); break;
+    case FrameType::kPropose:
+      if (failure_.decide(frame.verdict)) {
+        broadcast({FrameType::kFinal, frame.verdict});
+      } else {
+        send(rank, {FrameType::kFinal, failure_.board().read()});
+      }
+      break;
+  }
+}
+
+void Monitor::lost(int rank, std::string_view how) {
+  Peer& peer = peers_[static_cast<size_t>(rank)];
+  peer.open = false;
+  if (failure_.failed()) return;
+  Verdict verdict{Code::kPeerLost, rank, fmt::format("rank {} is lost: {}", rank, how)};
+  if (proposed_) {
+    verdict = *proposed_;  // what waits for a decision comes first
+  } else if (peer.said_goodbye) {
+    return;
+  }
+  BANYAN_LOG(log_, Subsystem::kFault, LogLevel::kInfo, "{}", verdict.text);
+  if (one_host_ || decider() == links_.rank) {
+    if (failure_.decide(verdict)) broadcast({FrameType::kFinal, verdict});
+    return;
+  }
+  propose(verdict);
+}
+
+}  // namespace banyan

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/plans.h"
+
+#include <utility>
+
+#include "algorithms/algorithms.h"
+
+namespace banyan {
+namespace {
+
+// FNV-1a over 64-bit words, with a final mix; good enough for a table, not against an adversary.
+class Digest {
+ public:
+  void add(uint64_t word) { state_ = (state_ ^ word) * 0x100000001b3ULL; }
+  void add(const std::vector<uint64_t>& words) {
+    add(words.size());
+    for (const uint64_t word : words) add(word);
+  }
+  uint64_t value() const { return (state_ ^ (state_ >> 29)) * 0xbf58476d1ce4e5b9ULL; }
+
+ private:
+  uint64_t state_ = 0xcbf29ce484222325ULL;
+};
+
+size_t hash_of(const Problem& problem, int wanted) {
+  Digest digest;
+  digest.add(uint64_t{static_cast<uint8_t>(problem.collective)} |
+             uint64_t{static_cast<uint8_t>(problem.type)} << 8 |
+             uint64_t{static_cast<uint8_t>(problem.op)} << 16 | uint64_t{problem.in_place} << 24 |
+             uint64_t{static_cast<uint8_t>(wanted)} << 32 |
+             uint64_t{static_cast<uint16_t>(problem.root)} << 40);
+  digest.add(problem.count);
+  if (!problem.recv_counts.empty()) {
+    digest.add(problem.send_counts);
+    digest.add(problem.send_displacements);
+    digest.add(problem.recv_counts);
+    digest.add(problem.recv_displacements);
+  }
+  return digest.value();
+}
+
+bool has_op(Collective collective) {
+  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
+         collective == Collective::kReduceScatter || collective == Collective::kReduceScatterv;
+}
+
+size_t bytes_of(const Schedule& schedule) {
+  return schedule.steps.size() * (sizeof(Step) + 16) + schedule.successors.size() * 4 +
+         schedule.ports.size() * 64;
+}
+
+bool is_message(Collective collective) {
+  return collective == Collective::kSend || collective == Collective::kRecv;
+}
+
+}  // namespace
+
+CallSignature signature_of(const Problem& problem, int wanted) {
+  CallSignature signature;
+  signature.collective =
+      problem.collective == Collective::kRecv ? Collective::kSend : problem.collective;
+  signature.type = problem.type;
+  signature.count = problem.count;
+  signature.algorithm = static_cast<uint8_t>(wanted + 1);
+  if (has_op(problem.collective)) signature.op = problem.op;
+  if (!is_message(problem.collective)) signature.root = problem.root;
+  // The lists that all ranks share; those of alltoallv are each rank's own, and its messages are
+  // checked pair by pair.
+  if (problem.collective == Collective::kAllgatherv ||
+      problem.collective == Collective::kReduceScatterv) {
+    Digest digest;
+    digest.add(problem.recv_counts);
+    signature.count = digest.value();
+  }
+  return signature;
+}
+
+std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted) const {
+  auto plan = std::make_shared<Plan>();
+  plan->problem = problem;
+  plan->wanted = wanted;
+  if (problem.check) plan->signature = signature_of(problem, wanted);
+  if (is_message(problem.collective)) {
+    plan->schedule = build_message(problem);
+    return plan;
+  }
+  plan->choice =
+      wanted >= 0 ? Choice{wanted, "named by the call", -1} : choose(problem, size_, rules_);
+  plan->schedule = build_schedule(problem, Group::everyone(size_, rank_),
+                                  algorithms()[static_cast<size_t>(plan->choice.algorithm)]);
+  return plan;
+}
+
+std::shared_ptr<Plan> PlanCache::find_or_build(const Problem& problem, int wanted) {
+  if (!order_.empty() && order_.front()->wanted == wanted && order_.front()->problem == problem)
+    return order_.front();
+  const size_t hash = hash_of(problem, wanted);
+  const auto [first, last] = index_.equal_range(hash);
+  for (auto found = first; found != last; ++found) {
+    const Order::iterator place = found->second;
+    if ((*place)->wanted != wanted || !((*place)->problem == problem)) continue;
+    order_.splice(order_.begin(), order_, place);
+    return order_.front();
+  }
+  order_.push_front(build(problem, wanted));
+  index_.emplace(hash, order_.begin());
+  bytes_ += bytes_of(order_.front()->schedule);
+  while (order_.size() > 1 && (order_.size() > most_plans_ || bytes_ > most_bytes_)) {
+    const Plan& oldest = *order_.back();
+    const auto [begin, end] = index_.equal_range(hash_of(oldest.problem, oldest.wanted));
+    for (auto entry = begin; entry != end; ++entry) {
+      if (entry->second != std::prev(order_.end())) continue;
+      index_.erase(entry);
+      break;
+    }
+    bytes_ -= bytes_of(oldest.schedule);
+    order_.pop_back();
+  }
+  return order_.front();
+}
+
+}  // namespace banyan

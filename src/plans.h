@@ -1,0 +1,79 @@
+// Schedules, built once for a call signature and kept: what a call costs only the first time.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "algorithms/problem.h"
+#include "algorithms/schedule.h"
+#include "algorithms/select.h"
+#include "src/base/clock.h"
+#include "src/base/signature.h"
+#include "src/engine.h"
+
+namespace banyan {
+
+struct Operation;
+
+// A call without its addresses, ready to run.
+struct Plan {
+  Problem problem;
+  int wanted = -1;  // the algorithm that the call asked for, -1: chosen
+  Choice choice;    // meaningless for messages and groups of one
+  Schedule schedule;
+  CallSignature signature;
+  std::vector<std::unique_ptr<Operation>> idle;  // to be used again
+};
+
+// One use of a plan, from its start to its end.
+struct Operation {
+  explicit Operation(const Plan& origin) : execution(origin.schedule) {}
+
+  std::shared_ptr<Plan> plan;  // owners: the cache, and operations and requests that use it
+  Execution execution;
+  std::byte* scratch = nullptr;
+  TimePoint deadline = TimePoint::max();
+
+  bool done() const { return execution.done(); }
+};
+
+// The signature that all ranks must share for this problem.
+CallSignature signature_of(const Problem& problem, int wanted);
+
+// Least recently used plans go first once there are more than `most_plans` or their schedules take
+// more than `most_bytes`. Not thread-safe.
+class PlanCache {
+ public:
+  PlanCache(int rank, int size, Rules rules, size_t most_plans = 64,
+            size_t most_bytes = size_t{2} << 20)
+      : rank_(rank),
+        size_(size),
+        rules_(std::move(rules)),
+        most_plans_(most_plans),
+        most_bytes_(most_bytes) {}
+
+  std::shared_ptr<Plan> find_or_build(const Problem& problem, int wanted);
+  const Rules& rules() const { return rules_; }
+
+ private:
+  using Order = std::list<std::shared_ptr<Plan>>;  // most recently used first
+
+  std::shared_ptr<Plan> build(const Problem& problem, int wanted) const;
+
+  int rank_;
+  int size_;
+  Rules rules_;
+  size_t most_plans_;
+  size_t most_bytes_;
+  size_t bytes_ = 0;
+  Order order_;
+  std::unordered_multimap<size_t, Order::iterator> index_;  // by hash of problem and wanted
+};
+
+}  // namespace banyan

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/process.h"
+
+#include <sched.h>
+
+namespace banyan {
+
+HandleTable::~HandleTable() {
+  for (const std::atomic<Place*>& block : blocks_) delete[] block.load();
+}
+
+HandleTable::Place* HandleTable::place_of(uint64_t handle) const {
+  const auto index = static_cast<uint32_t>(handle);
+  if (index == 0 || index > kBlocks * kBlockPlaces) return nullptr;
+  Place* block = blocks_[(index - 1) / kBlockPlaces].load(std::memory_order_acquire);
+  if (block == nullptr) return nullptr;
+  Place& place = block[(index - 1) % kBlockPlaces];
+  const auto generation = static_cast<uint32_t>(handle >> 32);
+  const bool current = place.generation.load(std::memory_order_acquire) == generation;
+  return current && generation % 2 == 0 ? &place : nullptr;
+}
+
+uint64_t HandleTable::insert(void* object) {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) {
+    if (used_ == kBlocks * kBlockPlaces) return 0;
+    if (used_ % kBlockPlaces == 0)
+      blocks_[used_ / kBlockPlaces].store(new Place[kBlockPlaces], std::memory_order_release);
+    free_.push_back(++used_);
+  }
+  const uint32_t index = free_.back();
+  free_.pop_back();
+  Place& place = blocks_[(index - 1) / kBlockPlaces].load()[(index - 1) % kBlockPlaces];
+  place.object.store(object, std::memory_order_release);
+  const uint32_t generation = place.generation.fetch_add(1) + 1;
+  return uint64_t{generation} << 32 | index;
+}
+
+void* HandleTable::find(uint64_t handle) const {
+  const Place* place = place_of(handle);
+  return place == nullptr ? nullptr : place->object.load(std::memory_order_acquire);
+}
+
+void* HandleTable::pin(uint64_t handle) {
+  Place* place = place_of(handle);
+  if (place == nullptr) return nullptr;
+  // Announce first, then look again: remove() makes the generation odd first, then waits for pins.
+  place->pins.fetch_add(1);
+  if (place_of(handle) == place) return place->object.load(std::memory_order_acquire);
+  place->pins.fetch_sub(1);
+  return nullptr;
+}
+
+void HandleTable::unpin(uint64_t handle) {
+  const auto index = static_cast<uint32_t>(handle);
+  blocks_[(index - 1) / kBlockPlaces].load()[(index - 1) % kBlockPlaces].pins.fetch_sub(1);
+}
+
+void* HandleTable::remove(uint64_t handle) {
+  Place* place = place_of(handle);
+  if (place == nullptr) return nullptr;
+  void* object = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (place_of(handle) != place) return nullptr;
+    object = place->object.load();
+    place->generation.fetch_add(1);
+  }
+  while (place->pins.load() != 0) sched_yield();
+  const std::lock_guard lock(mutex_);
+  free_.push_back(static_cast<uint32_t>(handle));
+  return object;
+}
+
+std::shared_ptr<void> ProcessState::share(const std::string& key,
+                                          const std::function<std::shared_ptr<void>()>& make) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(shared_, [](const auto& entry) { return entry.second.expired(); });
+  if (auto found = shared_[key].lock()) return found;
+  std::shared_ptr<void> made = make();
+  shared_[key] = made;
+  return made;
+}
+
+ProcessState& process() {
+  static ProcessState* const state = new ProcessState;
+  return *state;
+}
+
+}  // namespace banyan

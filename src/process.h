@@ -1,0 +1,81 @@
+// The one process-wide state of the library: handles that are recognised after their object is
+// gone, what ranks that are threads share, and what is said once.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace banyan {
+
+// Maps handles to objects. A handle is a place and a generation, never an address, so a destroyed
+// or invented one is looked up and not found. Places live in blocks that stay until the table goes.
+// Looking up takes no lock.
+class HandleTable {
+ public:
+  HandleTable() = default;
+  HandleTable(const HandleTable&) = delete;
+  HandleTable& operator=(const HandleTable&) = delete;
+  ~HandleTable();
+
+  // Never 0.
+  uint64_t insert(void* object);
+  // Null: destroyed, or never a handle. Whoever may race with remove() uses pin() instead.
+  void* find(uint64_t handle) const;
+  // As find(), and remove() waits until unpin().
+  void* pin(uint64_t handle);
+  void unpin(uint64_t handle);
+  // Null if it was gone already. From then on the handle is stale.
+  void* remove(uint64_t handle);
+
+ private:
+  struct Place {
+    std::atomic<uint32_t> generation{1};  // odd: free, even: in use
+    std::atomic<uint32_t> pins{0};
+    std::atomic<void*> object{nullptr};
+  };
+  static constexpr uint32_t kBlockPlaces = 256;
+  static constexpr uint32_t kBlocks = 4096;
+
+  Place* place_of(uint64_t handle) const;
+
+  std::array<std::atomic<Place*>, kBlocks> blocks_{};
+  std::mutex mutex_;  // of insertion and removal
+  std::vector<uint32_t> free_;
+  uint32_t used_ = 0;
+};
+
+struct ProcessState {
+  HandleTable communicators;
+  HandleTable requests;
+
+  // Calls of banyan_comm_init_env so far.
+  std::atomic<int> meetings{0};
+  // Unknown variables were reported.
+  std::atomic<bool> variables_reported{false};
+
+  // A handle that no operation of this process had before (until 2^31 of them were made).
+  int next_operation() { return operations_.fetch_add(1); }
+
+  // The object of that key, while anybody holds it.
+  std::shared_ptr<void> share(const std::string& key,
+                              const std::function<std::shared_ptr<void>()>& make);
+
+ private:
+  std::atomic<int> operations_{1 << 24};
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<void>> shared_;
+};
+
+// Made at the first use and never destroyed, so that threads which outlive main() find it.
+ProcessState& process();
+
+}  // namespace banyan

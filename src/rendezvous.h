@@ -1,0 +1,80 @@
+// Where ranks that know nothing of each other meet: one of them listens, all of them come with a
+// key.
+//
+// The server runs in a thread of the process that opened it, as long as it takes. Limits before
+// authentication: 64 connections, 2 s and 512 bytes each; nothing but one fixed-size header is
+// parsed before its MAC is verified; it never listens on a wildcard address.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/status.h"
+#include "src/authentication.h"
+#include "src/base/environment.h"
+#include "src/base/log.h"
+#include "src/exchange.h"
+
+namespace banyan {
+
+// IPv4 or IPv6, numeric.
+struct Address {
+  bool v6 = false;
+  std::array<uint8_t, 16> ip{};  // network order; IPv4 uses the first four
+  uint16_t port = 0;
+
+  bool loopback() const;
+  std::string text() const;  // "127.0.0.1:4711", "[::1]:4711"
+  bool operator==(const Address&) const = default;
+};
+// "HOST:PORT", resolving names. kInvalidArgument says what is malformed.
+Result<Address> resolve(std::string_view host_and_port);
+// The address to listen on: of BANYAN_SOCKET_IFNAME, else `fallback_loopback` ? 127.0.0.1 : the
+// first non-loopback interface that is up. The port is 0.
+Result<Address> listening_address(const Environment& environment, bool fallback_loopback);
+
+// What 128 bytes of banyan_unique_id_t hold: magic, version, address, key, token, check sum.
+struct UniqueId {
+  Address address;
+  Key key{};
+  uint64_t token = 0;  // of the rendezvous, in the process that opened it
+
+  std::array<std::byte, 128> pack() const;
+};
+// kInvalidArgument: not an id that banyan_get_unique_id made.
+Result<UniqueId> unpack_unique_id(std::span<const std::byte, 128> bytes);
+
+// Listens on the address (port 0: from BANYAN_PORT_RANGE, else the kernel's choice) and serves one
+// communicator, then ends by itself: when all ranks have finished, or at the deadline. The thread
+// owns everything it needs and is detached.
+struct RendezvousOptions {
+  Address address;
+  PortRange ports;
+  Key key{};
+  TimePoint deadline;
+};
+Result<Address> open_rendezvous(const RendezvousOptions& options, const Log& log);
+
+// Joins as `rank` of `size`. `candidates` are tried in turn until the deadline; strangers that
+// listen on one of them are told apart by the handshake. `must_listen`: the server was listening
+// before this call, so a refused connection is final and gives kInvalidUsage (the id was used, has
+// expired, or its process has ended). All ranks of one rendezvous must name the same size and
+// different ranks: otherwise kMismatch on all of them. At the deadline kTimeout names the ranks
+// that have not arrived.
+struct JoinOptions {
+  int rank = 0;
+  int size = 1;
+  std::vector<Address> candidates;
+  bool must_listen = false;
+  Key key{};
+  TimePoint deadline;
+};
+Result<std::unique_ptr<Exchange>> join_rendezvous(const JoinOptions& options, const Log& log);
+
+}  // namespace banyan

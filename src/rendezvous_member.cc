@@ -1,0 +1,261 @@
+// A rank's end of a rendezvous: finds it, joins, and takes part in its rounds.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "src/handshake_dial.h"
+#include "src/rendezvous.h"
+#include "src/rendezvous_socket.h"
+
+namespace banyan {
+namespace {
+
+using std::chrono::milliseconds;
+
+// The rendezvous gives the verdict at the deadline; a rank waits a little longer for it.
+constexpr auto kFallback = milliseconds(300);
+constexpr auto kBetweenRounds = milliseconds(20);
+// How long a listener may take to say something before the next candidate is tried.
+constexpr auto kPatience = milliseconds(300);
+constexpr auto kPatienceMost = milliseconds(2000);
+
+TimePoint later(TimePoint when, milliseconds by) {
+  return when > TimePoint::max() - by ? TimePoint::max() : when + by;
+}
+
+uint64_t remaining_ms(TimePoint deadline) {
+  if (deadline == TimePoint::max()) return UINT64_MAX;
+  const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now()).count();
+  return left > 0 ? static_cast<uint64_t>(left) : 0;
+}
+
+class RendezvousExchange : public Exchange {
+ public:
+  RendezvousExchange(const JoinOptions& options, const Address& address, WireStream stream,
+                     const Session& session)
+      : rank_(options.rank),
+        size_(options.size),
+        address_(address),
+        key_(derive_key(options.key, "members", {})),
+        stream_(std::move(stream)),
+        session_(session) {}
+  ~RendezvousExchange() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine,
+                                       TimePoint deadline) override;
+  std::optional<Key> key() const override { return key_; }
+  int failure_descriptor() const override { return silent_ ? -1 : stream_.descriptor(); }
+  Status failure() override;
+
+  // All ranks are there.
+  Status await_ready(TimePoint deadline);
+
+ private:
+  // The next frame, which is `type` or `part` and of this round. A verdict is an error.
+  Result<Frame> receive(FrameType type, FrameType part, TimePoint deadline);
+  // A frame, opened; nothing yet; or what ended the exchange.
+  Result<std::optional<Frame>> read();
+  Result<std::vector<Bytes>> round(std::span<const std::byte> mine, TimePoint deadline);
+
+  int rank_;
+  int size_;
+  Address address_;
+  Key key_;
+  WireStream stream_;
+  Session session_;
+  uint32_t round_ = 0;
+  Status failed_;
+  bool silent_ = false;  // the other end has gone, which matters only if it is needed again
+};
+
+RendezvousExchange::~RendezvousExchange() {
+  if (failed_.ok()) (void)stream_.write(session_.seal(FrameType::kLeave, 0, {}));
+}
+
+Status RendezvousExchange::await_ready(TimePoint deadline) {
+  const auto frame = receive(FrameType::kReady, FrameType::kReady, deadline);
+  if (!frame.ok()) failed_ = frame.status();
+  return failed_;
+}
+
+Result<std::optional<Frame>> RendezvousExchange::read() {
+  auto frame = stream_.read(kPayloadMost);
+  if (!frame.ok()) {
+    silent_ = true;
+    return Status(Code::kPeerLost,
+                  fmt::format("the process that holds the rendezvous at {} (rank 0, or where the "
+                              "unique id was made) has ended or left: {}",
+                              address_.text(), frame.status().message()));
+  }
+  if (!frame->has_value()) return frame;
+  BANYAN_TRY(session_.open(**frame));
+  if ((*frame)->header.type != FrameType::kVerdict) return frame;
+  const auto verdict = parse_verdict((*frame)->payload());
+  return verdict.ok() ? verdict->status : verdict.status();
+}
+
+Result<Frame> RendezvousExchange::receive(FrameType type, FrameType part, TimePoint deadline) {
+  while (true) {
+    auto frame = read();
+    if (!frame.ok()) return frame.status();
+    if (frame->has_value()) {
+      const FrameHeader& header = (*frame)->header;
+      if ((header.type != type && header.type != part) || header.epoch != round_) {
+        return Status(Code::kCorrupt, fmt::format("the rendezvous at {} sent a frame that does not "
+                                                  "belong there",
+                                                  address_.text()));
+      }
+      return std::move(**frame);
+    }
+    const short events = static_cast<short>(stream_.all_sent() ? POLLIN : POLLIN | POLLOUT);
+    if (!wait_for(stream_.descriptor(), events, later(deadline, kFallback))) {
+      return Status(Code::kTimeout, fmt::format("the rendezvous at {} has not answered rank {} "
+                                                "within the time limit",
+                                                address_.text(), rank_));
+    }
+    BANYAN_TRY(stream_.flush());
+  }
+}
+
+Result<std::vector<Bytes>> RendezvousExchange::round(std::span<const std::byte> mine,
+                                                     TimePoint deadline) {
+  // A failed send says less than what can still be read.
+  (void)stream_.write(session_.seal(FrameType::kContribution, round_, mine));
+  Bytes all;
+  while (true) {
+    const auto frame = receive(FrameType::kResult, FrameType::kResultPart, deadline);
+    if (!frame.ok()) return frame.status();
+    const auto part = frame->payload();
+    if (all.size() + part.size() > result_most(size_)) {
+      return Status(Code::kCorrupt, "the rendezvous sent more than all ranks can have given");
+    }
+    all.insert(all.end(), part.begin(), part.end());
+    if (frame->header.type == FrameType::kResult) break;
+  }
+  ++round_;
+  return parse_result(all, size_);
+}
+
+Result<std::vector<Bytes>> RendezvousExchange::allgather(std::span<const std::byte> mine,
+                                                         TimePoint deadline) {
+  if (!failed_.ok()) return failed_;
+  if (mine.size() > kExchangeMost) {
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("a rank can exchange {} bytes at once, not {}", kExchangeMost, mine.size()));
+  }
+  auto all = round(mine, deadline);
+  if (!all.ok()) failed_ = all.status();
+  return all;
+}
+
+Status RendezvousExchange::failure() {
+  if (!failed_.ok()) return failed_;
+  const auto frame = read();
+  if (!frame.ok()) {
+    // Rank 0 may have everything it wants and be gone before others have. If it was lost, its own
+    // links tell.
+    if (!silent_) failed_ = frame.status();
+  } else if (frame->has_value()) {
+    failed_ = Status(Code::kCorrupt, "the rendezvous spoke out of turn");
+  }
+  return failed_;
+}
+
+// One look at one candidate.
+struct Attempt {
+  enum class End { kJoined, kRefused, kClosed, kSilent, kUnreachable };
+  End end = End::kSilent;
+  std::string why;
+  std::optional<Dial> dial;
+};
+
+Attempt attempt(const Address& address, const JoinOptions& options, TimePoint patience) {
+  using End = Attempt::End;
+  auto socket = begin_connect(address);
+  if (!socket.ok()) return {End::kUnreachable, std::string(socket.status().message()), {}};
+  const Joiner joiner{.rank = options.rank,
+                      .size = options.size,
+                      .remaining_ms = remaining_ms(options.deadline),
+                      .pid = static_cast<uint32_t>(::getpid())};
+  auto dial =
+      Dial::create(std::move(*socket), {.key = options.key, .epoch = 0, .server_rank = -1}, joiner);
+  if (!dial.ok()) return {End::kUnreachable, std::string(dial.status().message()), {}};
+  while (true) {
+    const auto done = dial->advance();
+    if (done.ok() && *done) return {End::kJoined, "", std::move(*dial)};
+    if (!done.ok()) {
+      const End end = dial->refused()                         ? End::kRefused
+                      : done.status().code() == Code::kSystem ? End::kUnreachable
+                                                              : End::kClosed;
+      return {end, std::string(done.status().message()), {}};
+    }
+    // Once it has shown that it knows the key there is nobody better to wait for.
+    const TimePoint until = dial->answered() ? later(options.deadline, kFallback)
+                                             : std::min(patience, options.deadline);
+    if (!wait_for(dial->descriptor(), dial->events(), until)) {
+      return {End::kSilent, "it does not answer as a rendezvous of these ranks does", {}};
+    }
+  }
+}
+
+Status used_up(const Address& address) {
+  return {Code::kInvalidUsage,
+          fmt::format("nothing listens at {} any more: the unique id was used before, its time has "
+                      "expired, or the process that made it has ended; one id serves one init",
+                      address.text())};
+}
+
+Status not_found(const JoinOptions& options, const Address& address, const std::string& why) {
+  return {
+      Code::kTimeout,
+      fmt::format("rank {} found no rendezvous of these ranks within the time limit; rank 0 has "
+                  "not arrived, or another secret or address is set there; last tried {}: {}",
+                  options.rank, address.text(), why)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Exchange>> join_rendezvous(const JoinOptions& options, const Log& log) {
+  if (options.candidates.empty()) {
+    return Status(Code::kInternal, "no address to meet at");
+  }
+  auto patience = options.candidates.size() > 1 ? kPatience : kPatienceMost;
+  milliseconds pause(1);
+  while (true) {
+    Address address;
+    std::string why;
+    for (const Address& candidate : options.candidates) {
+      address = candidate;
+      Attempt tried = attempt(candidate, options, later(Clock::now(), patience));
+      if (tried.end == Attempt::End::kJoined) {
+        auto exchange = std::make_unique<RendezvousExchange>(
+            options, candidate, tried.dial->take_stream(), tried.dial->session());
+        BANYAN_TRY(exchange->await_ready(options.deadline));
+        return std::unique_ptr<Exchange>(std::move(exchange));
+      }
+      BANYAN_LOG(log, Subsystem::kInit, LogLevel::kTrace, "rank {}: no rendezvous at {}: {}",
+                 options.rank, candidate.text(), tried.why);
+      if (tried.end == Attempt::End::kRefused && options.must_listen) return used_up(candidate);
+      why = std::move(tried.why);
+      if (Clock::now() >= options.deadline) return not_found(options, address, why);
+    }
+    // A connection that was closed may have had to make room: at first again at once.
+    std::this_thread::sleep_until(std::min(later(Clock::now(), pause), options.deadline));
+    pause = std::min<milliseconds>(2 * pause, kBetweenRounds);
+    patience = std::min<milliseconds>(2 * patience, kPatienceMost);
+    if (Clock::now() >= options.deadline) return not_found(options, address, why);
+  }
+}
+
+}  // namespace banyan

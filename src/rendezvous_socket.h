@@ -1,0 +1,34 @@
+// TCP sockets for Addresses.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "banyan/status.h"
+#include "src/base/descriptor.h"
+#include "src/base/environment.h"
+#include "src/rendezvous.h"
+
+namespace banyan {
+
+struct Listener {
+  Descriptor socket;  // non-blocking
+  Address address;    // with the port that it got
+};
+// Port 0: the first free one of the range, else the kernel's choice. kInvalidArgument for a
+// wildcard address; kBusy where the port is taken (all of the range); kSystem otherwise.
+Result<Listener> listen_at(const Address& address, const PortRange& ports);
+
+// Begins to connect; the socket is writable when that has ended, see connect_result.
+Result<Descriptor> begin_connect(const Address& address);
+// 0 or an errno.
+int connect_result(int socket);
+
+// Where the other end is; all zeros where that cannot be told.
+Address peer_of(int socket);
+
+// Small messages are sent at once.
+void send_at_once(int socket);
+// For streams that live as long as a communicator: the same, and a dead network is noticed.
+void tune_tcp(int socket);
+
+}  // namespace banyan

@@ -1,0 +1,30 @@
+// Configuration struct and environment, checked and merged.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <string>
+
+#include "banyan/status.h"
+#include "src/base/environment.h"
+#include "src/membership.h"
+
+namespace banyan {
+
+// What the caller set; the defaults leave everything to the environment.
+struct Wishes {
+  std::string name;
+  std::string transports;  // empty: BANYAN_TRANSPORTS
+  double timeout_s = 0;    // 0: BANYAN_TIMEOUT
+  double init_timeout_s = 0;
+  int determinism = 0;
+};
+
+// Errors name the variable or field. The rank is for the log; -1 where it is not known yet.
+Result<Settings> make_settings(const Wishes& wishes, const RawEnvironment& raw, int rank);
+
+// Warns of unknown variables and of those without effect, once per job: rank 0 of its first
+// communicator does it.
+void report_variables(const RawEnvironment& raw, const Settings& settings, int rank);
+
+}  // namespace banyan

@@ -1,0 +1,64 @@
+// The first failure of a communicator, the same for all ranks of a host: a word in shared memory
+// that is set once.
+//
+// Every value read from the board is a peer's and is checked: an impossible code or rank is taken
+// for kInternal and -1, the text is copied and cut at its size.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "banyan/status.h"
+#include "src/base/descriptor.h"
+
+namespace banyan {
+
+struct Verdict {
+  Code code = Code::kOk;
+  int failed_rank = -1;
+  std::string text;
+};
+
+// Thread-safe. Mapped by every rank of the host; owns its mapping.
+class VerdictBoard {
+ public:
+  // A new board in a sealed memfd, for a communicator of `ranks`.
+  static Result<VerdictBoard> create(int ranks);
+  // A board that another rank made; the descriptor's size and seals are checked.
+  static Result<VerdictBoard> attach(const Descriptor& memory, int ranks);
+
+  VerdictBoard(VerdictBoard&& other) noexcept;
+  VerdictBoard& operator=(VerdictBoard&& other) noexcept;
+  ~VerdictBoard();
+
+  // False: another verdict was there first.
+  bool decide(const Verdict& verdict);
+  bool decided() const;  // one load
+  // After decided(). The text may still be on its way: it is waited for 5 ms, then made from the
+  // rest.
+  Verdict read() const;
+
+  // Which rank this one sleeps for, -1 none; and what the others say. For naming who holds up all.
+  void set_waiting_for(int rank, int peer);
+  int waiting_for(int rank) const;
+
+  // To be passed to the other ranks of the host, then closed.
+  Descriptor& memory() { return memory_; }
+
+ private:
+  struct Page;
+  VerdictBoard(Page* page, size_t bytes, int ranks, Descriptor memory);
+
+  Page* page_ = nullptr;
+  size_t bytes_ = 0;
+  int ranks_ = 0;
+  Descriptor memory_;
+};
+
+// "peer lost", ... as in banyan_result_string.
+std::string_view describe(Code code);
+
+}  // namespace banyan

@@ -1,0 +1,473 @@
+// What everything rests on: text to values, the environment, the log, the byte reader.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/environment.h"
+#include "src/base/log.h"
+#include "src/base/parse.h"
+#include "src/base/signature.h"
+
+namespace banyan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// ---- parse ----
+
+TEST(Parse, sizes) {
+  EXPECT_EQ(*parse_size("0"), 0U);
+  EXPECT_EQ(*parse_size("4096"), 4096U);
+  EXPECT_EQ(*parse_size("64K"), 65536U);
+  EXPECT_EQ(*parse_size("64k"), 65536U);
+  EXPECT_EQ(*parse_size("1M"), uint64_t{1} << 20);
+  EXPECT_EQ(*parse_size("2G"), uint64_t{1} << 31);
+  EXPECT_EQ(*parse_size("18446744073709551615"), std::numeric_limits<uint64_t>::max());
+  EXPECT_EQ(*parse_size("17179869183G"), uint64_t{17179869183} << 30);
+}
+
+TEST(Parse, sizes_that_are_none) {
+  for (const char* text :
+       {"", "K", "-4", "+4", "1.5K", "4X", "4KB", " 4", "4 ", "0x10", "4K4", "banana",
+        "18446744073709551616", "17179869184G", "99999999999999999999G"}) {
+    const auto size = parse_size(text);
+    ASSERT_FALSE(size.ok()) << text;
+    EXPECT_EQ(size.status().code(), Code::kInvalidArgument);
+    EXPECT_THAT(std::string(size.status().message()), AllOf(HasSubstr(text), HasSubstr("K")));
+  }
+}
+
+TEST(Parse, sizes_come_back) {
+  for (const uint64_t size : {0ULL, 1ULL, 1000ULL, 1024ULL, 1025ULL, 65536ULL, 3ULL << 20,
+                              (1ULL << 30) + 1024, 1ULL << 40, ~0ULL})
+    EXPECT_EQ(*parse_size(format_size(size)), size);
+  EXPECT_EQ(format_size(65536), "64K");
+  EXPECT_EQ(format_size(100), "100");
+}
+
+TEST(Parse, durations) {
+  EXPECT_DOUBLE_EQ(*parse_duration("5s"), 5);
+  EXPECT_DOUBLE_EQ(*parse_duration("200ms"), 0.2);
+  EXPECT_DOUBLE_EQ(*parse_duration("50us"), 50e-6);
+  EXPECT_DOUBLE_EQ(*parse_duration("30"), 30);
+  EXPECT_DOUBLE_EQ(*parse_duration("1.5s"), 1.5);
+  EXPECT_EQ(*parse_duration("inf"), std::numeric_limits<double>::infinity());
+  for (const char* text : {"", "s", "ms", "soon", "5 parsecs", "-5s", "+5s", "nan", "infs", "1e3s",
+                           "1.2.3s", "5m", ".", "0x5s", "5s "}) {
+    const auto duration = parse_duration(text);
+    ASSERT_FALSE(duration.ok()) << text;
+    EXPECT_THAT(std::string(duration.status().message()), AllOf(HasSubstr(text), HasSubstr("5s")));
+  }
+}
+
+TEST(Parse, integers_within_bounds) {
+  EXPECT_EQ(*parse_integer("-3", -3, 7), -3);
+  EXPECT_EQ(*parse_integer("7", -3, 7), 7);
+  for (const char* text : {"8", "-4", "", "two", "7.0", "7 ", "99999999999999999999"}) {
+    const auto value = parse_integer(text, -3, 7);
+    ASSERT_FALSE(value.ok()) << text;
+    EXPECT_THAT(std::string(value.status().message()), HasSubstr("from -3 to 7"));
+  }
+}
+
+TEST(Parse, switches) {
+  for (const char* text : {"on", "1", "true", "yes"}) EXPECT_TRUE(*parse_switch(text));
+  for (const char* text : {"off", "0", "false", "no"}) EXPECT_FALSE(*parse_switch(text));
+  EXPECT_THAT(std::string(parse_switch("perhaps").status().message()),
+              AllOf(HasSubstr("perhaps"), HasSubstr("off")));
+}
+
+TEST(Parse, every_name_comes_back) {
+  for (int i = 0; i < kDataTypeCount; ++i)
+    EXPECT_EQ(static_cast<int>(*parse_data_type(name_of(static_cast<DataType>(i)))), i);
+  for (int i = 0; i < kReduceOpCount - 1; ++i)
+    EXPECT_EQ(static_cast<int>(*parse_reduce_op(name_of(static_cast<ReduceOp>(i)))), i);
+  for (int i = 0; i < static_cast<int>(Collective::kFinalize); ++i)
+    EXPECT_EQ(static_cast<int>(*parse_collective(name_of(static_cast<Collective>(i)))), i);
+  EXPECT_EQ(*parse_data_type("bf16"), DataType::kBfloat16);
+  EXPECT_EQ(*parse_data_type("fp64"), DataType::kFloat64);
+}
+
+TEST(Parse, unknown_names_are_answered_with_the_valid_ones) {
+  EXPECT_THAT(std::string(parse_data_type("float31").status().message()),
+              AllOf(HasSubstr("'float31'"), HasSubstr("float32"), HasSubstr("bfloat16")));
+  EXPECT_THAT(std::string(parse_reduce_op("premulsum").status().message()),
+              AllOf(HasSubstr("valid: sum, prod, max, min, avg")));
+  EXPECT_FALSE(parse_collective("finalize").ok());
+  EXPECT_FALSE(parse_collective("").ok());
+}
+
+TEST(Parse, splitting_and_trimming) {
+  EXPECT_THAT(split("a,b,,c", ','), ElementsAre("a", "b", "", "c"));
+  EXPECT_THAT(split("", ','), ElementsAre(""));
+  EXPECT_EQ(trim(" \ta b\n"), "a b");
+  EXPECT_EQ(trim("  "), "");
+}
+
+TEST(Parse, nearest_word) {
+  const std::vector<std::string_view> words = {"ring", "bruck", "pairwise"};
+  EXPECT_EQ(nearest("rign", words), "ring");
+  EXPECT_EQ(nearest("pairwize", words), "pairwise");
+  EXPECT_EQ(nearest("anything", {}), "");
+}
+
+TEST(Parse, long_rubbish_makes_a_short_error) {
+  EXPECT_LT(parse_size(std::string(100000, 'x')).status().message().size(), 250U);
+}
+
+// ---- environment ----
+
+Status error_of(std::string name, std::string value) {
+  return parse_environment(RawEnvironment({{std::move(name), std::move(value)}})).status();
+}
+
+TEST(Environment, defaults) {
+  const auto values = parse_environment(RawEnvironment({}));
+  ASSERT_TRUE(values.ok());
+  EXPECT_EQ(values->timeout_s, 30);
+  EXPECT_EQ(values->init_timeout_s, 60);
+  EXPECT_TRUE(values->check);
+  EXPECT_EQ(values->compress, "off");
+  EXPECT_EQ(values->port_range.first, 0);
+}
+
+// What the table says is what an empty environment gives.
+TEST(Environment, the_table_tells_the_true_defaults) {
+  std::vector<std::pair<std::string, std::string>> entries;
+  for (const Variable& variable : variables()) {
+    if (!variable.default_value.empty())
+      entries.emplace_back(variable.name, variable.default_value);
+  }
+  const auto none = parse_environment(RawEnvironment({}));
+  const auto all = parse_environment(RawEnvironment(entries));
+  ASSERT_TRUE(all.ok()) << all.status().message();
+  EXPECT_EQ(all->timeout_s, none->timeout_s);
+  EXPECT_EQ(all->init_timeout_s, none->init_timeout_s);
+  EXPECT_EQ(all->check, none->check);
+  EXPECT_EQ(all->compress, none->compress);
+  EXPECT_EQ(all->debug.of, none->debug.of);
+  EXPECT_EQ(all->debug.of, LogLevels().of);
+}
+
+TEST(Environment, table_is_complete_and_documented) {
+  std::set<std::string_view> names;
+  for (const Variable& variable : variables()) {
+    EXPECT_TRUE(names.insert(variable.name).second) << variable.name;
+    EXPECT_TRUE(variable.name.starts_with("BANYAN_"));
+    EXPECT_GT(variable.text.size(), 12U);
+    EXPECT_EQ(variable.secret, variable.name == "BANYAN_SECRET");
+  }
+  EXPECT_EQ(names.size(), 20U);
+}
+
+TEST(Environment, values) {
+  const auto values = parse_environment(RawEnvironment({{"BANYAN_TIMEOUT", "200ms"},
+                                                        {"BANYAN_INIT_TIMEOUT", "inf"},
+                                                        {"BANYAN_PORT_RANGE", "20000-20100"},
+                                                        {"BANYAN_CHECK", "off"},
+                                                        {"BANYAN_DEBUG", "net=trace,init=off"},
+                                                        {"BANYAN_SOCKET_IFNAME", "lo"},
+                                                        {"BANYAN_ALGO", "ring"},
+                                                        {"BANYAN_COMPRESS", ""},
+                                                        {"BANYAN_TRANSPORTS", "shm"}}));
+  ASSERT_TRUE(values.ok()) << values.status().message();
+  EXPECT_DOUBLE_EQ(values->timeout_s, 0.2);
+  EXPECT_EQ(values->init_timeout_s, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(values->port_range.first, 20000);
+  EXPECT_EQ(values->port_range.last, 20100);
+  EXPECT_FALSE(values->check);
+  EXPECT_EQ(values->debug.of[static_cast<size_t>(Subsystem::kNet)], LogLevel::kTrace);
+  EXPECT_EQ(values->debug.of[static_cast<size_t>(Subsystem::kInit)], LogLevel::kOff);
+  EXPECT_EQ(values->debug.of[static_cast<size_t>(Subsystem::kPlan)], LogLevel::kWarn);
+  EXPECT_EQ(values->socket_interface, "lo");
+  EXPECT_EQ(values->algorithm, "ring");
+  EXPECT_EQ(values->transports, "shm");
+}
+
+TEST(Environment, bad_values_name_variable_value_and_what_is_right) {
+  struct Case {
+    const char *name, *value, *right;
+  };
+  for (const Case& bad : std::initializer_list<Case>{{"BANYAN_TIMEOUT", "soon", "200ms"},
+                                                     {"BANYAN_TIMEOUT", "0s", "more than 0"},
+                                                     {"BANYAN_INIT_TIMEOUT", "5 parsecs", "200ms"},
+                                                     {"BANYAN_DEBUG", "loud", "trace"},
+                                                     {"BANYAN_DEBUG", "nett=info", "net"},
+                                                     {"BANYAN_DEBUG", "net=loud", "trace"},
+                                                     {"BANYAN_DEBUG", "net=info,", "subsystem"},
+                                                     {"BANYAN_PORT_RANGE", "9-1", "A-B"},
+                                                     {"BANYAN_PORT_RANGE", "0-5", "A-B"},
+                                                     {"BANYAN_PORT_RANGE", "5-65536", "A-B"},
+                                                     {"BANYAN_PORT_RANGE", "80", "A-B"},
+                                                     {"BANYAN_CHECK", "perhaps", "off"},
+                                                     {"BANYAN_SOCKET_IFNAME", "nosuch0", "lo"},
+                                                     {"BANYAN_COMPRESS", "int9", "off"}}) {
+    const Status status = error_of(bad.name, bad.value);
+    ASSERT_FALSE(status.ok()) << bad.name << "=" << bad.value;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(bad.name), HasSubstr(bad.value), HasSubstr(bad.right)));
+  }
+  EXPECT_EQ(error_of("BANYAN_COMPRESS", "int8").code(), Code::kUnsupported);
+  EXPECT_EQ(error_of("BANYAN_TIMEOUT", "soon").code(), Code::kInvalidArgument);
+}
+
+TEST(Environment, empty_values_of_ours_are_unset) {
+  const RawEnvironment raw({{"BANYAN_TIMEOUT", ""}, {"RANK", ""}, {"BANYAN_TUNE_FILE", ""}});
+  EXPECT_EQ(raw.find("BANYAN_TIMEOUT"), nullptr);
+  EXPECT_NE(raw.find("RANK"), nullptr);
+  EXPECT_TRUE(parse_environment(raw).ok());
+  EXPECT_THAT(ineffective_variables(raw), IsEmpty());
+}
+
+TEST(Environment, unknown_names_get_the_nearest_known_one) {
+  const auto warnings = unknown_variables(
+      RawEnvironment({{"BANYAN_TIMEOUTS", "5s"}, {"BANYAN_TIMEOUT", "5s"}, {"HOME", "/"}}));
+  EXPECT_THAT(warnings, ElementsAre("BANYAN_TIMEOUTS is unknown; did you mean BANYAN_TIMEOUT?"));
+}
+
+TEST(Environment, variables_of_later_features_are_told) {
+  EXPECT_THAT(ineffective_variables(
+                  RawEnvironment({{"BANYAN_TOPO_FILE", "x"}, {"BANYAN_NET_DEVICES", "eth0"}})),
+              ElementsAre("BANYAN_TOPO_FILE has no effect in this version"));
+}
+
+TEST(Environment, of_this_process) {
+  ASSERT_EQ(::setenv("BANYAN_TIMEOUT", "7s", 1), 0);  // NOLINT(concurrency-mt-unsafe)
+  const RawEnvironment raw = RawEnvironment::of_process();
+  ASSERT_EQ(::unsetenv("BANYAN_TIMEOUT"), 0);  // NOLINT(concurrency-mt-unsafe)
+  ASSERT_NE(raw.find("BANYAN_TIMEOUT"), nullptr);
+  EXPECT_EQ(*raw.find("BANYAN_TIMEOUT"), "7s");
+  EXPECT_EQ(raw.find("BANYAN_SURELY_NOT_SET"), nullptr);
+}
+
+// ---- log ----
+
+class LogFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "banyan_log_XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override {
+    for (const std::string& file : files_) ::unlink(file.c_str());
+    ::rmdir(folder_.c_str());
+  }
+  std::string path(const std::string& name) {
+    files_.push_back(folder_ + "/" + name);
+    return files_.back();
+  }
+  static std::vector<std::string> lines(const std::string& file) {
+    std::ifstream stream(file);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(stream, line);) lines.push_back(line);
+    return lines;
+  }
+
+ private:
+  std::string folder_;
+  std::vector<std::string> files_;
+};
+
+LogLevels everything() {
+  return *parse_log_levels("trace");
+}
+
+TEST_F(LogFile, a_line_says_who_and_what) {
+  const std::string file = path("a");
+  const auto log = Log::open(everything(), file, 3);
+  ASSERT_TRUE(log.ok()) << log.status().message();
+  BANYAN_LOG(*log, Subsystem::kNet, LogLevel::kInfo, "{} bytes", 5);
+  const auto written = lines(file);
+  ASSERT_EQ(written.size(), 1U);
+  EXPECT_THAT(written[0], AllOf(HasSubstr(fmt::format(":{} rank 3 info net: 5 bytes", ::getpid())),
+                                ::testing::StartsWith("banyan ")));
+  struct stat status {};
+  ASSERT_EQ(::stat(file.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0600U);
+}
+
+TEST_F(LogFile, levels_hold_per_subsystem) {
+  const std::string file = path("a");
+  const auto log = Log::open(*parse_log_levels("net=info,call=off"), file, 0);
+  log->write(Subsystem::kNet, LogLevel::kInfo, "yes 1");
+  log->write(Subsystem::kNet, LogLevel::kTrace, "no");
+  log->write(Subsystem::kCall, LogLevel::kError, "no");
+  log->write(Subsystem::kInit, LogLevel::kWarn, "yes 2");
+  EXPECT_EQ(lines(file).size(), 2U);
+}
+
+TEST_F(LogFile, the_name_is_expanded) {
+  const std::string file = path(fmt::format("x.{}.2.log", ::getpid()));
+  const auto log = Log::open(everything(), file.substr(0, file.rfind('/')) + "/x.%p.%r.log", 2);
+  ASSERT_TRUE(log.ok());
+  log->write(Subsystem::kEnv, LogLevel::kWarn, "here");
+  EXPECT_EQ(lines(file).size(), 1U);
+}
+
+TEST_F(LogFile, what_cannot_be_opened_is_said) {
+  const auto unknown = Log::open(everything(), "/tmp/%x", 0);
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_THAT(
+      std::string(unknown.status().message()),
+      AllOf(HasSubstr("BANYAN_DEBUG_FILE"), HasSubstr("'%x' at position 6"), HasSubstr("%h")));
+  EXPECT_FALSE(Log::open(everything(), "/tmp/100%", 0).ok());
+  const auto absent = Log::open(everything(), "/nonexistent/file", 0);
+  ASSERT_FALSE(absent.ok());
+  EXPECT_EQ(absent.status().code(), Code::kSystem);
+  EXPECT_THAT(std::string(absent.status().message()), HasSubstr("No such file"));
+}
+
+TEST_F(LogFile, hostile_texts_stay_one_short_line) {
+  const std::string file = path("a");
+  const auto log = Log::open(everything(), file, 0);
+  log->write(Subsystem::kNet, LogLevel::kWarn, "a\nb\r\x1b[31m");
+  log->write(Subsystem::kNet, LogLevel::kWarn, std::string(100000, 'x'));
+  const auto written = lines(file);
+  ASSERT_EQ(written.size(), 2U);
+  EXPECT_THAT(written[0], Not(HasSubstr("\x1b")));
+  EXPECT_LT(written[1].size(), 4096U);
+}
+
+TEST_F(LogFile, lines_of_threads_stay_whole) {
+  const std::string file = path("a");
+  const auto log = Log::open(everything(), file, 0);
+  constexpr int kThreads = 4;
+  constexpr int kLines = 200;
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([copy = *log] {
+      for (int i = 0; i < kLines; ++i)
+        copy.write(Subsystem::kNet, LogLevel::kInfo, std::string(200, 'x'));
+    });
+  }
+  threads.clear();
+  const auto written = lines(file);
+  EXPECT_EQ(written.size(), static_cast<size_t>(kThreads * kLines));
+  for (const std::string& line : written) {
+    ASSERT_TRUE(line.starts_with("banyan ") && line.ends_with("x"));
+    ASSERT_EQ(line.size(), written[0].size());
+  }
+}
+
+TEST(Log, names) {
+  EXPECT_EQ(name_of(LogLevel::kTrace), "trace");
+  EXPECT_EQ(name_of(Subsystem::kEnv), "env");
+  EXPECT_THAT(std::string(parse_log_levels("net=info,nett=warn").status().message()),
+              AllOf(HasSubstr("'nett' at position 10"), HasSubstr("fault")));
+}
+
+// ---- bytes ----
+
+TEST(BytesReader, reads_what_was_written) {
+  Writer writer;
+  writer.put(uint32_t{7});
+  writer.put(DataType::kBfloat16);
+  writer.put(int64_t{-1});
+  writer.put_text("four ranks");
+  Reader reader(writer.bytes());
+  EXPECT_EQ(reader.get<uint32_t>(), 7U);
+  EXPECT_EQ(reader.get<DataType>(), DataType::kBfloat16);
+  EXPECT_EQ(reader.get<int64_t>(), -1);
+  EXPECT_EQ(reader.get_text(64), "four ranks");
+  EXPECT_TRUE(reader.at_end());
+}
+
+TEST(BytesReader, every_truncation_turns_bad_and_stays_bad) {
+  Writer writer;
+  writer.put(uint32_t{7});
+  writer.put_text("four ranks");
+  writer.put(uint64_t{9});
+  const Bytes whole = writer.take();
+  for (size_t size = 0; size < whole.size(); ++size) {
+    Reader reader(std::span<const std::byte>(whole.data(), size));
+    reader.get<uint32_t>();
+    reader.get_text(64);
+    EXPECT_EQ(reader.get<uint64_t>(), 0U) << size;
+    EXPECT_TRUE(reader.bad()) << size;
+    EXPECT_FALSE(reader.at_end());
+    EXPECT_EQ(reader.get<uint8_t>(), 0U);
+    EXPECT_TRUE(reader.get_raw(0).empty());
+    EXPECT_TRUE(reader.bad());
+  }
+}
+
+TEST(BytesReader, lengths_are_limited) {
+  Writer writer;
+  writer.put(uint32_t{0xffffffff});
+  writer.put(uint32_t{1});
+  Reader huge(writer.bytes());
+  EXPECT_EQ(huge.get_text(SIZE_MAX), "");
+  EXPECT_TRUE(huge.bad());
+  Writer text;
+  text.put_text("12345");
+  Reader narrow(text.bytes());
+  EXPECT_EQ(narrow.get_text(4), "");
+  EXPECT_TRUE(narrow.bad());
+}
+
+// ---- signature ----
+
+TEST(Signature, the_first_difference_is_named_with_both_ranks) {
+  CallSignature mine{.count = 256,
+                     .root = 0,
+                     .collective = Collective::kAllreduce,
+                     .type = DataType::kFloat32,
+                     .op = ReduceOp::kSum,
+                     .algorithm = 0};
+  const auto differing = [&](auto change) {
+    CallSignature theirs = mine;
+    change(theirs);
+    return describe_difference(mine, 0, theirs, 3, 7);
+  };
+  EXPECT_EQ(differing([](CallSignature& s) { s.count = 255; }),
+            "count differs: rank 0 has 256, rank 3 has 255 (allreduce of float32, call 7)");
+  EXPECT_THAT(differing([](CallSignature& s) { s.type = DataType::kInt8; }),
+              AllOf(HasSubstr("datatype"), HasSubstr("float32"), HasSubstr("rank 3 has int8")));
+  EXPECT_THAT(differing([](CallSignature& s) { s.op = ReduceOp::kMax; }),
+              AllOf(HasSubstr("op differs"), HasSubstr("sum"), HasSubstr("max")));
+  EXPECT_THAT(differing([](CallSignature& s) { s.root = 2; }), HasSubstr("root differs"));
+  EXPECT_THAT(differing([](CallSignature& s) { s.algorithm = 2; }), HasSubstr("algorithm differs"));
+  EXPECT_THAT(differing([](CallSignature& s) {
+                s.collective = Collective::kFinalize;
+                s.count = 0;
+              }),
+              HasSubstr("collective differs: rank 0 has allreduce, rank 3 has finalize"));
+}
+
+TEST(Signature, both_ranks_say_the_same) {
+  CallSignature a;
+  CallSignature b;
+  b.count = 5;
+  EXPECT_EQ(describe_difference(a, 1, b, 4, 9), describe_difference(b, 4, a, 1, 9));
+}
+
+TEST(Signature, values_of_no_enum_are_numbers) {
+  CallSignature mine;
+  CallSignature theirs;
+  theirs.collective = static_cast<Collective>(200);
+  EXPECT_THAT(describe_difference(mine, 0, theirs, 1, 0), HasSubstr("200"));
+  theirs = mine;
+  theirs.type = static_cast<DataType>(99);
+  EXPECT_THAT(describe_difference(mine, 0, theirs, 1, 0), HasSubstr("99"));
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,476 @@
+// The C interface on a communicator of one rank: what is refused, with which result and sentence,
+// and that it works afterwards.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "banyan/banyan.h"
+
+namespace banyan {
+namespace {
+
+banyan_comm_t make_comm() {
+  banyan_unique_id_t id;
+  banyan_comm_t comm = nullptr;
+  EXPECT_EQ(banyan_get_unique_id(&id), BANYAN_SUCCESS) << banyan_last_error(nullptr);
+  EXPECT_EQ(banyan_comm_init(&comm, 1, &id, 0, nullptr), BANYAN_SUCCESS)
+      << banyan_last_error(nullptr);
+  return comm;
+}
+
+// As a C caller may pass it.
+banyan_datatype_t type_of(int value) {
+  return static_cast<banyan_datatype_t>(value);
+}
+
+class CApi : public testing::Test {
+ protected:
+  void SetUp() override {
+    comm_ = make_comm();
+    ASSERT_NE(comm_, nullptr);
+  }
+  void TearDown() override {
+    works();
+    EXPECT_EQ(banyan_comm_finalize(comm_), BANYAN_SUCCESS);
+    EXPECT_EQ(banyan_comm_destroy(comm_), BANYAN_SUCCESS);
+  }
+  void works() {
+    float in = 3, out = 0;
+    ASSERT_EQ(banyan_allreduce(&in, &out, 1, BANYAN_FLOAT32, BANYAN_SUM, comm_), BANYAN_SUCCESS)
+        << banyan_last_error(comm_);
+    ASSERT_EQ(out, 3);
+  }
+  // Refused with `wanted` and a sentence with that word in it.
+  static void refused(banyan_result_t got, banyan_result_t wanted, const std::string& word,
+                      int line = __builtin_LINE()) {
+    EXPECT_EQ(got, wanted) << "line " << line << ": " << banyan_last_error(nullptr);
+    const std::string text = banyan_last_error(nullptr);
+    EXPECT_NE(text.find(word), std::string::npos)
+        << "line " << line << ": \"" << text << "\" names not \"" << word << '"';
+  }
+  static void refused(banyan_result_t got, const std::string& word, int line = __builtin_LINE()) {
+    refused(got, BANYAN_ERR_INVALID_ARGUMENT, word, line);
+  }
+
+  banyan_comm_t comm_ = nullptr;
+  float in_[64] = {};
+  float out_[64] = {};
+};
+
+TEST(Results, HaveNames) {
+  std::set<std::string> names;
+  for (const int code : {0, 1, 2, 3, 4, 5, 6, 7, 8, 32, 33, 34, 35, 36, 37})
+    EXPECT_TRUE(names.insert(banyan_result_string(static_cast<banyan_result_t>(code))).second);
+  EXPECT_EQ(names.count(""), 0u);
+  EXPECT_STREQ(banyan_result_string(BANYAN_ERR_INVALID_ARGUMENT), "invalid argument");
+  EXPECT_NE(banyan_result_string(static_cast<banyan_result_t>(60)), nullptr);
+  EXPECT_GE(banyan_version(), 0);
+}
+
+// ---- Errors -------------------------------------------------------------------------------------
+
+TEST_F(CApi, LastErrorStaysValidUntilAskedAgain) {
+  refused(banyan_broadcast(in_, out_, 1, BANYAN_FLOAT32, 7, comm_), "7");
+  const char* kept = banyan_last_error(nullptr);
+  const std::string before = kept;
+  EXPECT_NE(banyan_allreduce(nullptr, nullptr, std::numeric_limits<size_t>::max() / 8,
+                             BANYAN_FLOAT32, 99, comm_),
+            BANYAN_SUCCESS);
+  EXPECT_EQ(kept, before) << "the text changed before banyan_last_error was called again";
+  EXPECT_NE(banyan_last_error(nullptr), before);
+}
+
+TEST_F(CApi, LastErrorIsOfTheCommunicatorThatIsMeant) {
+  banyan_comm_t other = make_comm();
+  EXPECT_STREQ(banyan_last_error(other), "") << "nothing went wrong on it";
+  refused(banyan_broadcast(in_, out_, 1, BANYAN_FLOAT32, 7, comm_), "7");
+  const std::string text = banyan_last_error(comm_);
+  EXPECT_NE(text.find("7"), std::string::npos) << text;
+  EXPECT_STREQ(banyan_last_error(other), "") << "another communicator's error";
+  ASSERT_EQ(banyan_comm_abort(other), BANYAN_SUCCESS);
+  refused(banyan_broadcast(in_, out_, 1, BANYAN_FLOAT32, 7, comm_), "7");
+  EXPECT_NE(std::string(banyan_last_error(other)).find("abort"), std::string::npos)
+      << banyan_last_error(other);
+  EXPECT_EQ(banyan_comm_destroy(other), BANYAN_SUCCESS);
+}
+
+TEST_F(CApi, LastErrorIsOfItsThread) {
+  refused(banyan_broadcast(in_, out_, 1, BANYAN_FLOAT32, 7, comm_), "7");
+  std::thread([] {
+    EXPECT_STREQ(banyan_last_error(nullptr), "");
+    EXPECT_EQ(banyan_comm_rank(nullptr, nullptr), BANYAN_ERR_INVALID_ARGUMENT);
+    EXPECT_STRNE(banyan_last_error(nullptr), "");
+  }).join();
+  EXPECT_NE(std::string(banyan_last_error(nullptr)).find("7"), std::string::npos);
+}
+
+// ---- Arguments ----------------------------------------------------------------------------------
+
+TEST_F(CApi, RefusesNullPointers) {
+  banyan_comm_t made = nullptr;
+  banyan_unique_id_t id{};
+  refused(banyan_get_unique_id(nullptr), "id");
+  refused(banyan_comm_init(nullptr, 1, &id, 0, nullptr), "comm");
+  refused(banyan_comm_init(&made, 1, nullptr, 0, nullptr), "id");
+  refused(banyan_comm_init_env(nullptr, nullptr), "comm");
+  refused(banyan_comm_init_exchange(nullptr, nullptr, nullptr), "comm");
+  refused(banyan_comm_init_exchange(&made, nullptr, nullptr), "exchange");
+  refused(banyan_comm_split(comm_, 0, 0, nullptr, nullptr), "child");
+  refused(banyan_comm_rank(comm_, nullptr), "rank");
+  refused(banyan_comm_size(comm_, nullptr), "size");
+  refused(banyan_comm_async_error(comm_, nullptr), "error");
+  refused(banyan_comm_failed_rank(comm_, nullptr), "rank");
+  refused(banyan_mem_alloc(comm_, nullptr, 8), "memory");
+  banyan_op_t op = 0;
+  refused(banyan_op_create_premulsum(comm_, nullptr, BANYAN_FLOAT32, &op), "scalar");
+  refused(banyan_op_create_premulsum(comm_, in_, BANYAN_FLOAT32, nullptr), "op");
+  banyan_call_t call = BANYAN_CALL_INIT;
+  banyan_request_t request = nullptr;
+  refused(banyan_request_create(comm_, nullptr, &request), "call");
+  refused(banyan_request_create(comm_, &call, nullptr), "request");
+  refused(banyan_request_start(nullptr), "request");
+  refused(banyan_request_wait(nullptr), "request");
+  refused(banyan_request_destroy(nullptr), "request");
+  refused(banyan_explain(comm_, &call, nullptr, nullptr), "bytes");
+  refused(banyan_allreduce(nullptr, out_, 4, BANYAN_FLOAT32, BANYAN_SUM, comm_), "send");
+  refused(banyan_allreduce(in_, nullptr, 4, BANYAN_FLOAT32, BANYAN_SUM, comm_), "recv");
+  refused(banyan_allgatherv(in_, 4, out_, nullptr, nullptr, BANYAN_FLOAT32, comm_), "recv_counts");
+  EXPECT_EQ(banyan_allreduce(nullptr, nullptr, 0, BANYAN_FLOAT32, BANYAN_SUM, comm_),
+            BANYAN_SUCCESS);
+  EXPECT_EQ(banyan_comm_destroy(nullptr), BANYAN_SUCCESS);
+  EXPECT_EQ(banyan_mem_free(comm_, nullptr), BANYAN_SUCCESS);
+}
+
+TEST_F(CApi, RefusesWhatDoesNotExist) {
+  refused(banyan_allreduce(in_, out_, 4, type_of(12), BANYAN_SUM, comm_), "12");
+  refused(banyan_allreduce(in_, out_, 4, type_of(-1), BANYAN_SUM, comm_), "-1");
+  refused(banyan_allreduce(in_, out_, 4, BANYAN_FLOAT32, 5, comm_), "5");
+  refused(banyan_allreduce(in_, out_, 4, BANYAN_FLOAT32, -1, comm_), "-1");
+  refused(banyan_reduce(in_, out_, 4, BANYAN_FLOAT32, BANYAN_SUM, 1, comm_), "1");
+  refused(banyan_broadcast(in_, out_, 4, BANYAN_FLOAT32, -1, comm_), "-1");
+  refused(banyan_send(in_, 4, BANYAN_FLOAT32, 3, comm_), "3");
+  refused(banyan_allreduce(in_, out_, SIZE_MAX / 2, BANYAN_FLOAT32, BANYAN_SUM, comm_), "count");
+  banyan_call_t call = BANYAN_CALL_INIT;
+  banyan_request_t request = nullptr;
+  call.collective = static_cast<banyan_collective_t>(14);
+  refused(banyan_request_create(comm_, &call, &request), "14");
+  call = BANYAN_CALL_INIT;
+  call.algorithm = "triangle";
+  refused(banyan_request_create(comm_, &call, &request), "triangle");
+  call.algorithm = "pairwise";
+  call.collective = BANYAN_BROADCAST;
+  refused(banyan_request_create(comm_, &call, &request), "pairwise");
+  EXPECT_EQ(request, nullptr);
+}
+
+TEST_F(CApi, RefusesWhatThisVersionHasNot) {
+  banyan_call_t call = BANYAN_CALL_INIT;
+  banyan_request_t request = nullptr;
+  call.on_stream = 1;
+  refused(banyan_request_create(comm_, &call, &request), BANYAN_ERR_UNSUPPORTED, "CUDA");
+  call = BANYAN_CALL_INIT;
+  banyan_compression_t compression = BANYAN_COMPRESSION_INIT;
+  call.compression = &compression;
+  EXPECT_EQ(banyan_request_create(comm_, &call, &request), BANYAN_SUCCESS) << "exact is exact";
+  EXPECT_EQ(banyan_request_destroy(request), BANYAN_SUCCESS);
+  compression.fidelity = BANYAN_CODEC;
+  compression.codec = "int8";
+  EXPECT_EQ(banyan_request_create(comm_, &call, &request), BANYAN_ERR_UNSUPPORTED);
+  banyan_config_t config = BANYAN_CONFIG_INIT;
+  config.compression = &compression;
+  banyan_unique_id_t id;
+  banyan_comm_t made = nullptr;
+  ASSERT_EQ(banyan_get_unique_id(&id), BANYAN_SUCCESS);
+  EXPECT_EQ(banyan_comm_init(&made, 1, &id, 0, &config), BANYAN_ERR_UNSUPPORTED);
+  config = BANYAN_CONFIG_INIT;
+  config.transports = "carrier-pigeon";
+  EXPECT_EQ(banyan_comm_init(&made, 1, &id, 0, &config), BANYAN_ERR_INVALID_ARGUMENT);
+  EXPECT_EQ(made, nullptr);
+  EXPECT_EQ(banyan_comm_init(&made, 1, &id, 0, nullptr), BANYAN_SUCCESS)
+      << "what is refused locally uses no id up: " << banyan_last_error(nullptr);
+  EXPECT_EQ(banyan_comm_finalize(made), BANYAN_SUCCESS);
+  EXPECT_EQ(banyan_comm_destroy(made), BANYAN_SUCCESS);
+}
+
+TEST_F(CApi, RefusesImpossibleTimeouts) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  banyan_call_t call = BANYAN_CALL_INIT;
+  banyan_request_t request = nullptr;
+  banyan_comm_t made = nullptr;
+  banyan_unique_id_t id;
+  ASSERT_EQ(banyan_get_unique_id(&id), BANYAN_SUCCESS);
+  for (const double bad : {-1.0, -0.001, std::nan(""), -kInfinity}) {
+    call.timeout_s = bad;
+    refused(banyan_request_create(comm_, &call, &request), "timeout_s");
+    banyan_config_t config = BANYAN_CONFIG_INIT;
+    config.timeout_s = bad;
+    refused(banyan_comm_init(&made, 1, &id, 0, &config), "timeout_s");
+    config = BANYAN_CONFIG_INIT;
+    config.init_timeout_s = bad;
+    refused(banyan_comm_init(&made, 1, &id, 0, &config), "init_timeout_s");
+  }
+  banyan_config_t config = BANYAN_CONFIG_INIT;
+  config.timeout_s = config.init_timeout_s = kInfinity;
+  EXPECT_EQ(banyan_comm_init(&made, 1, &id, 0, &config), BANYAN_SUCCESS);
+  EXPECT_EQ(banyan_barrier(made), BANYAN_SUCCESS);
+  EXPECT_EQ(banyan_comm_abort(made), BANYAN_SUCCESS);
+  EXPECT_EQ(banyan_comm_destroy(made), BANYAN_SUCCESS);
+}
+
+TEST_F(CApi, RefusesOverlapsThatAreNotInPlace) {
+  refused(banyan_allreduce(in_, in_ + 1, 4, BANYAN_FLOAT32, BANYAN_SUM, comm_), "overlap");
+  refused(banyan_allgather(in_ + 1, in_, 4, BANYAN_FLOAT32, comm_), "overlap");
+  refused(banyan_reduce_scatter(in_, in_ + 1, 4, BANYAN_FLOAT32, BANYAN_SUM, comm_), "overlap");
+  const size_t counts[] = {4}, displacements[] = {2};
+  refused(banyan_alltoallv(in_, counts, nullptr, in_, counts, nullptr, BANYAN_FLOAT32, comm_),
+          "overlap");
+  refused(banyan_allgatherv(in_, 3, out_, counts, nullptr, BANYAN_FLOAT32, comm_), "3");
+  EXPECT_EQ(banyan_allgatherv(in_ + 2, 4, in_, counts, displacements, BANYAN_FLOAT32, comm_),
+            BANYAN_SUCCESS)
+      << "in place: " << banyan_last_error(comm_);
+  EXPECT_EQ(banyan_allreduce(in_, in_ + 4, 4, BANYAN_FLOAT32, BANYAN_SUM, comm_), BANYAN_SUCCESS)
+      << "side by side";
+}
+
+TEST_F(CApi, RefusesWrongPlacesAndIds) {
+  banyan_comm_t made = nullptr;
+  banyan_unique_id_t id{};
+  refused(banyan_comm_init(&made, 1, &id, 0, nullptr), "id");
+  std::memset(id.bytes, 0x5A, sizeof id.bytes);
+  refused(banyan_comm_init(&made, 1, &id, 0, nullptr), "id");
+  ASSERT_EQ(banyan_get_unique_id(&id), BANYAN_SUCCESS);
+  refused(banyan_comm_init(&made, 0, &id, 0, nullptr), "rank_count");
+  refused(banyan_comm_init(&made, -3, &id, 0, nullptr), "-3");
+  refused(banyan_comm_init(&made, 2, &id, 2, nullptr), "2");
+  refused(banyan_comm_init(&made, 2, &id, -1, nullptr), "-1");
+  banyan_unique_id_t bad = id;
+  bad.bytes[60] = static_cast<char>(bad.bytes[60] ^ 1);
+  EXPECT_NE(banyan_comm_init(&made, 1, &bad, 0, nullptr), BANYAN_SUCCESS);
+  EXPECT_EQ(banyan_comm_init(&made, 1, &id, 0, nullptr), BANYAN_SUCCESS)
+      << banyan_last_error(nullptr);
+  EXPECT_EQ(banyan_comm_finalize(made), BANYAN_SUCCESS);
+  EXPECT_EQ(banyan_comm_destroy(made), BANYAN_SUCCESS);
+  made = nullptr;
+  refused(banyan_comm_init(&made, 1, &id, 0, nullptr), BANYAN_ERR_INVALID_USAGE, "");
+  EXPECT_EQ(made, nullptr) << "a used id";
+}
+
+// ---- Structs of other headers -------------------------------------------------------------------
+
+// A struct as an older or newer header has it.
+template <typename Struct>
+struct Grown {
+  Struct known;
+  char tail[16];
+};
+
+template <typename Struct>
+void check_sizes(const Struct& good, const std::function<banyan_result_t(const Struct*)>& use) {
+  Grown<Struct> grown{};
+  grown.known = good;
+  grown.known.size = 0;
+  EXPECT_EQ(use(&grown.known), BANYAN_ERR_INVALID_ARGUMENT) << "size 0";
+  grown.known.size = sizeof grown;
+  EXPECT_EQ(use(&grown.known), BANYAN_SUCCESS) << "a tail of zeros: " << banyan_last_error(nullptr);
+  grown.tail[15] = 1;
+  EXPECT_EQ(use(&grown.known), BANYAN_ERR_UNSUPPORTED) << "an unknown tail";
+  grown.known.size = sizeof(Struct);
+  EXPECT_EQ(use(&grown.known), BANYAN_SUCCESS) << "the tail is not looked at";
+}
+
+TEST_F(CApi, TakesStructsOfOtherHeaders) {
+  const banyan_call_t call = BANYAN_CALL_INIT;
+  const auto create = [&](const banyan_call_t* given) {
+    banyan_request_t request = nullptr;
+    const banyan_result_t result = banyan_request_create(comm_, given, &request);
+    if (result == BANYAN_SUCCESS) banyan_request_destroy(request);
+    return result;
+  };
+  check_sizes<banyan_call_t>(call, create);
+  banyan_call_t older = BANYAN_CALL_INIT;
+  older.size = offsetof(banyan_call_t, timeout_s);
+  older.timeout_s = -5;  // not in an older header, so not looked at
+  EXPECT_EQ(create(&older), BANYAN_SUCCESS) << banyan_last_error(nullptr);
+
+  const banyan_config_t config = BANYAN_CONFIG_INIT;
+  check_sizes<banyan_config_t>(config, [](const banyan_config_t* given) {
+    banyan_unique_id_t id;
+    banyan_comm_t made = nullptr;
+    EXPECT_EQ(banyan_get_unique_id(&id), BANYAN_SUCCESS);
+    const banyan_result_t result = banyan_comm_init(&made, 1, &id, 0, given);
+    if (result == BANYAN_SUCCESS) {
+      EXPECT_EQ(banyan_comm_finalize(made), BANYAN_SUCCESS);
+      EXPECT_EQ(banyan_comm_destroy(made), BANYAN_SUCCESS);
+    } else {
+      EXPECT_EQ(made, nullptr);
+    }
+    return result;
+  });
+}
+
+// ---- Handles ------------------------------------------------------------------------------------
+
+TEST_F(CApi, RecognisesDestroyedHandles) {
+  banyan_comm_t gone = make_comm();
+  banyan_call_t call = BANYAN_CALL_INIT;
+  banyan_request_t request = nullptr;
+  ASSERT_EQ(banyan_request_create(gone, &call, &request), BANYAN_SUCCESS);
+  ASSERT_EQ(banyan_request_start(request), BANYAN_SUCCESS);
+  ASSERT_EQ(banyan_request_wait(request), BANYAN_SUCCESS);
+  ASSERT_EQ(banyan_request_destroy(request), BANYAN_SUCCESS);
+  ASSERT_EQ(banyan_comm_finalize(gone), BANYAN_SUCCESS);
+  ASSERT_EQ(banyan_comm_destroy(gone), BANYAN_SUCCESS);
+  banyan_comm_t fresh = make_comm();  // in the same place, perhaps
+  int number = 0;
+  banyan_result_t error = BANYAN_SUCCESS;
+  void* memory = nullptr;
+  banyan_op_t op = 0;
+  size_t bytes = 0;
+  float scalar = 1;
+  int local = 0;
+  for (banyan_comm_t comm :
+       {gone, static_cast<banyan_comm_t>(nullptr), reinterpret_cast<banyan_comm_t>(&local)}) {
+    refused(banyan_comm_rank(comm, &number), "comm");
+    refused(banyan_comm_size(comm, &number), "comm");
+    refused(banyan_comm_failed_rank(comm, &number), "comm");
+    refused(banyan_comm_async_error(comm, &error), "comm");
+    refused(banyan_comm_abort(comm), "comm");
+    refused(banyan_comm_finalize(comm), "comm");
+    if (comm != nullptr) refused(banyan_comm_destroy(comm), "comm");
+    refused(banyan_barrier(comm), "comm");
+    refused(banyan_allreduce(in_, out_, 1, BANYAN_FLOAT32, BANYAN_SUM, comm), "comm");
+    refused(banyan_mem_alloc(comm, &memory, 8), "comm");
+    refused(banyan_mem_free(comm, &local), "comm");
+    refused(banyan_op_create_premulsum(comm, &scalar, BANYAN_FLOAT32, &op), "comm");
+    refused(banyan_op_destroy(comm, 9), "comm");
+    refused(banyan_request_create(comm, &call, &request), "comm");
+    refused(banyan_explain(comm, &call, nullptr, &bytes), "comm");
+    banyan_comm_t child = nullptr;
+    refused(banyan_comm_split(comm, 0, 0, &child, nullptr), "comm");
+    EXPECT_NE(banyan_last_error(comm), nullptr);
+  }
+  refused(banyan_request_wait(request), "request");
+  int done = 0;
+  refused(banyan_request_test(request, &done), "request");
+  refused(banyan_request_start(request), "request");
+  refused(banyan_request_destroy(request), "request");
+  EXPECT_EQ(banyan_comm_abort(fresh), BANYAN_SUCCESS);
+  EXPECT_EQ(banyan_comm_destroy(fresh), BANYAN_SUCCESS);
+}
+
+TEST_F(CApi, EndsInTheRightOrderOnly) {
+  banyan_comm_t comm = make_comm();
+  refused(banyan_comm_destroy(comm), BANYAN_ERR_INVALID_USAGE, "final");
+  EXPECT_EQ(banyan_barrier(comm), BANYAN_SUCCESS) << "nothing was freed";
+  EXPECT_EQ(banyan_comm_finalize(comm), BANYAN_SUCCESS);
+  refused(banyan_barrier(comm), BANYAN_ERR_INVALID_USAGE, "finalized");
+  refused(banyan_comm_finalize(comm), BANYAN_ERR_INVALID_USAGE, "finalized");
+  EXPECT_EQ(banyan_comm_abort(comm), BANYAN_SUCCESS) << "any time";
+  EXPECT_EQ(banyan_comm_destroy(comm), BANYAN_SUCCESS);
+
+  comm = make_comm();
+  int rank = 5;
+  banyan_result_t error = BANYAN_ERR_INTERNAL;
+  EXPECT_EQ(banyan_comm_async_error(comm, &error), BANYAN_SUCCESS);
+  EXPECT_EQ(error, BANYAN_SUCCESS);
+  EXPECT_EQ(banyan_comm_failed_rank(comm, &rank), BANYAN_SUCCESS);
+  EXPECT_EQ(rank, -1);
+  for (int time = 0; time < 3; ++time) EXPECT_EQ(banyan_comm_abort(comm), BANYAN_SUCCESS);
+  refused(banyan_barrier(comm), BANYAN_ERR_ABORTED, "abort");
+  refused(banyan_comm_finalize(comm), BANYAN_ERR_ABORTED, "abort");
+  EXPECT_EQ(banyan_comm_async_error(comm, &error), BANYAN_SUCCESS);
+  EXPECT_EQ(error, BANYAN_ERR_ABORTED);
+  EXPECT_EQ(banyan_comm_destroy(comm), BANYAN_SUCCESS);
+}
+
+// ---- Memory and operations ----------------------------------------------------------------------
+
+TEST_F(CApi, GivesAlignedMemoryAndTakesBackItsOwnOnly) {
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{4097}, size_t{3} << 20}) {
+    void* memory = nullptr;
+    ASSERT_EQ(banyan_mem_alloc(comm_, &memory, bytes), BANYAN_SUCCESS) << banyan_last_error(comm_);
+    ASSERT_NE(memory, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0u);
+    std::memset(memory, 1, bytes);
+    EXPECT_EQ(banyan_allreduce(memory, memory, bytes / 4, BANYAN_INT32, BANYAN_SUM, comm_),
+              BANYAN_SUCCESS);
+    EXPECT_EQ(banyan_mem_free(comm_, memory), BANYAN_SUCCESS);
+    EXPECT_EQ(banyan_mem_free(comm_, memory), BANYAN_ERR_INVALID_ARGUMENT) << "freed twice";
+  }
+  refused(banyan_mem_free(comm_, in_), "memory");
+  void* huge = nullptr;
+  EXPECT_NE(banyan_mem_alloc(comm_, &huge, SIZE_MAX), BANYAN_SUCCESS);
+  EXPECT_NE(banyan_mem_alloc(comm_, &huge, SIZE_MAX / 2), BANYAN_SUCCESS);
+  EXPECT_EQ(huge, nullptr);
+  void* left = nullptr;  // freed with the communicator
+  EXPECT_EQ(banyan_mem_alloc(comm_, &left, 1000), BANYAN_SUCCESS);
+}
+
+TEST_F(CApi, KeepsOperationsToTheirCommunicatorAndType) {
+  banyan_comm_t other = make_comm();
+  float scalar = 2;
+  banyan_op_t op = -1;
+  ASSERT_EQ(banyan_op_create_premulsum(comm_, &scalar, BANYAN_FLOAT32, &op), BANYAN_SUCCESS);
+  EXPECT_GT(op, 4);
+  scalar = 100;  // read at creation
+  in_[0] = 3;
+  EXPECT_EQ(banyan_allreduce(in_, out_, 1, BANYAN_FLOAT32, op, comm_), BANYAN_SUCCESS);
+  EXPECT_EQ(out_[0], 6);
+  refused(banyan_allreduce(in_, out_, 1, BANYAN_FLOAT64, op, comm_), "type");
+  refused(banyan_allreduce(in_, out_, 1, BANYAN_FLOAT32, op, other), "op");
+  refused(banyan_op_destroy(other, op), "op");
+  refused(banyan_op_destroy(comm_, BANYAN_SUM), "op");
+  EXPECT_EQ(banyan_op_destroy(comm_, op), BANYAN_SUCCESS);
+  refused(banyan_op_destroy(comm_, op), "op");
+  refused(banyan_allreduce(in_, out_, 1, BANYAN_FLOAT32, op, comm_), "op");
+  refused(banyan_op_create_premulsum(comm_, &scalar, type_of(40), &op), "40");
+  EXPECT_EQ(banyan_comm_abort(other), BANYAN_SUCCESS);
+  EXPECT_EQ(banyan_comm_destroy(other), BANYAN_SUCCESS);
+}
+
+// ---- Explanations -------------------------------------------------------------------------------
+
+TEST_F(CApi, ExplainSaysHowMuchRoomItNeeds) {
+  banyan_call_t call = BANYAN_CALL_INIT;
+  call.send = in_;
+  call.recv = out_;
+  call.count = 16;
+  size_t bytes = 0;
+  ASSERT_EQ(banyan_explain(comm_, &call, nullptr, &bytes), BANYAN_SUCCESS)
+      << banyan_last_error(comm_);
+  ASSERT_GT(bytes, 1u);
+  std::vector<char> text(bytes + 8, '?');
+  size_t room = bytes;
+  ASSERT_EQ(banyan_explain(comm_, &call, text.data(), &room), BANYAN_SUCCESS);
+  EXPECT_EQ(room, bytes);
+  EXPECT_EQ(std::strlen(text.data()) + 1, bytes);
+  EXPECT_EQ(text[bytes], '?');
+  const std::string whole = text.data();
+  for (const size_t little : {size_t{1}, size_t{2}, bytes - 1}) {
+    std::fill(text.begin(), text.end(), '?');
+    room = little;
+    ASSERT_EQ(banyan_explain(comm_, &call, text.data(), &room), BANYAN_SUCCESS);
+    EXPECT_EQ(room, bytes) << "what all of it takes";
+    EXPECT_EQ(std::string(text.data()), whole.substr(0, little - 1));
+    EXPECT_EQ(text[little], '?') << "written beyond its room";
+  }
+  room = 10;
+  refused(banyan_explain(comm_, &call, nullptr, &room), "text");
+  call.root = 9;
+  call.collective = BANYAN_REDUCE;
+  room = 0;
+  refused(banyan_explain(comm_, &call, nullptr, &room), "9");
+}
+
+}  // namespace
+}  // namespace banyan

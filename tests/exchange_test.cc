@@ -1,0 +1,121 @@
+// Exchanges over a caller's allgather.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <cstring>
+#include <functional>
+#include <thread>
+
+namespace banyan {
+namespace {
+
+// An allgather between threads, as a caller might have it.
+class Board {
+ public:
+  explicit Board(int size) : size_(size), barrier_(size) {}
+
+  FixedAllgather of(int rank) {
+    return [this, rank](const void* send, void* recv, size_t bytes) {
+      barrier_.arrive_and_wait();
+      if (rank == 0) all_.assign(bytes * static_cast<size_t>(size_), std::byte{});
+      barrier_.arrive_and_wait();
+      std::memcpy(all_.data() + bytes * static_cast<size_t>(rank), send, bytes);
+      barrier_.arrive_and_wait();
+      std::memcpy(recv, all_.data(), all_.size());
+      return 0;
+    };
+  }
+
+ private:
+  int size_;
+  std::barrier<> barrier_;
+  Bytes all_;
+};
+
+Bytes message(int rank, int round, size_t bytes) {
+  Bytes made(bytes);
+  for (size_t i = 0; i < bytes; ++i) {
+    made[i] = static_cast<std::byte>(i * 7 + static_cast<size_t>(rank * 31 + round));
+  }
+  return made;
+}
+
+void on_every_rank(int size, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) threads.emplace_back(body, rank);
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ExchangeOver, CarriesAnyLengths) {
+  for (const int size : {1, 2, 3, 7}) {
+    Board board(size);
+    on_every_rank(size, [&board, size](int rank) {
+      const auto exchange = exchange_over(rank, size, board.of(rank));
+      EXPECT_EQ(exchange->rank(), rank);
+      EXPECT_EQ(exchange->size(), size);
+      EXPECT_FALSE(exchange->key().has_value());
+      const auto length = [](int who, int round) {
+        return round == 0 ? size_t{0}
+               : who == 1 ? kExchangeMost
+                          : static_cast<size_t>(who * round * 13);
+      };
+      for (int round = 0; round < 3; ++round) {
+        const auto all =
+            exchange->allgather(message(rank, round, length(rank, round)), TimePoint::max());
+        ASSERT_TRUE(all.ok()) << all.status().message();
+        ASSERT_EQ(all->size(), static_cast<size_t>(size));
+        for (int who = 0; who < size; ++who) {
+          EXPECT_EQ((*all)[static_cast<size_t>(who)], message(who, round, length(who, round)));
+        }
+      }
+    });
+  }
+}
+
+TEST(ExchangeOver, NamesTheCallersFailureAndKeepsIt) {
+  int calls = 0;
+  const auto exchange = exchange_over(0, 2, [&calls](const void*, void*, size_t) {
+    ++calls;
+    return 17;
+  });
+  for (int i = 0; i < 2; ++i) {
+    const auto all = exchange->allgather(Bytes(3), TimePoint::max());
+    EXPECT_EQ(all.status().code(), Code::kRemote);
+    EXPECT_NE(all.status().message().find("17"), std::string_view::npos);
+  }
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(ExchangeOver, RefusesImpossibleLengths) {
+  const auto exchange = exchange_over(0, 2, [](const void* send, void* recv, size_t bytes) {
+    std::memcpy(recv, send, bytes);
+    std::memset(static_cast<char*>(recv) + bytes, 0xff, bytes);
+    return 0;
+  });
+  EXPECT_EQ(exchange->allgather(Bytes(3), TimePoint::max()).status().code(), Code::kCorrupt);
+}
+
+TEST(ExchangeOver, NoticesAnAllgatherThatIsNone) {
+  const auto exchange = exchange_over(1, 2, [](const void*, void* recv, size_t bytes) {
+    std::memset(recv, 0, 2 * bytes);
+    return 0;
+  });
+  EXPECT_EQ(exchange->allgather(Bytes(3), TimePoint::max()).status().code(),
+            Code::kInvalidArgument);
+}
+
+TEST(ExchangeOver, RefusesTooMuchAndTooLate) {
+  Board board(1);
+  const auto exchange = exchange_over(0, 1, board.of(0));
+  EXPECT_EQ(exchange->allgather(Bytes(kExchangeMost + 1), TimePoint::max()).status().code(),
+            Code::kInvalidArgument);
+  EXPECT_TRUE(exchange->allgather(Bytes(1), TimePoint::max()).ok());
+  EXPECT_EQ(exchange->allgather(Bytes(1), Clock::now()).status().code(), Code::kTimeout);
+}
+
+}  // namespace
+}  // namespace banyan

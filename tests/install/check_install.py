@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Installs to a temporary prefix and uses it as a stranger would: C by pkg-config, C++ by CMake, C statically.
+
+usage: check_install.py BUILD_FOLDER PREFIX VERSION PROGRAM...     77 where a tool is missing
+"""
+# SPDX-License-Identifier: Apache-2.0
+
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+HEADERS = {'banyan.h', 'communicator.h', 'status.h', 'types.h'}
+
+
+class Failure(Exception):
+    pass
+
+
+def expect(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+def run(*command, **options):
+    command = [str(word) for word in command]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
+    expect(done.returncode == 0, f'{shlex.join(command)}: status {done.returncode}\n{done.stdout}')
+    return done.stdout.strip()
+
+
+def check_files(installed, library_folder, version, programs):
+    headers = {path.name for path in (installed / 'include/banyan').iterdir()}
+    expect(headers == HEADERS, f'headers are {sorted(headers)}, expected {sorted(HEADERS)}')
+    major = version.split('.')[0]
+    for name in ('libbanyan.so', f'libbanyan.so.{major}', 'libbanyan.a', 'cmake/banyan/banyanConfig.cmake',
+                 'cmake/banyan/banyanConfigVersion.cmake'):
+        expect((library_folder / name).exists(), f'{library_folder / name} is missing')
+    soname = run('objdump', '-p', library_folder / 'libbanyan.so')
+    expect(f'SONAME               libbanyan.so.{major}\n' in soname, f'the soname is not libbanyan.so.{major}')
+    for name in programs:
+        expect(os.access(installed / 'bin' / name, os.X_OK), f'bin/{name} is missing')
+        expect((installed / f'share/man/man1/{name}.1').exists() or (installed / f'share/man/man1/{name}.1.gz').exists(),
+               f'the man page of {name} is missing')
+
+
+def check_programs(installed, version, programs, environment):
+    for name in programs:
+        line = run(installed / 'bin' / name, '--version', env=environment)
+        expect(version in line, f'{name} --version says "{line}", expected {version}')
+
+
+def check_c(work, library_folder, version, environment):
+    def ask(*what):
+        return shlex.split(run('pkg-config', *what, 'banyan', env=environment))
+
+    expect(ask('--modversion') == [version], f'banyan.pc has version {ask("--modversion")}')
+    compiler = os.environ.get('CC', 'cc').split()[-1]
+    warnings = ['-std=c99', '-Wall', '-Wextra', '-pedantic', '-Werror']
+    run(compiler, *warnings, HERE / 'main.c', '-o', work / 'c', *ask('--cflags'), *ask('--libs'))
+    print(run(work / 'c', env=environment))
+
+    libraries = ['-l:libbanyan.a' if word == '-lbanyan' else word for word in ask('--static', '--libs')]
+    run(compiler, *warnings, HERE / 'main.c', '-o', work / 'static', *ask('--cflags'), f'-L{library_folder}', *libraries,
+        '-lstdc++', '-lm')
+    needed = run('objdump', '-p', work / 'static')
+    expect('libbanyan' not in needed, 'the static program needs the shared library')
+    print(run(work / 'static', env=environment))
+
+
+def check_cpp(work, installed, environment):
+    if shutil.which('cmake') is None:
+        print('no cmake: find_package not tried; apt-get install cmake')
+        return 77
+    run('cmake', '-S', HERE, '-B', work / 'cmake', f'-DCMAKE_PREFIX_PATH={installed}', '-DCMAKE_BUILD_TYPE=Release')
+    run('cmake', '--build', work / 'cmake')
+    print(run(work / 'cmake/user', env=environment))
+    return 0
+
+
+def main(build, prefix, version, *programs):
+    with tempfile.TemporaryDirectory() as folder:
+        root, work = pathlib.Path(folder) / 'root', pathlib.Path(folder) / 'work'
+        work.mkdir()
+        run('meson', 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', root)
+        installed = root / prefix.lstrip('/')
+        configs = list(installed.glob('**/pkgconfig/banyan.pc'))
+        expect(len(configs) == 1, f'banyan.pc: found {configs}')
+        library_folder = configs[0].parent.parent
+        environment = dict(os.environ, PKG_CONFIG_PATH=str(configs[0].parent), PKG_CONFIG_SYSROOT_DIR=str(root),
+                           LD_LIBRARY_PATH=str(library_folder))
+        check_files(installed, library_folder, version, programs)
+        check_programs(installed, version, programs, environment)
+        check_c(work, library_folder, version, environment)
+        return check_cpp(work, installed, environment)
+
+
+if __name__ == '__main__':
+    try:
+        sys.exit(main(*sys.argv[1:]))
+    except Failure as failure:
+        print(failure, file=sys.stderr)
+        sys.exit(1)

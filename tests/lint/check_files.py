@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Every tracked source file is short enough, says what it is for and under which licence, and has no loose ends.
+
+usage: check_files.py ROOT     exit status 77 where ROOT is no git checkout
+"""
+# SPDX-License-Identifier: Apache-2.0
+
+import pathlib
+import re
+import subprocess
+import sys
+
+WALL = 500  # lines
+CODE = {'.c', '.h', '.cc', '.cu', '.cuh', '.inc', '.in', '.py', '.sh'}
+LICENCE = re.compile(r'^\s*(//|#|\*|/\*) SPDX-License-Identifier: Apache-2\.0')
+LOOSE = re.compile(r'\b(TODO|FIXME|XXX|HACK)\b(?!\()')
+
+
+def check(path, text):
+    lines = text.split('\n')
+    if len(lines) - 1 > WALL:
+        yield f'{path}: {len(lines) - 1} lines; the wall is {WALL}'
+    if path.suffix not in ('.in',) and not any(map(LICENCE.match, lines[:60])):
+        yield f'{path}: no line "SPDX-License-Identifier: Apache-2.0"'
+    if not text.endswith('\n') or text.endswith('\n\n'):
+        yield f'{path}: ends in no or in several line ends'
+    for number, line in enumerate(lines, 1):
+        if '\t' in line or '\r' in line or line != line.rstrip():
+            yield f'{path}:{number}: tab, carriage return or trailing space'
+        if path.name != 'check_files.py' and LOOSE.search(line):
+            yield f'{path}:{number}: a loose end without a type and a reason'
+
+
+def check_readme(root):
+    """The README's program is the example that is built and run."""
+    shown = re.search(r'```c\n(.*?)```', (root / 'README.md').read_text(encoding='utf-8'), re.DOTALL)
+    if not shown or shown[1] not in (root / 'examples/allreduce.c').read_text(encoding='utf-8'):
+        yield 'README.md: its C program is not examples/allreduce.c'
+
+
+def main(root):
+    tracked = subprocess.run(['git', '-C', str(root), 'ls-files', '-z'], stdout=subprocess.PIPE, text=True, check=False)
+    if tracked.returncode != 0:
+        print('skipped: not a git checkout')
+        return 77
+    paths = [pathlib.Path(name) for name in tracked.stdout.split('\0') if name]
+    paths = [path for path in paths if path.suffix in CODE and (root / path).is_file()]
+    found = [line for path in paths for line in check(path, (root / path).read_text(encoding='utf-8'))]
+    found += check_readme(root)
+    print('\n'.join(found) or f'{len(paths)} files are in order')
+    return 1 if found else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(pathlib.Path(sys.argv[1]).resolve()))

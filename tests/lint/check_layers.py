@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Holds the layers of the house: who may include whom, no cycles, third-party headers in their one place.
+
+usage: check_layers.py ROOT
+"""
+# SPDX-License-Identifier: Apache-2.0
+
+import pathlib
+import re
+import sys
+
+BASE = {'include', 'src/base'}
+STRANGERS = {'topology', 'compression', 'transports'}
+LIBRARY = BASE | STRANGERS | {'algorithms', 'src'}
+# A folder may include from itself and from the folders named here, nothing else.
+ALLOWED = {
+    'include': set(),
+    'src/base': {'include'},
+    'topology': BASE,
+    'compression': BASE,
+    'transports': BASE,
+    'algorithms': BASE | {'topology', 'compression'},
+    'src': LIBRARY,
+    'src/c_api': LIBRARY,
+    'bench': LIBRARY | {'src/c_api'},
+    'examples': {'include'},
+    'tests': LIBRARY | {'src/c_api', 'bench', 'examples'},
+}
+# One .cc each may include what matches. The programs and the example have a main of their own each.
+THIRD_PARTY = {
+    r'ucp/|uct/|ucs/': 1,
+    r'infiniband/|rdma/': 1,
+    r'cuda': 1,
+    r'nccl': 1,
+    r'hwloc': 1,
+    r'nvml': 1,
+    r'pmix': 1,
+    r'openssl/': 1,
+    r'zlib\.h': 1,
+    r'CLI/': 3,
+    r'nlohmann/': 2,
+}
+FORBIDDEN = {
+    r'\bsystem_clock\b|\bCLOCK_REALTIME\b|\bgettimeofday\b':
+        'looks at the wall clock, which may jump; time is src/base/clock.h',
+    r'/dev/shm': 'names /dev/shm; nothing of ours may lie there',
+    r'\bINADDR_ANY\b|\bin6addr_any\b': 'listens everywhere; name an interface',
+}
+OURS = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+THEIRS = re.compile(r'^\s*#\s*include\s+<([^>]+)>', re.MULTILINE)
+COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/', re.DOTALL)
+SUFFIXES = ('.h', '.c', '.cc', '.cu', '.cuh', '.inc')
+
+
+def folder_of(path):
+    """The row of the table that a path below the root belongs to."""
+    two = '/'.join(path.parts[:2])
+    return two if two in ALLOWED else path.parts[0]
+
+
+def resolve(root, target):
+    """The path below the root of #include "target", or None if it is not ours."""
+    for candidate in (pathlib.Path(target), pathlib.Path('include') / target):
+        if (root / candidate).is_file():
+            return candidate
+    return None
+
+
+def read_sources(root):
+    """{path below the root: text} of all source files."""
+    top = {folder.split('/')[0] for folder in ALLOWED}
+    paths = [p for folder in sorted(top) for p in sorted((root / folder).rglob('*')) if p.suffix in SUFFIXES]
+    return {p.relative_to(root): p.read_text(encoding='utf-8') for p in paths}
+
+
+def check_folders(root, sources):
+    for path, text in sources.items():
+        folder = folder_of(path)
+        for target in OURS.findall(text):
+            into = resolve(root, target)
+            if into is None:
+                yield f'{path}: no file {target} from the root or from include/'
+            elif folder_of(into) not in ALLOWED[folder] | {folder}:
+                yield f'{path}: {folder}/ must not include {target} (in {folder_of(into)}/)'
+
+
+def check_cycles(root, sources):
+    edges = {path: sorted({into for into in (resolve(root, t) for t in OURS.findall(text)) if into in sources})
+             for path, text in sources.items()}
+    done, trail = set(), []
+
+    def visit(path):
+        if path in trail:
+            yield 'include cycle: ' + ' -> '.join(map(str, trail[trail.index(path):] + [path]))
+        elif path not in done:
+            trail.append(path)
+            for into in edges[path]:
+                yield from visit(into)
+            done.add(trail.pop())
+
+    for path in sources:
+        yield from visit(path)
+
+
+def check_third_party(sources):
+    product = {path: text for path, text in sources.items() if path.parts[0] != 'tests'}
+    for pattern, most in THIRD_PARTY.items():
+        users = [path for path, text in product.items() if any(re.match(pattern, t) for t in THEIRS.findall(text))]
+        yield from (f'{path}: {pattern} belongs in a .cc' for path in users if path.suffix not in ('.cc', '.cu'))
+        if len(users) > most:
+            yield f'{pattern} is included by {len(users)} files, at most {most} may: {", ".join(map(str, users))}'
+
+
+def check_forbidden(sources):
+    for path, text in sources.items():
+        if path.parts[0] == 'tests':
+            continue
+        code = COMMENT.sub('', text)
+        yield from (f'{path}: {why}' for pattern, why in FORBIDDEN.items() if re.search(pattern, code))
+
+
+def main(root):
+    sources = read_sources(root)
+    if not sources:
+        print(f'no sources below {root}', file=sys.stderr)
+        return 1
+    found = [*check_folders(root, sources), *check_cycles(root, sources), *check_third_party(sources),
+             *check_forbidden(sources)]
+    print('\n'.join(found) or f'{len(sources)} files keep to their layers')
+    return 1 if found else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(pathlib.Path(sys.argv[1]).resolve()))

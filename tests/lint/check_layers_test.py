@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""check_layers.py finds what it is there to find: each wrong tree here must be refused for its reason."""
+# SPDX-License-Identifier: Apache-2.0
+
+import contextlib
+import io
+import pathlib
+import sys
+import tempfile
+
+import check_layers
+
+GOOD = {'include/banyan/types.h': '#include <cstddef>\n',
+        'transports/shm.cc': '#include "banyan/types.h"\n#include "src/base/clock.h"\n',
+        'src/base/clock.h': '// not system_clock\n',
+        'src/engine.cc': '#include "transports/wire.h"\n', 'transports/wire.h': ''}
+WRONG = [
+    ('must not include algorithms/ring.h', {'transports/shm.cc': '#include "algorithms/ring.h"\n', 'algorithms/ring.h': ''}),
+    ('must not include src/engine.h', {'src/base/log.h': '#include "src/engine.h"\n', 'src/engine.h': ''}),
+    ('must not include src/c_api/x.h', {'src/engine.h': '#include "src/c_api/x.h"\n', 'src/c_api/x.h': ''}),
+    ('must not include src/base/clock.h', {'examples/a.cc': '#include "src/base/clock.h"\n'}),
+    ('no file engine.h', {'src/plans.cc': '#include "engine.h"\n', 'src/engine.h': ''}),
+    ('include cycle: src/a.h -> src/b.h -> src/a.h', {'src/a.h': '#include "src/b.h"\n', 'src/b.h': '#include "src/a.h"\n'}),
+    ('belongs in a .cc', {'src/a.h': '#include <openssl/hmac.h>\n'}),
+    ('included by 2 files', {'src/a.cc': '#include <openssl/hmac.h>\n', 'src/b.cc': '#include <openssl/evp.h>\n'}),
+    ('wall clock', {'bench/a.cc': 'auto t = std::chrono::system_clock::now();\n'}),
+    ('/dev/shm', {'transports/a.cc': 'open("/dev/shm/banyan");\n'}),
+]
+
+
+def verdict(files):
+    """(status, what was printed) for a tree of these files."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for name, text in files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            status = check_layers.main(root)
+        return status, output.getvalue()
+
+
+def main():
+    bad = 0
+    for reason, files in [(None, {}), *WRONG]:
+        status, output = verdict({**GOOD, **files})
+        if (status == 0) != (reason is None) or (reason or '') not in output:
+            print(f'expected {reason or "no complaint"}, got status {status}: {output}')
+            bad += 1
+    return 1 if bad else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,73 @@
+// The gradient of the example's network, against differences of its loss.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "examples/train_mnist/network.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace banyan::example {
+namespace {
+
+constexpr Shape kShape{.inputs = 6, .hidden = 5, .outputs = 3};
+
+Batch small_batch() {
+  Batch batch;
+  batch.labels = {0, 2, 1, 2};
+  for (size_t i = 0; i < batch.labels.size() * 6; ++i) {
+    batch.inputs.push_back(i % 4 == 0 ? 0.0F : static_cast<float>(i * 7 % 11) / 11.0F);
+  }
+  return batch;
+}
+
+double loss_of(std::span<const float> parameters, const Batch& batch) {
+  Activations activations;
+  predict(kShape, parameters, batch, activations);
+  double loss = 0;
+  for (size_t i = 0; i < batch.labels.size(); ++i) {
+    loss -= std::log(activations.outputs[i * 3 + batch.labels[i]]);
+  }
+  return loss / static_cast<double>(batch.labels.size());
+}
+
+TEST(NetworkTest, TheGradientIsTheSlopeOfTheLoss) {
+  const Batch batch = small_batch();
+  std::vector<float> parameters = initial_parameters(kShape, 3);
+  Activations activations;
+  std::vector<float> gradient(parameters.size(), -1);
+  const double loss = compute_gradient(kShape, parameters, batch, activations, gradient);
+  EXPECT_NEAR(loss, loss_of(parameters, batch), 1e-6);
+
+  constexpr float kStep = 1e-2F;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const float value = parameters[i];
+    parameters[i] = value + kStep;
+    const double above = loss_of(parameters, batch);
+    parameters[i] = value - kStep;
+    const double below = loss_of(parameters, batch);
+    parameters[i] = value;
+    EXPECT_NEAR(gradient[i], (above - below) / (2 * kStep), 2e-3) << "parameter " << i;
+  }
+}
+
+TEST(NetworkTest, SameSeedSameBits) {
+  EXPECT_EQ(initial_parameters(kShape, 5), initial_parameters(kShape, 5));
+  EXPECT_NE(initial_parameters(kShape, 5), initial_parameters(kShape, 6));
+}
+
+TEST(NetworkTest, StepsAgainstTheGradientFitTheBatch) {
+  const Batch batch = small_batch();
+  std::vector<float> parameters = initial_parameters(kShape, 1);
+  std::vector<float> gradient(parameters.size());
+  Activations activations;
+  for (int step = 0; step < 2000; ++step) {
+    compute_gradient(kShape, parameters, batch, activations, gradient);
+    for (size_t i = 0; i < parameters.size(); ++i) parameters[i] -= 0.5F * gradient[i];
+  }
+  predict(kShape, parameters, batch, activations);
+  EXPECT_EQ(count_correct(kShape, batch, activations), 4);
+}
+
+}  // namespace
+}  // namespace banyan::example

@@ -1,0 +1,151 @@
+// Statistics of banyan_perf and the forms of its output.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/perf/options.h"
+#include "bench/perf/report.h"
+#include "bench/perf/statistics.h"
+#include "src/base/parse.h"
+
+namespace banyan::perf {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::vector<std::string> words_of(const std::string& line) {
+  std::vector<std::string> words;
+  for (const std::string_view word : split(line, ' ')) {
+    if (!word.empty()) words.emplace_back(word);
+  }
+  return words;
+}
+
+// ---- statistics ----
+
+TEST(PerfStatistics, exact_figures_and_thinned_percentiles) {
+  Times times(100);
+  for (int i = 1; i <= 100000; ++i) times.add(i);
+  EXPECT_EQ(times.count(), 100000U);
+  EXPECT_DOUBLE_EQ(times.mean(), 50000.5);
+  EXPECT_EQ(times.least(), 1);
+  EXPECT_EQ(times.most(), 100000);
+  EXPECT_LE(times.kept().size(), 100U);
+  EXPECT_GE(times.kept().size(), 50U);
+  EXPECT_NEAR(percentile(times.kept(), 50), 50000, 3000);
+}
+
+TEST(PerfStatistics, few_times_are_all_kept) {
+  Times times(100);
+  EXPECT_EQ(times.mean(), 0);
+  EXPECT_EQ(times.least(), 0);
+  for (int i = 0; i < 100; ++i) times.add(i);
+  EXPECT_EQ(times.kept().size(), 100U);
+}
+
+TEST(PerfStatistics, percentiles) {
+  const std::vector<double> ten = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+  EXPECT_EQ(percentile(ten, 50), 5);
+  EXPECT_EQ(percentile(ten, 90), 9);
+  EXPECT_EQ(percentile(ten, 99), 10);
+  EXPECT_EQ(percentile(std::vector<double>{7}, 50), 7);
+  EXPECT_EQ(percentile({}, 50), 0);
+}
+
+// ---- report ----
+
+Row some_row() {
+  return {.round = 2,
+          .bytes = 64,
+          .count = 16,
+          .algorithm = "ring",
+          .transports = "shm,ucx",
+          .iterations = 9,
+          .latency = {1.5, 1, 2, 1.25, 1.75, 2},
+          .algorithm_bandwidth = 0.5,
+          .bus_bandwidth = 0.25,
+          .wire_bytes = 96,
+          .checked = true,
+          .wrong = 0};
+}
+
+Setting some_setting() {
+  return {.version = "1.2.3", .ranks = 3, .transports = "shm", .compress = "off", .machine = {}};
+}
+
+TEST(PerfReport, text_has_as_many_titles_as_values) {
+  Options options;
+  EXPECT_THAT(words_of(text_row(options, some_row())),
+              ElementsAre("64", "1.50", "0.5000", "0.2500", "ring\n"));
+  options.full = options.tails = true;
+  const auto words = words_of(text_row(options, some_row()));
+  EXPECT_EQ(words.size(), 11U);
+  EXPECT_EQ(words[4], "9");
+  Row bare;
+  EXPECT_THAT(text_row(options, bare), HasSubstr("-\n"));
+}
+
+TEST(PerfReport, header_says_what_was_run) {
+  Options options;
+  const std::string header = text_header(options, some_setting());
+  EXPECT_THAT(header, AllOf(HasSubstr("banyan_perf 1.2.3 allreduce"), HasSubstr("3 ranks"),
+                            HasSubstr("float32 sum"), HasSubstr("shm")));
+  for (const std::string_view line : split(trim(header), '\n')) EXPECT_TRUE(line.starts_with("#"));
+}
+
+TEST(PerfReport, csv_quotes_and_names_what_json_names) {
+  const Options options;
+  EXPECT_EQ(csv_header(options),
+            "bytes,count,algorithm,transports,iterations,latency_us_avg,latency_us_min,"
+            "latency_us_max,latency_us_p50,latency_us_p90,latency_us_p99,algbw_GBps,busbw_GBps,"
+            "wire_bytes,checked,wrong\n");
+  EXPECT_EQ(csv_row(options, some_row()),
+            "64,16,ring,\"shm,ucx\",9,1.5,1.0,2.0,1.25,1.75,2.0,0.5,0.25,96,true,0\n");
+  Options rounds;
+  rounds.rounds = 2;
+  EXPECT_TRUE(csv_row(rounds, some_row()).starts_with("2,64,"));
+}
+
+TEST(PerfReport, json_has_the_fixed_fields) {
+  Options options;
+  options.rounds = 2;
+  Setting setting = some_setting();
+  setting.machine.host = "caf\xe9";  // no UTF-8
+  const auto json = nlohmann::json::parse(json_report(options, setting, {some_row()}));
+  EXPECT_EQ(json.at("program"), "banyan_perf");
+  EXPECT_EQ(json.at("ranks"), 3);
+  EXPECT_EQ(json.at("hosts"), 1);
+  EXPECT_EQ(json.at("in_place"), false);
+  EXPECT_EQ(json.at("compress"), "off");
+  EXPECT_TRUE(json.at("machine").is_object());
+  const auto& row = json.at("results").at(0);
+  EXPECT_EQ(row.at("round"), 2);
+  EXPECT_EQ(row.at("latency_us").at("p90"), 1.75);
+  EXPECT_EQ(row.at("wire_bytes"), 96);
+  EXPECT_EQ(row.at("checked"), true);
+}
+
+TEST(PerfReport, a_file_that_cannot_be_written_is_named) {
+  Options options;
+  options.json = "/nonexistent-folder/figures.json";
+  const auto report = Report::open(options);
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(std::string(report.status().message()),
+              AllOf(HasSubstr("--json"), HasSubstr(options.json)));
+}
+
+}  // namespace
+}  // namespace banyan::perf

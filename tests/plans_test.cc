@@ -1,0 +1,160 @@
+// Plans are built once, kept while they are used, and go least recently used first.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/plans.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+#include "algorithms/algorithms.h"
+
+namespace banyan {
+namespace {
+
+Problem sum_of(uint64_t count) {
+  Problem problem;
+  problem.count = count;
+  return problem;
+}
+
+// Every way in which two problems may differ.
+std::vector<Problem> different_problems() {
+  std::vector<Problem> all;
+  const auto add = [&](const std::function<void(Problem&)>& change) {
+    all.push_back(sum_of(100));
+    change(all.back());
+  };
+  add([](Problem&) {});
+  add([](Problem& p) { p.collective = Collective::kReduce; });
+  add([](Problem& p) {
+    p.collective = Collective::kReduce;
+    p.root = 2;
+  });
+  add([](Problem& p) { p.type = DataType::kBfloat16; });
+  add([](Problem& p) { p.op = ReduceOp::kMax; });
+  add([](Problem& p) { p.count = 101; });
+  add([](Problem& p) { p.in_place = true; });
+  for (const std::vector<uint64_t>& counts :
+       {std::vector<uint64_t>{1, 2, 3}, std::vector<uint64_t>{1, 3, 2}}) {
+    add([&](Problem& p) {
+      p.collective = Collective::kAllgatherv;
+      p.count = 0;
+      p.recv_counts = counts;
+      p.recv_displacements = {0, 10, 20};
+    });
+    add([&](Problem& p) {
+      p.collective = Collective::kAllgatherv;
+      p.count = 0;
+      p.recv_counts = counts;
+      p.recv_displacements = {0, 20, 10};
+    });
+  }
+  return all;
+}
+
+TEST(PlanCache, SharesPlansOfEqualProblemsOnly) {
+  PlanCache cache(1, 3, {});
+  const std::vector<Problem> problems = different_problems();
+  std::vector<std::shared_ptr<Plan>> plans;
+  for (const Problem& problem : problems) plans.push_back(cache.find_or_build(problem, -1));
+  for (size_t i = 0; i < problems.size(); ++i) {
+    EXPECT_EQ(cache.find_or_build(problems[i], -1), plans[i]) << i;
+    EXPECT_EQ(plans[i]->problem, problems[i]) << i;
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(plans[i], plans[j]) << i << " and " << j;
+  }
+  const int ring = find_algorithm("ring");
+  const auto wanted = cache.find_or_build(problems[0], ring);
+  EXPECT_NE(wanted, plans[0]) << "a call that names its algorithm is another call";
+  EXPECT_EQ(wanted->choice.algorithm, ring);
+  EXPECT_EQ(cache.find_or_build(problems[0], ring), wanted);
+}
+
+TEST(PlanCache, ForgetsTheLeastRecentlyUsed) {
+  PlanCache cache(0, 4, {}, 3);
+  const auto first = cache.find_or_build(sum_of(1), -1);
+  const auto second = cache.find_or_build(sum_of(2), -1);
+  const auto third = cache.find_or_build(sum_of(3), -1);
+  EXPECT_EQ(cache.find_or_build(sum_of(1), -1), first);  // now the second is the oldest
+  const auto fourth = cache.find_or_build(sum_of(4), -1);
+  EXPECT_EQ(second.use_count(), 1) << "the cache keeps what it should have dropped";
+  EXPECT_EQ(cache.find_or_build(sum_of(1), -1), first);
+  EXPECT_EQ(cache.find_or_build(sum_of(3), -1), third);
+  EXPECT_EQ(cache.find_or_build(sum_of(4), -1), fourth);
+  EXPECT_NE(cache.find_or_build(sum_of(2), -1), second) << "a dropped plan came back";
+}
+
+TEST(PlanCache, DropsByBytesButNeverTheNewest) {
+  PlanCache cache(0, 8, {}, 1000, 1);
+  const auto first = cache.find_or_build(sum_of(1000), -1);
+  EXPECT_EQ(cache.find_or_build(sum_of(1000), -1), first);
+  const auto second = cache.find_or_build(sum_of(2000), -1);
+  EXPECT_EQ(first.use_count(), 1);
+  EXPECT_EQ(cache.find_or_build(sum_of(2000), -1), second);
+}
+
+// The books are right after thousands of plans: as many are kept as were promised.
+TEST(PlanCache, StaysWithinItsLimitsForEver) {
+  PlanCache cache(0, 5, {}, 16);
+  std::vector<std::weak_ptr<Plan>> all;
+  for (uint64_t i = 0; i < 2000; ++i) {
+    all.push_back(cache.find_or_build(sum_of(i * 7919 % 300), i % 3 == 0 ? 2 : -1));
+  }
+  std::set<Plan*> alive;
+  for (const auto& plan : all)
+    if (const auto kept = plan.lock()) alive.insert(kept.get());
+  EXPECT_EQ(alive.size(), 16u);
+}
+
+TEST(PlanCache, PlanOutlivesTheCacheWhileUsed) {
+  std::shared_ptr<Plan> plan;
+  {
+    PlanCache cache(0, 2, {});
+    plan = cache.find_or_build(sum_of(10), -1);
+  }
+  EXPECT_FALSE(plan->schedule.steps.empty());
+}
+
+TEST(PlanCache, FollowsTheRules) {
+  const Result<Rules> rules = parse_rules("allreduce size=0-1K : ring ; circulant");
+  ASSERT_TRUE(rules.ok()) << rules.status().message();
+  PlanCache cache(0, 4, *rules);
+  EXPECT_EQ(cache.find_or_build(sum_of(10), -1)->choice.algorithm, find_algorithm("ring"));
+  EXPECT_EQ(cache.find_or_build(sum_of(10000), -1)->choice.algorithm, find_algorithm("circulant"));
+}
+
+TEST(PlanCache, BuildsMessagesAndGroupsOfOne) {
+  PlanCache cache(0, 2, {});
+  Problem send = sum_of(5);
+  send.collective = Collective::kSend;
+  send.root = 1;
+  EXPECT_EQ(cache.find_or_build(send, -1)->schedule.steps.size(), 1u);
+  Problem receive = send;
+  receive.collective = Collective::kRecv;
+  const auto received = cache.find_or_build(receive, -1);
+  EXPECT_EQ(received->signature, cache.find_or_build(send, -1)->signature)
+      << "a send and its receive agree";
+  PlanCache alone(0, 1, {});
+  EXPECT_TRUE(alone.find_or_build(sum_of(5), -1)->schedule.ports.empty());
+}
+
+// ---- Signatures ---------------------------------------------------------------------------------
+
+TEST(Signature, DiffersWhereRanksMustAgree) {
+  const std::vector<Problem> problems = different_problems();
+  for (size_t i = 0; i < problems.size(); ++i)
+    for (size_t j = 0; j < i; ++j) {
+      Problem a = problems[i], b = problems[j];
+      const bool same = signature_of(a, -1) == signature_of(b, -1);
+      // Where a buffer lies and where blocks lie in it is each rank's own.
+      a.in_place = b.in_place = false;
+      a.recv_displacements = b.recv_displacements = {};
+      EXPECT_EQ(same, a == b) << i << " and " << j;
+    }
+  EXPECT_FALSE(signature_of(problems[0], 1) == signature_of(problems[0], 2));
+  EXPECT_FALSE(signature_of(problems[0], 0) == signature_of(problems[0], -1));
+}
+
+}  // namespace
+}  // namespace banyan

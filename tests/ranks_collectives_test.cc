@@ -1,0 +1,202 @@
+// Every collective over every transport, with ranks as threads and as processes: results by exact
+// references, and everything else as it was.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "algorithms/algorithms.h"
+#include "tests/ranks.h"
+#include "tests/ranks_cases.h"
+#include "transports/transport.h"
+
+namespace banyan::test {
+namespace {
+
+struct Where {
+  Kind kind;
+  std::string_view transport;
+};
+
+std::ostream& operator<<(std::ostream& out, const Where& where) {
+  return out << where.kind << "_" << where.transport;
+}
+
+class Collectives : public testing::TestWithParam<Where> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = why_not(GetParam().kind); !why.empty()) GTEST_SKIP() << why;
+    for (const TransportKind& kind : transport_kinds())
+      if (kind.name == GetParam().transport && !kind.missing().empty())
+        GTEST_SKIP() << kind.missing();
+  }
+
+  bool quick() const {
+    const auto& [kind, transport] = GetParam();
+    return transport == "ucx" || (kind == Kind::kThreads && transport == "shm");
+  }
+
+  // Runs `body` on a communicator of `size` ranks over the transport.
+  void run(int size, const std::function<bool(Rank&, Bench&)>& body, JobOptions options = {}) {
+    const std::string transport(GetParam().transport);
+    run_ranks(
+        GetParam().kind, size,
+        [&](Rank& self) {
+          banyan_config_t config = BANYAN_CONFIG_INIT;
+          config.transports = transport.c_str();
+          config.timeout_s = 20 * time_factor();
+          banyan_comm_t comm = self.join(&config);
+          if (comm == nullptr) return;
+          Bench bench(self, comm);
+          if (!body(self, bench)) {
+            banyan_comm_abort(comm);
+            banyan_comm_destroy(comm);
+            return;
+          }
+          self.agree(bench.digest(), "results that every rank holds");
+          self.leave(comm);
+        },
+        std::move(options));
+  }
+};
+
+// Both ways around, at the roots given.
+bool run_ways(Bench& bench, Case call, const Table& table, const std::set<int>& roots) {
+  for (const int root : has_root(call.collective) ? roots : std::set<int>{0}) {
+    call.root = root;
+    for (const bool in_place : {false, true}) {
+      call.in_place = in_place;
+      call.skew = (call.skew + 3) % 8;
+      if (!bench.run(call, table)) return false;
+    }
+  }
+  return true;
+}
+
+TEST_P(Collectives, HaveAwkwardCounts) {
+  for (int size = 1; size <= (quick() ? 4 : 9); ++size) {
+    const Table table(DataType::kFloat32, ReduceOp::kSum, size, 1);
+    run(size, [&](Rank&, Bench& bench) {
+      const auto ranks = static_cast<size_t>(size);
+      const std::set<size_t> counts{0, 1, 2, 3, 7, ranks - 1, ranks, ranks + 1, 63, 1000};
+      for (const Collective collective : kCollectives)
+        for (const size_t count : counts)
+          if (!run_ways(bench, {.collective = collective, .count = count}, table, {0, size - 1}))
+            return false;
+      return true;
+    });
+  }
+}
+
+TEST_P(Collectives, HaveAllTypesAndOperations) {
+  for (const int size : quick() ? std::vector<int>{3} : std::vector<int>{2, 5}) {
+    std::vector<Table> tables;
+    for (const DataType type : kTypes)
+      for (const ReduceOp op : kOps) tables.emplace_back(type, op, size, 2);
+    run(size, [&](Rank&, Bench& bench) {
+      size_t skew = 0;
+      for (const Table& table : tables)
+        for (const Collective collective : kCollectives) {
+          if (!reduces(collective) && table.op() != ReduceOp::kSum) continue;
+          for (const size_t count : {size_t{1}, size_t{63}, size_t{1000}}) {
+            const Case call{.collective = collective,
+                            .count = count,
+                            .root = static_cast<int>(count) % size,
+                            .in_place = count == 63,
+                            .skew = skew++ % 8,
+                            .twice = count == 1000 && collective == Collective::kAllreduce};
+            if (!bench.run(call, table)) return false;
+          }
+        }
+      return true;
+    });
+  }
+}
+
+TEST_P(Collectives, HaveEveryAlgorithm) {
+  for (const int size : quick() ? std::vector<int>{3} : std::vector<int>{2, 3, 5, 8}) {
+    const Table tables[] = {Table(DataType::kFloat32, ReduceOp::kSum, size, 3),
+                            Table(DataType::kBfloat16, ReduceOp::kPreMulSum, size, 3),
+                            Table(DataType::kInt8, ReduceOp::kMax, size, 3)};
+    run(size, [&](Rank&, Bench& bench) {
+      for (const Algorithm& algorithm : algorithms()) {
+        const std::string name(algorithm.name);
+        for (const Collective collective : kCollectives) {
+          if (!algorithm.fits(collective)) continue;
+          for (const Table& table : tables)
+            for (const size_t count : {size_t{1}, static_cast<size_t>(size) + 1, size_t{5000}}) {
+              const Case call{.collective = collective,
+                              .count = count,
+                              .root = size / 2,
+                              .in_place = (count + static_cast<size_t>(table.type())) % 2 == 0,
+                              .skew = count % 3,
+                              .algorithm = name.c_str(),
+                              .twice = count == 5000};
+              if (!bench.run(call, table)) return false;
+            }
+        }
+      }
+      return true;
+    });
+  }
+}
+
+// More than the transports keep for a rank that comes late, in place and not.
+TEST_P(Collectives, HaveLargeMessages) {
+  for (const int size : {2, 3}) {
+    const Table sums(DataType::kFloat32, ReduceOp::kSum, size, 4);
+    const Table narrow(DataType::kBfloat16, ReduceOp::kAvg, size, 4);
+    run(size, [&](Rank&, Bench& bench) {
+      for (const Collective collective : kCollectives) {
+        const bool blocks = !has_root(collective) && collective != Collective::kAllreduce;
+        const size_t parts = blocks ? static_cast<size_t>(size) : 1;
+        for (const size_t bytes : {size_t{65537} * 4, size_t{3} << 20})
+          if (!run_ways(bench, {.collective = collective, .count = bytes / 4 / parts}, sums,
+                        {size - 1}))
+            return false;
+      }
+      return run_ways(bench, {.count = (size_t{3} << 20) / 2 + 1}, narrow, {0});
+    });
+  }
+}
+
+TEST_P(Collectives, HaveHugeMessages) {
+  constexpr size_t kCount = (size_t{16} << 20) / 4;
+  const Table table(DataType::kFloat32, ReduceOp::kSum, 2, 6);
+  run(2, [&](Rank&, Bench& bench) {
+    for (const Collective collective :
+         {Collective::kAllreduce, Collective::kBroadcast, Collective::kAllgather})
+      if (!run_ways(bench, {.collective = collective, .count = kCount}, table, {0})) return false;
+    return bench.run({.count = kCount, .in_place = true, .algorithm = "ring"}, table);
+  });
+}
+
+TEST_P(Collectives, WorkWithoutTheCheck) {
+  const Table table(DataType::kFloat32, ReduceOp::kSum, 3, 5);
+  run(3,
+      [&](Rank&, Bench& bench) {
+        for (const Collective collective : kCollectives)
+          for (const size_t count : {size_t{0}, size_t{1}, size_t{1000}, size_t{100000}})
+            if (!run_ways(bench, {.collective = collective, .count = count}, table, {0, 2}))
+              return false;
+        return true;
+      },
+      {.environment = {{"BANYAN_CHECK", "off"}}});
+}
+
+std::vector<Where> places() {
+  return {{Kind::kThreads, "loopback"},
+          {Kind::kThreads, "shm"},
+          {Kind::kProcesses, "shm"},
+          {Kind::kProcesses, "ucx"}};
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Collectives, testing::ValuesIn(places()),
+                         testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace banyan::test

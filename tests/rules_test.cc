@@ -1,0 +1,220 @@
+// The grammar of BANYAN_ALGO: what it means, and the exact words for what it is not.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/select.h"
+
+namespace banyan {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kKiB = 1024;
+constexpr uint64_t kMiB = 1024 * kKiB;
+
+std::string name(int algorithm) {
+  return algorithm < 0 ? "none" : std::string(algorithms()[static_cast<size_t>(algorithm)].name);
+}
+
+std::vector<std::string> names(const std::vector<int>& list) {
+  std::vector<std::string> result;
+  for (const int algorithm : list) result.push_back(name(algorithm));
+  return result;
+}
+
+Rules rules(std::string_view text) {
+  Result<Rules> parsed = parse_rules(text);
+  EXPECT_TRUE(parsed.ok()) << text << ": " << parsed.status().message();
+  return parsed.ok() ? *parsed : Rules();
+}
+
+std::string error(std::string_view text) {
+  const Result<Rules> parsed = parse_rules(text);
+  if (parsed.ok()) return "accepted";
+  EXPECT_EQ(parsed.status().code(), Code::kInvalidArgument);
+  return std::string(parsed.status().message());
+}
+
+TEST(Rules, nothing) {
+  EXPECT_TRUE(rules("").empty());
+  EXPECT_TRUE(rules(" \t\n ").empty());
+}
+
+TEST(Rules, choice_alone) {
+  const Rules parsed = rules("ring");
+  ASSERT_EQ(parsed.size(), 1U);
+  EXPECT_TRUE(parsed[0].collectives.empty());
+  EXPECT_EQ(parsed[0].size_least, 0U);
+  EXPECT_EQ(parsed[0].size_most, std::numeric_limits<uint64_t>::max());
+  EXPECT_EQ(parsed[0].ranks_least, 0);
+  EXPECT_EQ(parsed[0].ranks_most, std::numeric_limits<int>::max());
+  EXPECT_THAT(names(parsed[0].algorithms), ElementsAre("ring"));
+  EXPECT_FALSE(parsed[0].excluding);
+}
+
+TEST(Rules, everything_at_once) {
+  for (const std::string_view text :
+       {"allreduce,reduce_scatter size=4K-1M ranks=3-9:^ring,direct;*:bruck,ring;:pairwise",
+        "  allreduce , reduce_scatter\tsize = 4K - 1M  ranks = 3 - 9 : ^ ring , direct ; * : bruck "
+        ",ring ;\n: pairwise  "}) {
+    const Rules parsed = rules(text);
+    ASSERT_EQ(parsed.size(), 3U);
+    EXPECT_THAT(parsed[0].collectives,
+                ElementsAre(Collective::kAllreduce, Collective::kReduceScatter));
+    EXPECT_EQ(parsed[0].size_least, 4 * kKiB);
+    EXPECT_EQ(parsed[0].size_most, kMiB);
+    EXPECT_EQ(parsed[0].ranks_least, 3);
+    EXPECT_EQ(parsed[0].ranks_most, 9);
+    EXPECT_THAT(names(parsed[0].algorithms), ElementsAre("ring", "direct"));
+    EXPECT_TRUE(parsed[0].excluding);
+    EXPECT_TRUE(parsed[1].collectives.empty());
+    EXPECT_THAT(names(parsed[1].algorithms), ElementsAre("bruck", "ring"));
+    EXPECT_FALSE(parsed[1].excluding);
+    EXPECT_TRUE(parsed[2].collectives.empty());
+    EXPECT_THAT(names(parsed[2].algorithms), ElementsAre("pairwise"));
+  }
+}
+
+TEST(Rules, open_ranges) {
+  const Rules parsed = rules("size=8K- ranks=2-:ring; size=0-0:ring; barrier size=5-:direct");
+  ASSERT_EQ(parsed.size(), 3U);
+  EXPECT_EQ(parsed[0].size_least, 8 * kKiB);
+  EXPECT_EQ(parsed[0].size_most, std::numeric_limits<uint64_t>::max());
+  EXPECT_EQ(parsed[0].ranks_least, 2);
+  EXPECT_EQ(parsed[0].ranks_most, std::numeric_limits<int>::max());
+  EXPECT_EQ(parsed[1].size_most, 0U);
+  EXPECT_EQ(parsed[2].size_least, 5U);
+}
+
+TEST(Rules, any_collective_swallows_named_ones) {
+  EXPECT_TRUE(rules("allreduce,*:ring")[0].collectives.empty());
+}
+
+TEST(Rules, every_name_is_a_word) {
+  for (const Algorithm& algorithm : algorithms())
+    EXPECT_EQ(name(rules(algorithm.name)[0].algorithms[0]), algorithm.name);
+  for (int i = 0; i <= static_cast<int>(Collective::kBarrier); ++i) {
+    const auto collective = static_cast<Collective>(i);
+    EXPECT_THAT(rules(std::string(name_of(collective)) + ":ring")[0].collectives,
+                ElementsAre(collective));
+  }
+}
+
+constexpr std::string_view kAlgorithms =
+    "recursive_doubling, circulant, ring, binomial, double_tree, bruck, pairwise, dissemination, "
+    "direct";
+constexpr std::string_view kCollectives =
+    "allreduce, reduce, broadcast, allgather, allgatherv, reduce_scatter, reduce_scatterv, "
+    "alltoall, alltoallv, gather, scatter, barrier, *";
+
+std::string with(std::string_view text, std::string_view valid) {
+  return std::string(text) + "; valid: " + std::string(valid);
+}
+
+TEST(Rules, unknown_algorithms) {
+  EXPECT_EQ(error("rign"), with("unknown algorithm 'rign' at position 1", kAlgorithms));
+  EXPECT_EQ(error("  Ring"), with("unknown algorithm 'Ring' at position 3", kAlgorithms));
+  EXPECT_EQ(error("ring,^direct,x"),
+            "unexpected '^' at position 6; valid: one '^' before the first name, for all names of "
+            "the rule");
+  EXPECT_EQ(error("^ring, quantum"),
+            with("unknown algorithm 'quantum' at position 8", kAlgorithms));
+  EXPECT_EQ(error("allreduce : ring ; barrier: rnig"),
+            with("unknown algorithm 'rnig' at position 29", kAlgorithms));
+  EXPECT_EQ(error("allreduce"), with("unknown algorithm 'allreduce' at position 1", kAlgorithms));
+  EXPECT_EQ(error("allreduce:"),
+            with("missing algorithm at position 11, found the end", kAlgorithms));
+  EXPECT_EQ(error("ring;"), with("missing algorithm at position 6, found the end", kAlgorithms));
+  EXPECT_EQ(error(";"), with("missing algorithm at position 1, found ';'", kAlgorithms));
+  EXPECT_EQ(error("ring,;direct"), with("missing algorithm at position 6, found ';'", kAlgorithms));
+  EXPECT_EQ(error("^"), with("missing algorithm at position 2, found the end", kAlgorithms));
+  EXPECT_EQ(error("^^ring"), error("^^direct"));
+  EXPECT_EQ(error(std::string(1000, 'x')),
+            with("unknown algorithm '" + std::string(80, 'x') + "...' at position 1", kAlgorithms));
+}
+
+TEST(Rules, unknown_collectives) {
+  EXPECT_EQ(error("allreduc:ring"),
+            with("unknown collective 'allreduc' at position 1", kCollectives));
+  EXPECT_EQ(error("allreduce,brodcast size=0-4:ring"),
+            with("unknown collective 'brodcast' at position 11", kCollectives));
+  EXPECT_EQ(error("allreduce,:ring"),
+            with("missing collective at position 11, found ':'", kCollectives));
+  EXPECT_EQ(error("^allreduce:ring"),
+            with("missing collective at position 1, found '^'", kCollectives));
+  for (const char* text : {"send", "recv", "finalize", "split"})
+    EXPECT_EQ(error(std::string(text) + ":ring"),
+              with("unknown collective '" + std::string(text) + "' at position 1", kCollectives));
+}
+
+TEST(Rules, wrong_conditions) {
+  EXPECT_EQ(error("sise=0-4:ring"),
+            "unknown condition 'sise' at position 1; valid: size=LO-HI, ranks=LO-HI");
+  EXPECT_EQ(error("allreduce barrier:ring"),
+            "unexpected 'barrier' at position 11; valid: size=LO-HI, ranks=LO-HI or ':'");
+  EXPECT_EQ(error("allreduce size=4X-1M:ring"),
+            "unexpected '4X' at position 16; valid: size=LO-HI in bytes, with K, M or G");
+  EXPECT_EQ(error("size=0-1.5K:ring"),
+            "unexpected '1.5K' at position 8; valid: size=LO-HI in bytes, with K, M or G");
+  EXPECT_EQ(error("size=0-99999999999999999999G:ring"),
+            "unexpected '99999999999999999999G' at position 8; valid: size=LO-HI in bytes, with K, "
+            "M or G");
+  EXPECT_EQ(error("size=-4:ring"), "missing size at position 6, found '-'; valid: size=LO-HI");
+  EXPECT_EQ(error("size=4:ring"), "unexpected ':' at position 7; valid: size=LO-HI");
+  EXPECT_EQ(error("size=4-2:ring"),
+            "empty range '4-2' at position 6; valid: size=LO-HI, LO at most HI");
+  EXPECT_EQ(error("size=0-4 size=0-4:ring"),
+            "unexpected 'size' at position 10; valid: size=LO-HI once");
+  EXPECT_EQ(error("ranks=2-x:ring"),
+            "unexpected 'x' at position 9; valid: ranks=LO-HI up to 2147483647");
+  EXPECT_EQ(error("ranks=2-2147483648:ring"),
+            "unexpected '2147483648' at position 9; valid: ranks=LO-HI up to 2147483647");
+  EXPECT_EQ(error("ranks=9-3:ring"),
+            "empty range '9-3' at position 7; valid: ranks=LO-HI, LO at most HI");
+  EXPECT_EQ(error("ranks=:ring"),
+            "missing number of ranks at position 7, found ':'; valid: ranks=LO-HI");
+  EXPECT_EQ(error("ranks=1-2 ranks=1-2:ring"),
+            "unexpected 'ranks' at position 11; valid: ranks=LO-HI once");
+}
+
+TEST(Rules, wrong_punctuation) {
+  EXPECT_EQ(error("allreduce:ring:direct"), "unexpected ':' at position 15; valid: ',' or ';'");
+  EXPECT_EQ(error("ring direct"), "unexpected 'direct' at position 6; valid: ',' or ';'");
+  EXPECT_EQ(error("ring-direct"), "unexpected '-' at position 5; valid: ',' or ';'");
+  EXPECT_EQ(error("ring^"), "unexpected '^' at position 5; valid: ',' or ';'");
+}
+
+// Whatever the letters, an answer comes, and a refusal says where.
+TEST(Rules, any_text_is_answered) {
+  const std::vector<std::string> pieces = {"allreduce", "ring", "size", "ranks", "4K",    "9",
+                                           "*",         ",",    ";",    ":",     "^",     "=",
+                                           "-",         " ",    "\x01", "\xff",  "direct"};
+  uint32_t random = 1;
+  int accepted = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string text;
+    for (int i = 0; i < round % 9; ++i) {
+      random = random * 1664525 + 1013904223;
+      text += pieces[(random >> 16) % pieces.size()];
+    }
+    const Result<Rules> parsed = parse_rules(text);
+    if (parsed.ok()) {
+      ++accepted;
+    } else {
+      EXPECT_THAT(std::string(parsed.status().message()), HasSubstr("at position ")) << text;
+      EXPECT_THAT(std::string(parsed.status().message()), HasSubstr("; valid: ")) << text;
+    }
+  }
+  EXPECT_GT(accepted, 20000 / 9);
+}
+
+}  // namespace
+}  // namespace banyan

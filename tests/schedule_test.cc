@@ -1,0 +1,420 @@
+// Schedules: what the builder derives, what fusion keeps, and that every algorithm is right for
+// every number of ranks.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/schedule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "algorithms/algorithms.h"
+#include "algorithms/builder.h"
+#include "algorithms/verify.h"
+#include "tests/verified_case.h"
+
+namespace banyan {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+Slice scratch(uint64_t offset, uint64_t size) {
+  return {Space::kScratch, offset, size};
+}
+
+Slice input(uint64_t offset, uint64_t size) {
+  return {Space::kInput, offset, size};
+}
+
+Slice output(uint64_t offset, uint64_t size) {
+  return {Space::kOutput, offset, size};
+}
+
+std::vector<uint32_t> waits_for(const Schedule& schedule, uint32_t step) {
+  std::vector<uint32_t> found;
+  for (uint32_t before = 0; before < schedule.steps.size(); ++before)
+    for (const uint32_t next : schedule.successors_of(before))
+      if (next == step) found.push_back(before);
+  EXPECT_EQ(found.size(), schedule.dependency_count[step]);
+  return found;
+}
+
+// reach[a][b]: b waits for a, directly or not.
+std::vector<std::vector<bool>> reach_of(const Schedule& schedule) {
+  const size_t count = schedule.steps.size();
+  std::vector<std::vector<bool>> reach(count, std::vector<bool>(count, false));
+  for (size_t from = count; from-- > 0;)
+    for (const uint32_t next : schedule.successors_of(static_cast<uint32_t>(from))) {
+      reach[from][next] = true;
+      for (size_t to = 0; to < count; ++to)
+        if (reach[next][to]) reach[from][to] = true;
+    }
+  return reach;
+}
+
+bool meets(Slice left, Slice right) {
+  return left.space == right.space && left.size != 0 && right.size != 0 &&
+         left.offset < right.end() && right.offset < left.end();
+}
+
+bool conflict(const Step& left, const Step& right) {
+  return meets(left.dst, right.dst) || meets(left.dst, right.src) || meets(left.dst, right.src2) ||
+         meets(left.src, right.dst) || meets(left.src2, right.dst);
+}
+
+// ---- Builder ----------------------------------------------------------------------------------
+
+TEST(Builder, ReaderWaitsForWriter) {
+  ScheduleBuilder builder;
+  builder.recv(scratch(0, 8), 1);
+  builder.copy(scratch(4, 2), output(0, 2));
+  builder.copy(scratch(8, 2), output(2, 2));
+  const Schedule schedule = std::move(builder).finish();
+  EXPECT_THAT(waits_for(schedule, 1), ElementsAre(0));
+  EXPECT_THAT(waits_for(schedule, 2), IsEmpty());
+}
+
+TEST(Builder, WriterWaitsForReadersAndThroughThemForTheWriter) {
+  ScheduleBuilder builder;
+  builder.recv(scratch(0, 8), 1);
+  builder.send(scratch(0, 4), 2);
+  builder.send(scratch(2, 6), 3);
+  builder.recv(scratch(0, 8), 1);
+  const Schedule schedule = std::move(builder).finish();
+  EXPECT_THAT(waits_for(schedule, 3), ElementsAre(1, 2));
+}
+
+TEST(Builder, WriterWaitsForWriterThatNobodyRead) {
+  ScheduleBuilder builder;
+  builder.recv(scratch(0, 8), 1);
+  builder.send(scratch(0, 4), 2);
+  builder.recv(scratch(2, 4), 3);
+  const Schedule schedule = std::move(builder).finish();
+  EXPECT_THAT(waits_for(schedule, 2), ElementsAre(0, 1));
+}
+
+TEST(Builder, ReadersDoNotWaitForEachOther) {
+  ScheduleBuilder builder;
+  builder.send(input(0, 8), 1);
+  builder.send(input(0, 8), 2);
+  builder.copy(input(0, 8), output(0, 8));
+  const Schedule schedule = std::move(builder).finish();
+  EXPECT_THAT(schedule.successors, IsEmpty());
+}
+
+TEST(Builder, EmptyMessagesAreStepsEmptyCopiesAreNot) {
+  ScheduleBuilder builder;
+  builder.send({}, 1);
+  builder.copy(input(0, 0), output(0, 0));
+  builder.reduce(DataType::kFloat32, input(0, 0), input(0, 0), output(0, 0));
+  builder.recv({}, 1);
+  const Schedule schedule = std::move(builder).finish();
+  ASSERT_EQ(schedule.steps.size(), 2U);
+  EXPECT_EQ(schedule.steps[1].op, Op::kRecv);
+}
+
+TEST(Builder, StepAfterTheFenceWaitsForAllBefore) {
+  ScheduleBuilder builder;
+  builder.send({}, 1);
+  builder.recv(scratch(0, 4), 1);
+  builder.send(scratch(0, 4), 2);
+  builder.fence();
+  builder.recv(output(0, 4), 2);
+  builder.send(output(0, 4), 3);
+  builder.fence();
+  builder.fence();
+  builder.send({}, 4);
+  const Schedule schedule = std::move(builder).finish();
+  const auto reach = reach_of(schedule);
+  for (size_t before = 0; before < 3; ++before)
+    for (size_t after = 3; after < 6; ++after) EXPECT_TRUE(reach[before][after]);
+  EXPECT_TRUE(reach[3][5] && reach[4][5]);
+  EXPECT_FALSE(reach[0][1] || reach[0][2]);
+}
+
+TEST(Builder, PortsKeepProgramOrder) {
+  ScheduleBuilder builder;
+  builder.send(input(0, 1), 7);
+  builder.recv(scratch(0, 1), 7);
+  builder.send(input(1, 1), 3);
+  builder.send(input(2, 1), 7);
+  const Schedule schedule = std::move(builder).finish();
+  ASSERT_EQ(schedule.ports.size(), 3U);
+  for (uint32_t step = 0; step < 4; ++step) {
+    const Port& port = schedule.ports[static_cast<size_t>(schedule.port_of[step])];
+    EXPECT_EQ(port.peer, schedule.steps[step].peer);
+    EXPECT_EQ(port.sending, schedule.steps[step].op == Op::kSend);
+  }
+  const Port& port = schedule.ports[static_cast<size_t>(schedule.port_of[0])];
+  ASSERT_EQ(port.end - port.begin, 2U);
+  EXPECT_EQ(schedule.port_steps[port.begin], 0U);
+  EXPECT_EQ(schedule.port_steps[port.begin + 1], 3U);
+}
+
+TEST(Builder, ScratchIsAlignedAndDisjoint) {
+  ScheduleBuilder builder;
+  uint64_t end = 0;
+  for (const uint64_t size : {1, 64, 0, 65, 7}) {
+    const Slice slice = builder.scratch(size);
+    EXPECT_EQ(slice.offset % 64, 0U);
+    EXPECT_GE(slice.offset, end);
+    EXPECT_EQ(slice.size, size);
+    end = slice.end();
+  }
+  EXPECT_GE(std::move(builder).finish().scratch_size, end);
+}
+
+Slice random_slice(std::mt19937& random) {
+  const auto space = random() % 2 == 0 ? Space::kOutput : Space::kScratch;
+  return {space, random() % 24, random() % 9};
+}
+
+// Random programs: conflicting steps are ordered, and every edge stands for a conflict or a fence.
+TEST(Builder, OrdersExactlyWhatConflicts) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    ScheduleBuilder builder;
+    std::vector<uint32_t> fences;
+    uint32_t steps = 0;
+    for (int turn = 0; turn < 20; ++turn) {
+      const Slice slice = random_slice(random);
+      switch (random() % 8) {
+        case 0:
+          builder.fence();
+          fences.push_back(steps);
+          continue;
+        case 1:
+        case 2: builder.recv(slice, 1); break;
+        case 3:
+        case 4: builder.send(slice, 1); break;
+        case 5:
+        case 6: {
+          const Slice dst = random_slice(random);
+          const uint64_t size = std::min(slice.size, dst.size);
+          if (size == 0 || slice.sub(0, size) == dst.sub(0, size)) continue;
+          builder.copy(slice.sub(0, size), dst.sub(0, size));
+          break;
+        }
+        case 7:
+          if (slice.size == 0) continue;
+          builder.reduce(DataType::kInt8, slice, input(0, slice.size), slice);
+          break;
+      }
+      ++steps;
+    }
+    const Schedule schedule = std::move(builder).finish();
+    ASSERT_EQ(schedule.steps.size(), steps);
+    const auto reach = reach_of(schedule);
+    const auto apart = [&](uint32_t before, uint32_t after) {
+      return std::any_of(fences.begin(), fences.end(),
+                         [&](uint32_t at) { return before < at && at <= after; });
+    };
+    for (uint32_t after = 0; after < steps; ++after)
+      for (uint32_t before = 0; before < after; ++before)
+        if (conflict(schedule.steps[before], schedule.steps[after]) || apart(before, after)) {
+          EXPECT_TRUE(reach[before][after]) << round << ": " << before << ", " << after;
+        }
+    for (uint32_t after = 0; after < steps; ++after)
+      for (const uint32_t before : waits_for(schedule, after))
+        EXPECT_TRUE(conflict(schedule.steps[before], schedule.steps[after]) || apart(before, after))
+            << round << ": " << before << ", " << after;
+  }
+}
+
+// ---- Fusion -----------------------------------------------------------------------------------
+
+std::vector<Op> ops_of(const Schedule& schedule) {
+  std::vector<Op> ops;
+  for (const Step& step : schedule.steps) ops.push_back(step.op);
+  return ops;
+}
+
+TEST(Fuse, ReceiveIntoScratchThatOnlyAReductionReads) {
+  ScheduleBuilder builder;
+  builder.recv(scratch(0, 8), 1);
+  builder.reduce(DataType::kFloat32, input(0, 8), scratch(0, 8), output(0, 8));
+  builder.send(output(0, 8), 2);
+  const Schedule fused = fuse(std::move(builder).finish());
+  ASSERT_THAT(ops_of(fused), ElementsAre(Op::kRecvReduce, Op::kSend));
+  EXPECT_EQ(fused.steps[0].peer, 1);
+  EXPECT_EQ(fused.steps[0].src, input(0, 8));
+  EXPECT_EQ(fused.steps[0].dst, output(0, 8));
+  EXPECT_EQ(fused.steps[0].type, DataType::kFloat32);
+  EXPECT_THAT(waits_for(fused, 1), ElementsAre(0));
+}
+
+TEST(Fuse, ReceiveThatIsDecodedAndAdded) {
+  ScheduleBuilder builder;
+  builder.decode(DataType::kBfloat16, input(0, 4), scratch(0, 8));
+  builder.recv(scratch(64, 4), 1);
+  builder.decode_add(DataType::kBfloat16, scratch(0, 8), scratch(64, 4), scratch(0, 8));
+  const Schedule fused = fuse(std::move(builder).finish());
+  ASSERT_THAT(ops_of(fused), ElementsAre(Op::kDecode, Op::kRecvDecodeAdd));
+  EXPECT_THAT(waits_for(fused, 1), ElementsAre(0));
+}
+
+TEST(Fuse, LeavesAReceiveAloneThatIsReadTwice) {
+  ScheduleBuilder builder;
+  builder.recv(scratch(0, 8), 1);
+  builder.reduce(DataType::kFloat32, input(0, 8), scratch(0, 8), output(0, 8));
+  builder.send(scratch(0, 8), 2);
+  const Schedule schedule = std::move(builder).finish();
+  EXPECT_EQ(fuse(schedule).steps, schedule.steps);
+}
+
+TEST(Fuse, LeavesAReceiveAloneThatIsReadInParts) {
+  ScheduleBuilder builder;
+  builder.recv(scratch(0, 8), 1);
+  builder.reduce(DataType::kFloat32, input(0, 4), scratch(0, 4), output(0, 4));
+  const Schedule schedule = std::move(builder).finish();
+  EXPECT_EQ(fuse(schedule).steps, schedule.steps);
+}
+
+TEST(Fuse, LeavesAReceiveIntoTheOutputAlone) {
+  ScheduleBuilder builder;
+  builder.recv(output(0, 8), 1);
+  builder.reduce(DataType::kFloat32, input(0, 8), output(0, 8), output(0, 8));
+  const Schedule schedule = std::move(builder).finish();
+  EXPECT_EQ(fuse(schedule).steps, schedule.steps);
+}
+
+TEST(Fuse, DoesNotMoveAReductionBeforeWhatItWaitsFor) {
+  ScheduleBuilder builder;
+  builder.recv(scratch(0, 8), 1);
+  builder.recv(scratch(64, 8), 1);
+  builder.reduce(DataType::kFloat32, scratch(64, 8), scratch(0, 8), output(0, 8));
+  const Schedule schedule = std::move(builder).finish();
+  const Schedule fused = fuse(schedule);
+  EXPECT_THAT(ops_of(fused), ElementsAre(Op::kRecv, Op::kRecv, Op::kReduce));
+}
+
+// ---- All algorithms ---------------------------------------------------------------------------
+
+struct Codec {
+  DataType type;
+  ReduceOp op;
+};
+constexpr Codec kCodecs[] = {
+    {DataType::kFloat32, ReduceOp::kSum},       {DataType::kBfloat16, ReduceOp::kSum},
+    {DataType::kFloat32, ReduceOp::kAvg},       {DataType::kBfloat16, ReduceOp::kAvg},
+    {DataType::kFloat32, ReduceOp::kPreMulSum}, {DataType::kBfloat16, ReduceOp::kPreMulSum},
+    {DataType::kFloat32, ReduceOp::kMin},       {DataType::kBfloat16, ReduceOp::kMin},
+};
+
+// What an algorithm is tried with, in an order that meets all pairs of settings soon.
+VerifiedCase case_of(int algorithm, Collective collective, int ranks, uint32_t draw) {
+  const auto size = static_cast<uint64_t>(ranks);
+  const std::array<uint64_t, 7> counts{0, 1, 2, size - 1, size, size + 1, 37};
+  VerifiedCase call{.collective = collective, .algorithm = algorithm, .ranks = ranks};
+  call.count = counts[draw % counts.size()];
+  call.in_place = draw / 3 % 2 == 1 && collective != Collective::kAlltoallv;
+  call.check = draw % 5 != 4;
+  if (has_root(collective)) call.root = static_cast<int>(draw * 7 % static_cast<uint32_t>(ranks));
+  if (is_reduction(collective)) {
+    const Codec codec = kCodecs[(draw + draw / 8) % std::size(kCodecs)];
+    call.type = codec.type;
+    call.op = codec.op;
+  } else {
+    call.type = draw % 2 == 0 ? DataType::kInt8 : DataType::kFloat64;
+  }
+  if (is_synchronisation(collective)) {
+    call.count = 0;
+    call.in_place = false;
+  }
+  return call;
+}
+
+Verification verify_case(const VerifiedCase& call, uint32_t draw) {
+  const BuiltCase built = build_case(call);
+  return verify(built.schedules, built.problems,
+                {.slots = static_cast<int>(draw % 5), .seed = draw});
+}
+
+std::string text_of(const VerifiedCase& call, uint32_t draw) {
+  std::ostringstream text;
+  text << call << ", " << draw % 5 << " slots, seed " << draw;
+  return text.str();
+}
+
+// A failure is reported once for each algorithm and collective.
+template <class Visit>
+void for_each_generator(Visit visit) {
+  for (size_t algorithm = 0; algorithm < algorithms().size(); ++algorithm)
+    for (int collective = 0; collective < kCollectiveCount; ++collective)
+      if (algorithms()[algorithm].fits(static_cast<Collective>(collective)))
+        visit(static_cast<int>(algorithm), static_cast<Collective>(collective));
+}
+
+TEST(Algorithms, AreRightForFewRanksInEveryWay) {
+  for_each_generator([](int algorithm, Collective collective) {
+    for (int ranks = 1; ranks <= 8; ++ranks)
+      for (uint32_t draw = 0; draw < 40; ++draw) {
+        const VerifiedCase call = case_of(algorithm, collective, ranks, draw);
+        const Verification result = verify_case(call, draw / 2);
+        EXPECT_TRUE(result.ok) << text_of(call, draw / 2) << ": " << result.reason;
+        if (!result.ok) return;
+      }
+  });
+}
+
+TEST(Algorithms, AreRightForEveryRoot) {
+  for_each_generator([](int algorithm, Collective collective) {
+    if (!has_root(collective)) return;
+    for (int ranks = 2; ranks <= 8; ++ranks)
+      for (int root = 0; root < ranks; ++root)
+        for (uint32_t draw = 0; draw < 4; ++draw) {
+          VerifiedCase call = case_of(algorithm, collective, ranks, draw * 5 + 1);
+          call.root = root;
+          const Verification result = verify_case(call, draw);
+          EXPECT_TRUE(result.ok) << text_of(call, draw) << ": " << result.reason;
+          if (!result.ok) return;
+        }
+  });
+}
+
+// All numbers of ranks to 64; above 16, each generator gets every sixth of them.
+TEST(Algorithms, AreRightForEveryNumberOfRanks) {
+  uint32_t draw = 0;
+  for (int ranks = 9; ranks <= 64; ++ranks) {
+    int index = ranks;
+    for_each_generator([&](int algorithm, Collective collective) {
+      const int tries = ranks <= 16 ? 2 : (index++ % 6 == 0 ? 1 : 0);
+      for (int attempt = 0; attempt < tries; ++attempt) {
+        const VerifiedCase call = case_of(algorithm, collective, ranks, ++draw);
+        const Verification result = verify_case(call, draw);
+        EXPECT_TRUE(result.ok) << text_of(call, draw) << ": " << result.reason;
+      }
+    });
+  }
+}
+
+// Where each rank talks to few others.
+bool stays_small(std::string_view name, Collective collective) {
+  if (name == "bruck") return collective != Collective::kAlltoall;
+  return name == "recursive_doubling" || name == "binomial" || name == "double_tree" ||
+         name == "dissemination";
+}
+
+TEST(Algorithms, AreRightForManyRanks) {
+  uint32_t draw = 0;
+  for (const int ranks : {65, 96, 127, 128, 255, 256, 1000, 1024}) {
+    for_each_generator([&](int algorithm, Collective collective) {
+      const auto name = algorithms()[static_cast<size_t>(algorithm)].name;
+      if (!stays_small(name, collective) || (ranks > 256 && name == "bruck")) return;
+      const VerifiedCase call = case_of(algorithm, collective, ranks, ++draw);
+      if (draw % (ranks > 256 ? 4 : 2) == 0) return;
+      const Verification result = verify_case(call, draw);
+      EXPECT_TRUE(result.ok) << text_of(call, draw) << ": " << result.reason;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,73 @@
+// Ranks of a test, as threads or as processes made by fork(): a mesh of socket pairs between them.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transports/transport.h"
+
+namespace banyan::test {
+
+inline constexpr uint32_t kEpoch = 77;
+
+// What all ranks of one test have in common. Make it before the threads or the forks.
+class Mesh {
+ public:
+  enum class Ranks : uint8_t { kThreads, kProcesses };
+  Mesh(int size, Ranks ranks);
+
+  int size() const { return size_; }
+  Ranks ranks() const { return ranks_; }
+  int socket(int from, int to) const { return sockets_[from * size_ + to].get(); }
+  // Processes: each says who it is before it connects.
+  std::shared_ptr<void> share(const std::string& key,
+                              const std::function<std::shared_ptr<void>()>& make);
+
+ private:
+  int size_;
+  Ranks ranks_;
+  std::vector<Descriptor> sockets_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<void>> shared_;
+};
+
+// One rank's end of the mesh. A peer that does not answer within ten seconds is an error.
+class MeshWiring final : public Wiring {
+ public:
+  MeshWiring(Mesh& mesh, int rank);
+
+  int rank() const override { return rank_; }
+  int size() const override { return mesh_.size(); }
+  const Peer& peer(int rank) const override { return peers_[rank]; }
+  uint32_t epoch() const override { return kEpoch; }
+  const Log& log() const override { return log_; }
+  std::string_view net_devices() const override { return {}; }
+  Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) override;
+  Status send_descriptors(int peer, std::span<const int> descriptors) override;
+  Result<std::vector<Descriptor>> receive_descriptors(int peer, size_t count) override;
+  std::shared_ptr<void> share_in_process(
+      std::string_view key, const std::function<std::shared_ptr<void>()>& make) override;
+
+  // All ranks but this one.
+  std::vector<int> others() const;
+
+ private:
+  Mesh& mesh_;
+  int rank_;
+  std::vector<Peer> peers_;
+  Log log_;
+};
+
+// Runs `body` as every rank in a thread of its own and waits for all of them.
+void run_threads(int size, const std::function<void(MeshWiring&)>& body);
+// The same with processes; `body` says whether all was well. Empty, or what went wrong.
+std::string run_processes(int size, const std::function<bool(MeshWiring&)>& body);
+
+}  // namespace banyan::test

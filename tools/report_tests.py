@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Adds up what tools/test ran: prints failures, every skip with its reason, and `N passed, N failed, N skipped`.
+
+usage: report_tests.py FOLDER     with NAME.json (Meson's testlog) of each build, and `steps`: "RESULT NAME" lines
+A test of GoogleTest counts once; each of its cases that was skipped is listed and counted as a skip besides.
+"""
+# SPDX-License-Identifier: Apache-2.0
+
+import json
+import pathlib
+import re
+import sys
+
+PASSED, SKIPPED = {'OK', 'EXPECTEDFAIL'}, {'SKIP'}
+# "[  SKIPPED ] Suite.case (0 ms)"; without the time it is the list at the end.
+CASE = re.compile(r'^\[  SKIPPED \] (\S+).* \(\d+ ms\)$')
+# What GTEST_SKIP() << "reason" prints before that.
+PLACE = re.compile(r'^\S+:\d+: Skipped$')
+
+
+def skipped_cases(output):
+    """(case, reason) of every skipped case in the output of a GoogleTest program."""
+    reason, wait = '', False
+    for line in output.splitlines():
+        if PLACE.match(line):
+            reason, wait = '', True
+        elif match := CASE.match(line):
+            yield match[1], reason or 'no reason given'
+            reason, wait = '', False
+        elif wait and line.strip():
+            reason = f'{reason} {line.strip()}'.strip()
+
+
+def reason_of(output):
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    said = [line for line in lines if 'skip' in line.lower()]
+    return re.sub(r'^skipped: *', '', (said or lines or ['no reason given'])[-1])
+
+
+def results_of(path):
+    """(result, name, reason) of each test in one of Meson's logs, a JSON value a line."""
+    for line in path.read_text(encoding='utf-8').splitlines():
+        test = json.loads(line)
+        name, output = f'{path.stem}: {test["name"].split(" / ")[-1]}', test.get('stdout') or ''
+        cases = [('skipped', f'{name}, {case}', reason) for case, reason in skipped_cases(output)]
+        yield from cases
+        if test['result'] in SKIPPED:
+            if not cases:
+                yield 'skipped', name, reason_of(output + '\n' + (test.get('stderr') or ''))
+        else:
+            yield ('passed' if test['result'] in PASSED else 'failed'), name, test['result'].lower()
+
+
+def steps_of(path):
+    for line in path.read_text(encoding='utf-8').splitlines():
+        result, name = line.split(' ', 1)
+        yield result, name, ''
+
+
+def main(folder):
+    results = [result for path in sorted(folder.glob('*.json')) for result in results_of(path)]
+    if (folder / 'steps').exists():
+        results += steps_of(folder / 'steps')
+    for result, name, reason in results:
+        if result == 'failed':
+            print(f'FAILED  {name}' + (f' ({reason})' if reason else ''))
+    for result, name, reason in results:
+        if result == 'skipped':
+            print(f'skipped {name}: {reason}')
+    count = {kind: sum(result == kind for result, _, _ in results) for kind in ('passed', 'failed', 'skipped')}
+    print(', '.join(f'{number} {kind}' for kind, number in count.items()))
+    return 1 if count['failed'] or not count['passed'] else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(pathlib.Path(sys.argv[1])))

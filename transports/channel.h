@@ -1,0 +1,138 @@
+// The bytes of a rank's segment: what it tells the peers that it serves over shared memory.
+//
+// A segment is written by its owner alone; peers map it read-only, and believe nothing in it.
+//
+//     SegmentHeader | rank of each peer, int32 each | pad to a page | block of peer 0 | ...
+//
+//     block of a peer:                          (one for each peer, all of the same length)
+//       Acknowledgements, one for each lane     how far the owner has read the *peer's* channels
+//       Abilities                               what the owner can do with the peer's memory
+//       Line x slots, for each lane             headers of the slots of the channel to the peer
+//       pad to a page
+//       payload x slots, for each lane
+//
+// A channel is a ring of slots with one writer and one reader. Slot n (counted from 0 and never
+// reset) is line n mod slots. Its word is written last, with the number n + 1 in it, so a line of
+// an earlier round is never taken for a new one. Up to 24 bytes of payload travel in the line
+// itself: a small message costs one cache line.
+//
+// Sleeping (Dekker's pattern): the owner of `sleeping` stores an odd number and then looks at its
+// channels once more; a peer stores a word or an acknowledgement and then looks at `sleeping`. All
+// four accesses are sequentially consistent, so at least one of them sees the other.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "transports/message.h"
+#include "transports/transport.h"
+
+namespace banyan::shm {
+
+using Word = std::atomic<uint64_t>;
+static_assert(Word::is_always_lock_free && sizeof(Word) == 8, "words are shared by processes");
+
+inline constexpr uint64_t kMagic = 0x314d48534e594e42;  // "BNYNSHM1"
+inline constexpr size_t kLineBytes = 64;
+inline constexpr size_t kPageBytes = 4096;
+inline constexpr size_t kInlineMost = 24;
+
+// What a slot holds. A message is one kInline, kHeap or kMemory slot, or as many kFragment slots as
+// its bytes need, all full but the last.
+enum class SlotKind : uint8_t {
+  kInline = 1,  // the payload is in the line
+  kFragment,    // the payload is in the slot
+  kHeap,        // the line holds an offset into the owner's heap
+  kMemory,      // the line holds an address in the owner's process
+};
+
+// Number of the slot (modulo 2^32) | first of a message, 1 bit | kind, 7 bits | bytes, 24 bits.
+struct SlotWord {
+  uint32_t number = 0;
+  bool first = false;
+  SlotKind kind = SlotKind::kInline;
+  uint32_t bytes = 0;  // of payload in line or slot
+};
+constexpr uint64_t pack(const SlotWord& word) {
+  return uint64_t{word.number} << 32 | uint64_t{word.first} << 31 |
+         static_cast<uint64_t>(word.kind) << 24 | word.bytes;
+}
+constexpr SlotWord unpack(uint64_t word) {
+  return {.number = static_cast<uint32_t>(word >> 32),
+          .first = (word >> 31 & 1) != 0,
+          .kind = static_cast<SlotKind>(word >> 24 & 0x7f),
+          .bytes = static_cast<uint32_t>(word & 0xffffff)};
+}
+
+// Everything but `word` is relaxed: the word publishes it.
+struct alignas(kLineBytes) Line {
+  Word word;
+  std::array<Word, 4> envelope;
+  std::array<Word, 3> payload;  // or in the first: offset, address
+};
+static_assert(sizeof(Line) == kLineBytes);
+
+struct alignas(kLineBytes) Acknowledgement {
+  Word slots_read;
+};
+
+inline constexpr uint64_t kReadsHeap = 1;
+inline constexpr uint64_t kReadsMemory = 2;
+struct alignas(kLineBytes) Abilities {
+  Word flags;
+};
+
+// Written before the segment is passed on, constant from then on.
+struct SegmentFacts {
+  uint64_t magic = kMagic;
+  int32_t rank = -1;
+  uint32_t epoch = 0;
+  uint32_t peer_count = 0;
+  std::array<uint32_t, kLaneCount> slots{};       // powers of two
+  std::array<uint32_t, kLaneCount> slot_bytes{};  // powers of two
+  uint64_t heap_bytes = 0;
+  uint64_t probe_address = 0;  // of a word in the owner's process...
+  uint64_t probe_value = 0;    // ...and what it holds
+};
+
+struct SegmentHeader {
+  SegmentFacts facts;
+  alignas(kLineBytes) Word sleeping;  // odd: the owner sleeps; another number each time
+};
+
+// Where things are. A function of the header alone.
+struct Layout {
+  uint32_t peer_count = 0;
+  std::array<uint32_t, kLaneCount> slots{};
+  std::array<uint32_t, kLaneCount> slot_bytes{};
+
+  static constexpr size_t pages(size_t bytes) {
+    return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  }
+  size_t ranks_at() const { return sizeof(SegmentHeader); }
+  size_t blocks_at() const { return pages(ranks_at() + peer_count * sizeof(int32_t)); }
+  // Within a block:
+  size_t acknowledgement_at(int lane) const { return lane * sizeof(Acknowledgement); }
+  size_t abilities_at() const { return kLaneCount * sizeof(Acknowledgement); }
+  size_t lines_at(int lane) const {
+    return abilities_at() + sizeof(Abilities) + (lane == 0 ? 0 : slots[0] * sizeof(Line));
+  }
+  size_t payload_at(int lane) const {
+    return pages(lines_at(1) + slots[1] * sizeof(Line)) +
+           (lane == 0 ? 0 : size_t{slots[0]} * slot_bytes[0]);
+  }
+  size_t block_bytes() const { return pages(payload_at(1) + size_t{slots[1]} * slot_bytes[1]); }
+  size_t segment_bytes() const { return blocks_at() + peer_count * block_bytes(); }
+};
+
+inline constexpr uint32_t kPeersMost = 1 << 16;
+inline constexpr uint32_t kSlotsMost = 64;
+inline constexpr uint32_t kSlotBytesLeast = kMessageElementMost;
+inline constexpr uint32_t kSlotBytesMost = 1 << 20;
+static_assert(kSlotBytesMost < 1 << 24, "the length of a fragment has 24 bits");
+
+}  // namespace banyan::shm

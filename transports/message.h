@@ -1,0 +1,76 @@
+// What every transport does the same way with a message: judging it and delivering it.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "banyan/status.h"
+#include "transports/transport.h"
+
+namespace banyan {
+
+// Fragments of messages that are combined hold whole elements, so an element on the wire may not be
+// longer than the shortest fragment of any transport, and is a power of two.
+inline constexpr uint32_t kMessageElementMost = 512;
+
+// kInvalidArgument: peer not served, no memory, or a combination that cannot be cut into fragments.
+Status check_transfer(const Transfer& transfer, bool served);
+
+// Enumerators within their range: what came from a peer may be printed and compared.
+bool is_valid(const Envelope& envelope);
+
+// What a receive makes of the envelope at the head of its lane. `epoch` is the communicator's.
+enum class Verdict : uint8_t { kAccept, kDrop, kMismatch, kCorrupt };
+Verdict judge(const Envelope& seen, const Envelope& expected, uint32_t epoch);
+
+// Bytes [offset, offset + bytes) of the message of a receive have come.
+inline void deliver(const Transfer& transfer, uint64_t offset, const std::byte* incoming,
+                    size_t bytes) {
+  if (bytes == 0) return;
+  if (transfer.combine == nullptr) {
+    std::memcpy(transfer.memory + offset, incoming, bytes);
+    return;
+  }
+  const uint64_t at = offset / transfer.message_element * transfer.local_element;
+  transfer.combine(transfer.memory + at, transfer.local + at, incoming,
+                   bytes / transfer.message_element, transfer.parameter);
+}
+
+// First in, first out, of a fixed capacity: no allocation after construction.
+template <typename T, size_t kCapacity>
+class FixedQueue {
+ public:
+  bool empty() const { return count_ == 0; }
+  bool full() const { return count_ == kCapacity; }
+  size_t size() const { return count_; }
+  T& operator[](size_t i) { return items_[(first_ + i) % kCapacity]; }
+  const T& operator[](size_t i) const { return items_[(first_ + i) % kCapacity]; }
+  T& front() { return items_[first_]; }
+  const T& front() const { return items_[first_]; }
+  void push(const T& item) { items_[(first_ + count_++) % kCapacity] = item; }
+  void pop() {
+    first_ = (first_ + 1) % kCapacity;
+    --count_;
+  }
+  // Drops the first `count`.
+  void pop(size_t count) {
+    first_ = (first_ + count) % kCapacity;
+    count_ -= count;
+  }
+
+ private:
+  std::array<T, kCapacity> items_{};
+  size_t first_ = 0;
+  size_t count_ = 0;
+};
+
+// What poll() will report. Transfers stay pending while it is full.
+using Completions = FixedQueue<Completion, 256>;
+size_t report(Completions& from, std::span<Completion> to);
+
+}  // namespace banyan

@@ -1,0 +1,136 @@
+// The two ends of a channel in shared memory: what is pending, and how it moves.
+//
+// One thread owns a port. Nothing here allocates, blocks or rings a doorbell: progress() says
+// whether the peer may have something to do now.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "transports/channel.h"
+#include "transports/heap.h"
+#include "transports/message.h"
+#include "transports/single_copy.h"
+
+namespace banyan::shm {
+
+inline constexpr size_t kPendingMost = 8;
+// Bytes that one port moves in one call, so that ports share a thread fairly.
+inline constexpr size_t kBytesAtOnce = 512 << 10;
+
+class SendPort {
+ public:
+  struct Channel {
+    Line* lines = nullptr;
+    std::byte* payload = nullptr;
+    uint32_t slots = 0;
+    uint32_t slot_bytes = 0;
+    const Word* slots_read = nullptr;  // the peer writes it
+    const Word* abilities = nullptr;   // the peer writes them
+    const Heap* heap = nullptr;        // ours
+    Lane lane = Lane::kCollective;
+  };
+
+  SendPort() = default;
+  explicit SendPort(const Channel& channel) : channel_(channel) {}
+
+  bool idle() const { return pending_.empty(); }
+  bool full() const { return pending_.full(); }
+  void push(const Transfer& transfer);
+  // Whether anything was published.
+  bool progress(Completions& completions);
+  // For arm(): whether progress() would find something.
+  bool ready() const;
+
+ private:
+  struct Pending {
+    Transfer transfer;
+    uint64_t bytes_sent = 0;
+    uint64_t done_at = 0;  // complete when the peer has read this many slots
+    bool sent = false;
+  };
+
+  bool has_room();
+  void update_read();
+  SlotKind kind_for(const Transfer& transfer) const;
+  size_t send_slot(Pending& pending);
+  void publish(const SlotWord& word);
+  void complete(Completions& completions);
+
+  Channel channel_;
+  FixedQueue<Pending, kPendingMost> pending_;
+  size_t sending_ = 0;  // index in pending_ of the first that is not sent
+  uint64_t slots_sent_ = 0;
+  uint64_t slots_read_ = 0;
+  bool corrupt_ = false;
+};
+
+class RecvPort {
+ public:
+  struct Channel {
+    const Line* lines = nullptr;  // the peer writes them
+    const std::byte* payload = nullptr;
+    uint32_t slots = 0;
+    uint32_t slot_bytes = 0;
+    Word* slots_read = nullptr;
+    std::span<const std::byte> heap;  // the peer's, as mapped here; empty: none
+    Owner owner;
+    bool reads_memory = false;
+    uint32_t epoch = 0;
+    Lane lane = Lane::kCollective;
+  };
+
+  RecvPort() = default;
+  explicit RecvPort(const Channel& channel) : channel_(channel) {}
+
+  bool idle() const { return pending_.empty(); }
+  bool full() const { return pending_.full(); }
+  void push(const Transfer& transfer) { pending_.push(transfer); }
+  // Whether anything was acknowledged. `bounce` is for messages that are combined from afar.
+  bool progress(Completions& completions, std::span<std::byte> bounce);
+  bool ready() const;
+  // What is at the head and not taken. May acknowledge what it drops: acknowledged() says so.
+  std::optional<Envelope> peek();
+  bool acknowledged() { return std::exchange(acknowledged_, false); }
+
+ private:
+  // The header at the head of the lane, as read once.
+  struct Head {
+    SlotWord word;
+    Envelope envelope;
+    std::array<uint64_t, 3> payload{};
+  };
+
+  const Line& line() const { return channel_.lines[slots_taken_ & (channel_.slots - 1)]; }
+  bool slot_is_there(std::memory_order order) const;
+  bool find_head();
+  Head read_head() const;
+  bool is_consistent(const Head& head) const;
+  void drop(const Head& head);
+  void drop_fragment();
+  bool open(Completions& completions);
+  size_t move(Completions& completions, std::span<std::byte> bounce);
+  size_t move_fragment(Completions& completions);
+  size_t move_from_afar(Completions& completions, std::span<std::byte> bounce);
+  Code read_from_afar(uint64_t address, size_t bytes, std::span<std::byte> bounce);
+  void take(bool at_once);
+  void complete(Completions& completions, Code code, const Envelope& seen);
+  void fail(Completions& completions, Code code);
+
+  Channel channel_;
+  FixedQueue<Transfer, kPendingMost> pending_;
+  std::optional<Head> head_;
+  bool open_ = false;  // the first of pending_ has taken head_
+  uint64_t bytes_done_ = 0;
+  uint64_t bytes_to_drop_ = 0;  // of fragments of another epoch
+  uint64_t slots_taken_ = 0;
+  uint64_t slots_acknowledged_ = 0;
+  bool acknowledged_ = false;
+  Code broken_ = Code::kOk;  // what every receive gets from now on
+};
+
+}  // namespace banyan::shm

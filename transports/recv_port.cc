@@ -1,0 +1,237 @@
+// The receiving end of a channel in shared memory. Everything that it reads, a peer wrote.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+#include <bit>
+
+#include "transports/port.h"
+
+namespace banyan::shm {
+namespace {
+
+// Bytes read from afar at once. A message that is combined goes through a bounce buffer, which
+// stays in the L2 cache.
+constexpr size_t kChunkBytes = 256 << 10;
+
+bool is_in_place(SlotKind kind) {
+  return kind == SlotKind::kHeap || kind == SlotKind::kMemory;
+}
+
+}  // namespace
+
+bool RecvPort::slot_is_there(std::memory_order order) const {
+  const uint64_t word = line().word.load(order);
+  return unpack(word).number == static_cast<uint32_t>(slots_taken_ + 1);
+}
+
+RecvPort::Head RecvPort::read_head() const {
+  Head head;
+  head.word = unpack(line().word.load(std::memory_order_acquire));
+  std::array<uint64_t, 4> envelope{};
+  for (size_t i = 0; i < envelope.size(); ++i) {
+    envelope[i] = line().envelope[i].load(std::memory_order_relaxed);
+  }
+  head.envelope = std::bit_cast<Envelope>(envelope);
+  for (size_t i = 0; i < head.payload.size(); ++i) {
+    head.payload[i] = line().payload[i].load(std::memory_order_relaxed);
+  }
+  return head;
+}
+
+// Whether the first slot of a message can be what it says. Checked before anything depends on it.
+bool RecvPort::is_consistent(const Head& head) const {
+  const uint64_t bytes = head.envelope.bytes;
+  if (!head.word.first) return false;
+  switch (head.word.kind) {
+    case SlotKind::kInline: return bytes <= kInlineMost && head.word.bytes == bytes;
+    case SlotKind::kFragment:
+      return bytes > 0 && head.word.bytes == std::min<uint64_t>(bytes, channel_.slot_bytes);
+    case SlotKind::kHeap:
+      return bytes > 0 && bytes <= channel_.heap.size() &&
+             head.payload[0] <= channel_.heap.size() - bytes;
+    case SlotKind::kMemory:
+      return bytes > 0 && channel_.reads_memory && bytes <= UINT64_MAX - head.payload[0];
+  }
+  return false;
+}
+
+// Acknowledging each small message would cost the peer's line a round trip; the peer needs to know
+// only when it may run out of slots, or waits for this one.
+void RecvPort::take(bool at_once) {
+  ++slots_taken_;
+  if (!at_once && (slots_taken_ - slots_acknowledged_) * 4 < channel_.slots) return;
+  channel_.slots_read->store(slots_taken_, std::memory_order_seq_cst);
+  slots_acknowledged_ = slots_taken_;
+  acknowledged_ = true;
+}
+
+void RecvPort::drop(const Head& head) {
+  if (head.word.kind == SlotKind::kFragment) {
+    bytes_to_drop_ = head.envelope.bytes - std::min<uint64_t>(head.envelope.bytes, head.word.bytes);
+  }
+  take(true);
+}
+
+void RecvPort::drop_fragment() {
+  const SlotWord word = unpack(line().word.load(std::memory_order_acquire));
+  bytes_to_drop_ -= std::min<uint64_t>(bytes_to_drop_, std::max<uint32_t>(word.bytes, 1));
+  take(true);
+}
+
+// Whether a message of this epoch is at the head. It is read once, into head_.
+bool RecvPort::find_head() {
+  for (uint32_t i = 0; i < channel_.slots && !head_; ++i) {
+    if (!slot_is_there(std::memory_order_acquire)) break;
+    if (bytes_to_drop_ > 0) {
+      drop_fragment();
+      continue;
+    }
+    const Head head = read_head();
+    if (head.envelope.epoch == channel_.epoch) {
+      head_ = head;
+    } else {
+      drop(head);
+    }
+  }
+  return head_.has_value();
+}
+
+std::optional<Envelope> RecvPort::peek() {
+  if (open_ || broken_ != Code::kOk || !find_head()) return std::nullopt;
+  if (!is_valid(head_->envelope)) return std::nullopt;
+  return head_->envelope;
+}
+
+bool RecvPort::ready() const {
+  if (pending_.empty()) return false;
+  if (broken_ != Code::kOk || (head_ && !open_)) return true;
+  if (open_ && is_in_place(head_->word.kind)) return true;
+  return slot_is_there(std::memory_order_seq_cst);
+}
+
+void RecvPort::complete(Completions& completions, Code code, const Envelope& seen) {
+  completions.push({.cookie = pending_.front().cookie, .code = code, .seen = seen});
+  pending_.pop();
+}
+
+// The first pending receive and all later ones: where the next message begins is not known.
+void RecvPort::fail(Completions& completions, Code code) {
+  broken_ = code;
+  open_ = false;
+  complete(completions, code, head_ ? head_->envelope : Envelope());
+}
+
+// Brings the first pending receive and the message at the head together. Whether they fit.
+bool RecvPort::open(Completions& completions) {
+  if (!find_head()) return false;
+  switch (judge(head_->envelope, pending_.front().envelope, channel_.epoch)) {
+    case Verdict::kAccept: break;
+    case Verdict::kMismatch: complete(completions, Code::kMismatch, head_->envelope); return false;
+    case Verdict::kDrop:  // find_head() has dropped those
+    case Verdict::kCorrupt: fail(completions, Code::kCorrupt); return false;
+  }
+  if (!is_consistent(*head_)) {
+    fail(completions, Code::kCorrupt);
+    return false;
+  }
+  open_ = true;
+  bytes_done_ = 0;
+  return true;
+}
+
+// One step of the message that is open. Returns its cost in bytes; 0: nothing to do yet.
+size_t RecvPort::move(Completions& completions, std::span<std::byte> bounce) {
+  if (is_in_place(head_->word.kind)) return move_from_afar(completions, bounce);
+  if (head_->word.kind == SlotKind::kFragment) return move_fragment(completions);
+  deliver(pending_.front(), 0, reinterpret_cast<const std::byte*>(head_->payload.data()),
+          head_->word.bytes);
+  take(channel_.lane == Lane::kMessage);
+  complete(completions, Code::kOk, head_->envelope);
+  head_.reset();
+  open_ = false;
+  return 1024;
+}
+
+size_t RecvPort::move_fragment(Completions& completions) {
+  if (!slot_is_there(std::memory_order_acquire)) return 0;
+  const uint64_t left = head_->envelope.bytes - bytes_done_;
+  const size_t bytes = std::min<uint64_t>(left, channel_.slot_bytes);
+  if (bytes_done_ > 0) {
+    const SlotWord word = unpack(line().word.load(std::memory_order_acquire));
+    if (word.first || word.kind != SlotKind::kFragment || word.bytes != bytes) {
+      fail(completions, Code::kCorrupt);
+      return 1024;
+    }
+  }
+  const uint64_t slot = slots_taken_ & (channel_.slots - 1);
+  deliver(pending_.front(), bytes_done_, channel_.payload + slot * channel_.slot_bytes, bytes);
+  bytes_done_ += bytes;
+  take(true);
+  if (bytes_done_ == head_->envelope.bytes) {
+    complete(completions, Code::kOk, head_->envelope);
+    head_.reset();
+    open_ = false;
+  }
+  return std::max<size_t>(bytes, 1024);
+}
+
+Code RecvPort::read_from_afar(uint64_t address, size_t bytes, std::span<std::byte> bounce) {
+  const Transfer& transfer = pending_.front();
+  if (transfer.combine == nullptr) {
+    return read_memory(channel_.owner, address, transfer.memory + bytes_done_, bytes);
+  }
+  const Code code = read_memory(channel_.owner, address, bounce.data(), bytes);
+  if (code == Code::kOk) deliver(transfer, bytes_done_, bounce.data(), bytes);
+  return code;
+}
+
+size_t RecvPort::move_from_afar(Completions& completions, std::span<std::byte> bounce) {
+  const bool heap = head_->word.kind == SlotKind::kHeap;
+  const bool bounces = !heap && pending_.front().combine != nullptr;
+  const size_t most = bounces ? std::min(bounce.size(), kChunkBytes) : kChunkBytes;
+  const size_t bytes = std::min<uint64_t>(head_->envelope.bytes - bytes_done_, most);
+  const uint64_t from = head_->payload[0] + bytes_done_;
+  Code code = Code::kOk;
+  if (heap) {
+    deliver(pending_.front(), bytes_done_, channel_.heap.data() + from, bytes);
+  } else {
+    code = read_from_afar(from, bytes, bounce);
+  }
+  if (code != Code::kOk) {
+    fail(completions, code);
+    return 1024;
+  }
+  bytes_done_ += bytes;
+  if (bytes_done_ == head_->envelope.bytes) {
+    take(true);
+    complete(completions, Code::kOk, head_->envelope);
+    head_.reset();
+    open_ = false;
+  }
+  return bytes;
+}
+
+bool RecvPort::progress(Completions& completions, std::span<std::byte> bounce) {
+  size_t moved = 0;
+  while (!pending_.empty() && !completions.full() && moved < kBytesAtOnce) {
+    if (broken_ != Code::kOk) {
+      complete(completions, broken_, {});
+      continue;
+    }
+    if (!open_ && !open(completions)) {
+      // A mismatch completes a receive and leaves the message for the next one.
+      if (head_ && broken_ == Code::kOk) {
+        moved += 1024;
+        continue;
+      }
+      if (broken_ == Code::kOk) break;
+      continue;
+    }
+    const size_t cost = move(completions, bounce);
+    if (cost == 0) break;
+    moved += cost;
+  }
+  return acknowledged();
+}
+
+}  // namespace banyan::shm

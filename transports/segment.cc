@@ -1,0 +1,142 @@
+// Sealed memfds: creating them, and checking those that come from a peer.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transports/segment.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <system_error>
+
+namespace banyan::shm {
+namespace {
+
+constexpr uint32_t kSlotBytesBest = 32 << 10;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+std::string cause(int error) {
+  return std::generic_category().message(error);
+}
+
+Status failed(std::string_view what, size_t bytes, int error) {
+  return {Code::kSystem,
+          fmt::format("{} of {} bytes of shared memory: {}", what, bytes, cause(error))};
+}
+
+// MFD_NOEXEC_SEAL is younger than the headers of Debian 12; kernels that know it may insist on it.
+Descriptor open_memory() {
+  constexpr unsigned kNoExecSeal = 8;
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  Descriptor memory(memfd_create("banyan", kFlags | kNoExecSeal));
+  if (!memory.valid() && errno == EINVAL) memory = Descriptor(memfd_create("banyan", kFlags));
+  return memory;
+}
+
+// Beyond this limit ftruncate would raise SIGXFSZ.
+bool exceeds_file_limit(size_t bytes) {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur;
+}
+
+int reserve(const Descriptor& memory, size_t bytes) {
+  int result = 0;
+  do {
+    result = fallocate(memory.get(), 0, 0, static_cast<off_t>(bytes));
+  } while (result != 0 && errno == EINTR);
+  return result;
+}
+
+}  // namespace
+
+Result<Mapping> Mapping::map(const Descriptor& memory, size_t bytes, Access access) {
+  if (bytes == 0) return Mapping();
+  const int protection = access == Access::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
+  void* base = mmap(nullptr, bytes, protection, MAP_SHARED | MAP_NORESERVE, memory.get(), 0);
+  if (base == MAP_FAILED) return failed("mapping", bytes, errno);
+  // A core dump needs no copy of what peers wrote.
+  madvise(base, bytes, MADV_DONTDUMP);
+  return Mapping(static_cast<std::byte*>(base), bytes);
+}
+
+Mapping::~Mapping() {
+  if (base_ != nullptr) munmap(base_, bytes_);
+}
+
+Result<Descriptor> create_memory(size_t bytes, Pages pages) {
+  Descriptor memory = open_memory();
+  if (!memory.valid()) return failed("memfd_create", bytes, errno);
+  if (exceeds_file_limit(bytes)) return failed("ftruncate", bytes, EFBIG);
+  if (ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) {
+    return failed("ftruncate", bytes, errno);
+  }
+  if (pages == Pages::kReserved && bytes > 0 && reserve(memory, bytes) != 0) {
+    return failed("fallocate", bytes, errno);
+  }
+  // F_SEAL_SEAL comes later for memory that is yet to be closed to new writers.
+  if (fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+    return failed("sealing", bytes, errno);
+  }
+  return memory;
+}
+
+Status seal(const Descriptor& memory, NewWriters writers) {
+  // Linux 5.1; without it peers still map the memory read-only, they only could do otherwise.
+  if (writers == NewWriters::kForbidden) fcntl(memory.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
+  if (fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SEAL) != 0) return failed("sealing", 0, errno);
+  return {};
+}
+
+Result<size_t> checked_size(const Descriptor& memory, int peer) {
+  const int seals = fcntl(memory.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) {
+    return Status(Code::kCorrupt,
+                  fmt::format("rank {} sent shared memory that it could still shrink (seals {:#x}, "
+                              "needed {:#x})",
+                              peer, seals, kSeals));
+  }
+  struct stat info {};
+  if (fstat(memory.get(), &info) != 0) return failed("fstat", 0, errno);
+  return static_cast<size_t>(info.st_size);
+}
+
+Layout choose_layout(size_t peers) {
+  constexpr size_t kMost = size_t{8} << 20;
+  Layout layout{.peer_count = static_cast<uint32_t>(peers), .slots = {8, 4}, .slot_bytes = {}};
+  for (uint32_t bytes = kSlotBytesBest; bytes >= kSlotBytesLeast; bytes /= 2) {
+    layout.slot_bytes = {bytes, std::max(bytes / 4, kSlotBytesLeast)};
+    if (layout.segment_bytes() <= kMost) break;
+  }
+  return layout;
+}
+
+Result<Layout> checked_layout(const SegmentFacts& facts, size_t bytes, int peer, uint32_t epoch) {
+  const auto refuse = [&](std::string_view what) {
+    return Status(Code::kCorrupt, fmt::format("shared memory of rank {}: {}", peer, what));
+  };
+  if (facts.magic != kMagic) return refuse("not a segment of this version of the library");
+  if (facts.rank != peer) return refuse(fmt::format("it says it is of rank {}", facts.rank));
+  if (facts.epoch != epoch) return refuse("it belongs to another communicator");
+  const Layout layout{
+      .peer_count = facts.peer_count, .slots = facts.slots, .slot_bytes = facts.slot_bytes};
+  for (int lane = 0; lane < kLaneCount; ++lane) {
+    if (!std::has_single_bit(layout.slots[lane]) || layout.slots[lane] > kSlotsMost ||
+        !std::has_single_bit(layout.slot_bytes[lane]) ||
+        layout.slot_bytes[lane] < kSlotBytesLeast || layout.slot_bytes[lane] > kSlotBytesMost) {
+      return refuse(fmt::format("{} slots of {} bytes in lane {}", layout.slots[lane],
+                                layout.slot_bytes[lane], lane));
+    }
+  }
+  if (layout.peer_count > kPeersMost || layout.segment_bytes() != bytes) {
+    return refuse(fmt::format("{} bytes are not a segment for {} peers", bytes, layout.peer_count));
+  }
+  return layout;
+}
+
+}  // namespace banyan::shm

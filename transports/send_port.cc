@@ -1,0 +1,141 @@
+// The sending end of a channel in shared memory.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "transports/port.h"
+
+namespace banyan::shm {
+namespace {
+
+// From here on the peer reads our heap in place; below, a copy through a slot lets us go on sooner.
+constexpr uint64_t kHeapLeast = 4 << 10;
+// From here on the peer copies straight from our memory.
+constexpr uint64_t kMemoryLeast = 64 << 10;
+
+std::array<uint64_t, 3> inline_payload(const std::byte* memory, size_t bytes) {
+  std::array<uint64_t, 3> words{};
+  if (bytes > 0) std::memcpy(words.data(), memory, bytes);
+  return words;
+}
+
+}  // namespace
+
+void SendPort::push(const Transfer& transfer) {
+  pending_.push({.transfer = transfer, .bytes_sent = 0, .done_at = 0, .sent = false});
+}
+
+// A peer that claims to have read what was never sent is not believed again.
+void SendPort::update_read() {
+  const uint64_t read = channel_.slots_read->load(std::memory_order_acquire);
+  if (read < slots_read_ || read > slots_sent_) {
+    corrupt_ = true;
+  } else {
+    slots_read_ = read;
+  }
+}
+
+bool SendPort::has_room() {
+  if (slots_sent_ - slots_read_ < channel_.slots) return true;
+  update_read();
+  return slots_sent_ - slots_read_ < channel_.slots;
+}
+
+bool SendPort::ready() const {
+  if (pending_.empty()) return false;
+  const uint64_t read = channel_.slots_read->load(std::memory_order_seq_cst);
+  if (read != slots_read_ || corrupt_) return true;
+  return sending_ < pending_.size() ? slots_sent_ - read < channel_.slots : pending_.front().sent;
+}
+
+SlotKind SendPort::kind_for(const Transfer& transfer) const {
+  const uint64_t bytes = transfer.envelope.bytes;
+  if (bytes <= kInlineMost) return SlotKind::kInline;
+  const uint64_t abilities = channel_.abilities->load(std::memory_order_acquire);
+  if (bytes >= kHeapLeast && (abilities & kReadsHeap) != 0 &&
+      channel_.heap->offset_of(transfer.memory, bytes)) {
+    return SlotKind::kHeap;
+  }
+  if (bytes >= kMemoryLeast && (abilities & kReadsMemory) != 0) return SlotKind::kMemory;
+  return SlotKind::kFragment;
+}
+
+void SendPort::publish(const SlotWord& word) {
+  Line& line = channel_.lines[slots_sent_ & (channel_.slots - 1)];
+  line.word.store(pack(word), std::memory_order_seq_cst);
+  ++slots_sent_;
+}
+
+// Fills one slot. Returns what that cost, in bytes moved.
+size_t SendPort::send_slot(Pending& pending) {
+  const Transfer& transfer = pending.transfer;
+  const uint64_t bytes = transfer.envelope.bytes;
+  const uint64_t slot = slots_sent_ & (channel_.slots - 1);
+  Line& line = channel_.lines[slot];
+  SlotWord word{.number = static_cast<uint32_t>(slots_sent_ + 1),
+                .first = pending.bytes_sent == 0,
+                .kind = SlotKind::kFragment,
+                .bytes = 0};
+  if (word.first) {
+    word.kind = kind_for(transfer);
+    const auto envelope = std::bit_cast<std::array<uint64_t, 4>>(transfer.envelope);
+    for (size_t i = 0; i < envelope.size(); ++i) {
+      line.envelope[i].store(envelope[i], std::memory_order_relaxed);
+    }
+  }
+  std::array<uint64_t, 3> payload{};
+  switch (word.kind) {
+    case SlotKind::kInline:
+      word.bytes = static_cast<uint32_t>(bytes);
+      payload = inline_payload(transfer.memory, bytes);
+      break;
+    case SlotKind::kFragment:
+      word.bytes = static_cast<uint32_t>(
+          std::min<uint64_t>(bytes - pending.bytes_sent, channel_.slot_bytes));
+      std::memcpy(channel_.payload + slot * channel_.slot_bytes,
+                  transfer.memory + pending.bytes_sent, word.bytes);
+      break;
+    case SlotKind::kHeap: payload[0] = *channel_.heap->offset_of(transfer.memory, bytes); break;
+    case SlotKind::kMemory: payload[0] = reinterpret_cast<uintptr_t>(transfer.memory); break;
+  }
+  for (size_t i = 0; i < payload.size(); ++i) {
+    line.payload[i].store(payload[i], std::memory_order_relaxed);
+  }
+  const bool in_place = word.kind == SlotKind::kHeap || word.kind == SlotKind::kMemory;
+  publish(word);
+  pending.bytes_sent += word.bytes;
+  pending.sent = in_place || pending.bytes_sent == bytes;
+  const bool until_read = in_place || channel_.lane == Lane::kMessage;
+  if (pending.sent) pending.done_at = until_read ? slots_sent_ : 0;
+  return std::max<size_t>(word.bytes, 1024);
+}
+
+bool SendPort::progress(Completions& completions) {
+  bool published = false;
+  size_t moved = 0;
+  while (sending_ < pending_.size() && moved < kBytesAtOnce && !corrupt_ && has_room()) {
+    Pending& pending = pending_[sending_];
+    moved += send_slot(pending);
+    published = true;
+    if (pending.sent) ++sending_;
+  }
+  complete(completions);
+  return published;
+}
+
+void SendPort::complete(Completions& completions) {
+  if (sending_ > 0 && pending_.front().done_at > slots_read_) update_read();
+  while (!pending_.empty() && !completions.full()) {
+    const Pending& first = pending_.front();
+    if (!corrupt_ && (!first.sent || first.done_at > slots_read_)) return;
+    completions.push({.cookie = first.transfer.cookie,
+                      .code = corrupt_ ? Code::kCorrupt : Code::kOk,
+                      .seen = {}});
+    pending_.pop();
+    if (sending_ > 0) --sending_;
+  }
+}
+
+}  // namespace banyan::shm

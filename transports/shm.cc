@@ -1,0 +1,246 @@
+// The transport between ranks of one host: channels in sealed shared memory, a doorbell for those
+// that sleep, and single copies out of the peer's heap or process where that works.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "transports/kinds.h"
+#include "transports/port.h"
+#include "transports/territory.h"
+
+namespace banyan {
+namespace {
+
+using shm::Neighbour;
+using shm::RecvPort;
+using shm::SendPort;
+
+struct Peer {
+  Neighbour neighbour;
+  uint64_t rung = 0;  // the sleep for which its doorbell was rung
+  std::array<SendPort, kLaneCount> send;
+  std::array<RecvPort, kLaneCount> recv;
+};
+
+// A port with something pending: its peer's index, lane and direction.
+struct Active {
+  uint32_t peer = 0;
+  uint8_t lane = 0;
+  Direction direction = Direction::kSend;
+};
+
+SendPort::Channel channel_to(const shm::Territory& own, const Neighbour& peer, size_t index,
+                             int lane) {
+  std::byte* block = own.block(index);
+  const std::byte* theirs = peer.block;
+  return {.lines = reinterpret_cast<shm::Line*>(block + own.layout.lines_at(lane)),
+          .payload = block + own.layout.payload_at(lane),
+          .slots = own.layout.slots[lane],
+          .slot_bytes = own.layout.slot_bytes[lane],
+          .slots_read = &reinterpret_cast<const shm::Acknowledgement*>(
+                             theirs + peer.layout.acknowledgement_at(lane))
+                             ->slots_read,
+          .abilities =
+              &reinterpret_cast<const shm::Abilities*>(theirs + peer.layout.abilities_at())->flags,
+          .heap = &own.heap,
+          .lane = static_cast<Lane>(lane)};
+}
+
+RecvPort::Channel channel_from(const shm::Territory& own, const Neighbour& peer, size_t index,
+                               int lane, uint32_t epoch) {
+  return {.lines = reinterpret_cast<const shm::Line*>(peer.block + peer.layout.lines_at(lane)),
+          .payload = peer.block + peer.layout.payload_at(lane),
+          .slots = peer.layout.slots[lane],
+          .slot_bytes = peer.layout.slot_bytes[lane],
+          .slots_read = &reinterpret_cast<shm::Acknowledgement*>(
+                             own.block(index) + own.layout.acknowledgement_at(lane))
+                             ->slots_read,
+          .heap = peer.heap,
+          .owner = peer.owner,
+          .reads_memory = peer.reads_memory,
+          .epoch = epoch,
+          .lane = static_cast<Lane>(lane)};
+}
+
+// Owned by one thread at a time.
+class ShmTransport final : public Transport {
+ public:
+  ShmTransport(shm::Neighbourhood neighbourhood, int size, uint32_t epoch)
+      : own_(std::move(neighbourhood.own)),
+        doorbell_(std::move(neighbourhood.doorbell)),
+        index_of_rank_(size, -1),
+        bounce_(kBounceBytes) {
+    peers_.reserve(neighbourhood.peers.size());
+    for (size_t i = 0; i < neighbourhood.peers.size(); ++i) {
+      Peer& peer = peers_.emplace_back();
+      peer.neighbour = std::move(neighbourhood.peers[i]);
+      index_of_rank_[peer.neighbour.rank] = static_cast<int>(i);
+      for (int lane = 0; lane < kLaneCount; ++lane) {
+        peer.send[lane] = SendPort(channel_to(*own_, peer.neighbour, i, lane));
+        peer.recv[lane] = RecvPort(channel_from(*own_, peer.neighbour, i, lane, epoch));
+      }
+    }
+    active_.reserve(peers_.size() * kLaneCount * 2);
+  }
+
+  std::string_view name() const override { return "shm"; }
+
+  Status post(const Transfer& transfer) override {
+    const int index = index_of(transfer.peer);
+    BANYAN_TRY(check_transfer(transfer, index >= 0));
+    const auto lane = static_cast<uint8_t>(transfer.lane);
+    Peer& peer = peers_[index];
+    const Active active{static_cast<uint32_t>(index), lane, transfer.direction};
+    if (transfer.direction == Direction::kRecv) {
+      RecvPort& port = peer.recv[lane];
+      if (port.full()) return busy_;
+      if (port.idle()) active_.push_back(active);
+      port.push(transfer);
+      return {};
+    }
+    SendPort& port = peer.send[lane];
+    if (port.full()) return busy_;
+    const bool first = port.idle();
+    port.push(transfer);
+    if (!first) return {};
+    // Most messages are small and leave here.
+    if (port.progress(completions_)) ring(peer);
+    if (!port.idle()) active_.push_back(active);
+    return {};
+  }
+
+  Result<size_t> poll(std::span<Completion> completions) override {
+    if (completions_.size() < completions.size()) progress();
+    return report(completions_, completions);
+  }
+
+  std::optional<Envelope> peek(int peer, Lane lane) override {
+    const int index = index_of(peer);
+    if (index < 0) return std::nullopt;
+    RecvPort& port = peers_[index].recv[static_cast<int>(lane)];
+    const auto envelope = port.peek();
+    if (port.acknowledged()) ring(peers_[index]);
+    return envelope;
+  }
+
+  bool arm() override {
+    own_->header().sleeping.store(++sleeps_, std::memory_order_seq_cst);
+    const bool ready = !completions_.empty() ||
+                       std::any_of(active_.begin(), active_.end(), [&](const Active& active) {
+                         const Peer& peer = peers_[active.peer];
+                         return active.direction == Direction::kSend
+                                    ? peer.send[active.lane].ready()
+                                    : peer.recv[active.lane].ready();
+                       });
+    if (ready) disarm();
+    return !ready;
+  }
+
+  void disarm() override {
+    if (sleeps_ % 2 == 0) return;
+    own_->header().sleeping.store(++sleeps_, std::memory_order_seq_cst);
+    eventfd_t rings = 0;
+    eventfd_read(doorbell_.get(), &rings);
+  }
+
+  int descriptor() const override { return doorbell_.get(); }
+
+  Result<std::byte*> allocate(size_t bytes) override {
+    if (own_->heap.bytes() == 0) {
+      return Status(Code::kUnsupported,
+                    "shm could not reserve address space for shared buffers; see ulimit -v");
+    }
+    return own_->heap.allocate(bytes);
+  }
+
+  Status release(std::byte* memory) override { return own_->heap.release(memory); }
+
+  Status flush() override {
+    for (const Active& active : active_) {
+      if (active.direction == Direction::kSend) return busy_;
+    }
+    return {};
+  }
+
+ private:
+  static constexpr size_t kBounceBytes = 256 << 10;
+
+  int index_of(int rank) const {
+    return rank >= 0 && rank < static_cast<int>(index_of_rank_.size()) ? index_of_rank_[rank] : -1;
+  }
+
+  // Once for each sleep: the peer looks at all its channels when it wakes.
+  void ring(Peer& peer) {
+    const uint64_t sleep = peer.neighbour.sleeping().load(std::memory_order_seq_cst);
+    if (sleep % 2 == 0 || sleep == peer.rung) return;
+    peer.rung = sleep;
+    eventfd_write(peer.neighbour.doorbell.get(), 1);
+  }
+
+  void progress() {
+    for (size_t i = 0; i < active_.size();) {
+      const Active active = active_[i];
+      Peer& peer = peers_[active.peer];
+      RecvPort& recv = peer.recv[active.lane];
+      SendPort& send = peer.send[active.lane];
+      const bool sending = active.direction == Direction::kSend;
+      if (sending ? send.progress(completions_) : recv.progress(completions_, bounce_)) ring(peer);
+      if (sending ? send.idle() : recv.idle()) {
+        active_[i] = active_.back();
+        active_.pop_back();
+      } else {
+        ++i;
+      }
+    }
+  }
+
+  // Owners: this rank and peers that are threads of this process, which read its channels.
+  std::shared_ptr<shm::Territory> own_;
+  Descriptor doorbell_;
+  std::vector<int> index_of_rank_;
+  std::vector<std::byte> bounce_;
+  std::vector<Peer> peers_;
+  std::vector<Active> active_;
+  Completions completions_;
+  uint64_t sleeps_ = 0;  // odd while armed
+  const Status busy_{Code::kBusy, "shm: the queue to or from this peer is full"};
+};
+
+Result<std::unique_ptr<Transport>> connect(Wiring& wiring, std::span<const int> peers) {
+  for (const int peer : peers) {
+    if (peer < 0 || peer >= wiring.size() || peer == wiring.rank() ||
+        !wiring.peer(peer).same_host) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("rank {} is not on the host of rank {}", peer, wiring.rank()));
+    }
+  }
+  auto neighbourhood = shm::meet(wiring, peers);
+  BANYAN_TRY(neighbourhood.status());
+  for (const Neighbour& peer : neighbourhood->peers) {
+    BANYAN_LOG(wiring.log(), Subsystem::kNet, LogLevel::kInfo,
+               "shm to rank {}: {} slots of {} bytes, {} copy, buffers {}", peer.rank,
+               peer.layout.slots[0], peer.layout.slot_bytes[0],
+               peer.reads_memory ? "single" : "double",
+               peer.heap.empty() ? "not shared" : "shared");
+  }
+  return std::unique_ptr<Transport>(
+      std::make_unique<ShmTransport>(std::move(*neighbourhood), wiring.size(), wiring.epoch()));
+}
+
+}  // namespace
+
+TransportKind shm_kind() {
+  return {.name = "shm",
+          .text = "inside a host, through shared memory",
+          .missing = [] { return std::string(); },
+          .reaches = [](const Wiring::Peer& peer) { return peer.same_host; },
+          .connect = connect};
+}
+
+}  // namespace banyan

@@ -1,0 +1,48 @@
+// process_vm_readv, all of it or a reason.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transports/single_copy.h"
+
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace banyan::shm {
+namespace {
+
+Code code_of(int error) {
+  if (error == ESRCH) return Code::kPeerLost;
+  if (error == EFAULT || error == EINVAL) return Code::kCorrupt;
+  return Code::kSystem;
+}
+
+}  // namespace
+
+Code read_memory(const Owner& owner, uint64_t address, std::byte* to, size_t bytes) {
+  // Ranks of one process go through the kernel, too: after a failure the owner may free its memory
+  // at any moment, and then this is an error and no crash.
+  while (bytes > 0) {
+    iovec local{.iov_base = to, .iov_len = bytes};
+    iovec remote{.iov_base = reinterpret_cast<void*>(address), .iov_len = bytes};
+    const ssize_t got = process_vm_readv(owner.pid, &local, 1, &remote, 1, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return code_of(errno);
+    // A short read ends where the owner's memory does; the next attempt says why. Nothing at all
+    // would go on for ever.
+    if (got == 0) return Code::kCorrupt;
+    to += got;
+    address += static_cast<uint64_t>(got);
+    bytes -= static_cast<size_t>(got);
+  }
+  return Code::kOk;
+}
+
+bool can_read(const Owner& owner, uint64_t address, uint64_t value) {
+  uint64_t seen = 0;
+  return read_memory(owner, address, reinterpret_cast<std::byte*>(&seen), sizeof seen) ==
+             Code::kOk &&
+         seen == value;
+}
+
+}  // namespace banyan::shm

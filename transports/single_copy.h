@@ -1,0 +1,26 @@
+// Reading the memory of another process of the same user: one copy instead of two through slots.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "banyan/status.h"
+
+namespace banyan::shm {
+
+// Whose memory.
+struct Owner {
+  int pid = 0;
+};
+
+// Copies [address, address + bytes) of the owner to `to`. kPeerLost: the process is gone; kCorrupt:
+// it has no such memory; kSystem: it may not be read.
+Code read_memory(const Owner& owner, uint64_t address, std::byte* to, size_t bytes);
+
+// Whether it works: the owner says that `value` is at `address`. In another pid namespace, say, its
+// pid belongs to somebody else.
+bool can_read(const Owner& owner, uint64_t address, uint64_t value);
+
+}  // namespace banyan::shm

@@ -1,0 +1,235 @@
+// How ranks of one host come to see each other's memory.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transports/territory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <random>
+#include <system_error>
+
+namespace banyan::shm {
+namespace {
+
+constexpr size_t kDescriptors = 3;  // that each rank sends to each peer: segment, heap, doorbell
+
+// Where threads of one process find each other's territories while they connect.
+struct Directory {
+  std::mutex mutex;
+  std::map<int, std::shared_ptr<const Territory>> by_rank;
+};
+
+struct Own {
+  std::shared_ptr<Territory> territory;
+  Descriptor segment;
+  Descriptor heap;
+  Descriptor doorbell;
+};
+
+// Address space of a process is 2^47 bytes, and every rank maps the heaps of all its peers.
+size_t heap_capacity(size_t peers) {
+  constexpr size_t kAddressSpace = size_t{1} << 46;
+  return std::min(physical_memory(), kAddressSpace / (peers + 1));
+}
+
+uint64_t random_word() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+// Without a heap everything works, only allocate() does not: then an empty memory is passed on.
+Result<Descriptor> make_heap(Territory& territory, size_t peers, const Log& log) {
+  auto heap = Heap::create(heap_capacity(peers));
+  if (heap.ok()) {
+    territory.heap = std::move(*heap);
+    const int copy = fcntl(territory.heap.memory().get(), F_DUPFD_CLOEXEC, 0);
+    if (copy >= 0) return Descriptor(copy);
+    return Status(Code::kSystem,
+                  fmt::format("copying a descriptor: {}", std::generic_category().message(errno)));
+  }
+  BANYAN_LOG(log, Subsystem::kNet, LogLevel::kInfo, "shm: no memory that peers read in place: {}",
+             heap.status().message());
+  auto empty = create_memory(0, Pages::kSparse);
+  if (empty.ok()) BANYAN_TRY(seal(*empty, NewWriters::kAllowed));
+  return empty;
+}
+
+void write_segment(Territory& territory, Wiring& wiring, std::span<const int> peers) {
+  auto* header = new (territory.segment.base()) SegmentHeader;
+  header->facts.rank = wiring.rank();
+  header->facts.epoch = wiring.epoch();
+  header->facts.peer_count = territory.layout.peer_count;
+  header->facts.slots = territory.layout.slots;
+  header->facts.slot_bytes = territory.layout.slot_bytes;
+  header->facts.heap_bytes = territory.heap.bytes();
+  header->facts.probe_address = reinterpret_cast<uintptr_t>(&territory.probe);
+  header->facts.probe_value = territory.probe;
+  if (!peers.empty()) {
+    std::memcpy(territory.segment.base() + territory.layout.ranks_at(), peers.data(),
+                peers.size_bytes());
+  }
+}
+
+Result<Own> make_own(Wiring& wiring, std::span<const int> peers) {
+  Own own;
+  own.territory = std::make_shared<Territory>();
+  Territory& territory = *own.territory;
+  territory.layout = choose_layout(peers.size());
+  territory.probe = random_word();
+  const size_t bytes = territory.layout.segment_bytes();
+  auto segment = create_memory(bytes, Pages::kReserved);
+  BANYAN_TRY(segment.status());
+  auto mapping = Mapping::map(*segment, bytes, Mapping::Access::kReadWrite);
+  BANYAN_TRY(mapping.status());
+  BANYAN_TRY(seal(*segment, NewWriters::kForbidden));
+  territory.segment = std::move(*mapping);
+  own.segment = std::move(*segment);
+  auto heap = make_heap(territory, peers.size(), wiring.log());
+  BANYAN_TRY(heap.status());
+  own.heap = std::move(*heap);
+  own.doorbell = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!own.doorbell.valid()) {
+    return Status(Code::kSystem,
+                  fmt::format("eventfd: {}", std::generic_category().message(errno)));
+  }
+  write_segment(territory, wiring, peers);
+  return own;
+}
+
+// Index of `self` in the list of ranks of a peer's segment.
+std::optional<size_t> find_self(const std::byte* ranks, uint32_t count, int self) {
+  for (uint32_t i = 0; i < count; ++i) {
+    int32_t rank = -1;
+    std::memcpy(&rank, ranks + i * sizeof rank, sizeof rank);
+    if (rank == self) return i;
+  }
+  return std::nullopt;
+}
+
+void map_heap(Neighbour& neighbour, const Descriptor& heap, size_t bytes, const Log& log) {
+  auto mapping = Mapping::map(heap, bytes, Mapping::Access::kRead);
+  if (!mapping.ok()) {
+    BANYAN_LOG(log, Subsystem::kNet, LogLevel::kInfo,
+               "shm: memory of rank {} is not read in place: {}", neighbour.rank,
+               mapping.status().message());
+    return;
+  }
+  neighbour.heap_mapping = std::move(*mapping);
+  neighbour.heap = {neighbour.heap_mapping.base(), neighbour.heap_mapping.bytes()};
+}
+
+// A thread's territory under its own addresses instead of a second mapping.
+void use_shared(Neighbour& neighbour, Directory& directory) {
+  const std::scoped_lock lock(directory.mutex);
+  const auto found = directory.by_rank.find(neighbour.rank);
+  if (found == directory.by_rank.end()) return;
+  const auto offset = neighbour.block - neighbour.segment;
+  neighbour.shared = found->second;
+  neighbour.segment = neighbour.shared->segment.base();
+  neighbour.block = neighbour.segment + offset;
+  neighbour.segment_mapping = Mapping();
+  const Heap& heap = neighbour.shared->heap;
+  neighbour.heap = {heap.base(), heap.bytes()};
+  neighbour.heap_mapping = Mapping();
+}
+
+Result<Neighbour> receive(Wiring& wiring, int peer, Directory* directory) {
+  auto received = wiring.receive_descriptors(peer, kDescriptors);
+  BANYAN_TRY(received.status());
+  auto neighbour =
+      inspect((*received)[0], (*received)[1], peer, wiring.rank(), wiring.epoch(), wiring.log());
+  BANYAN_TRY(neighbour.status());
+  neighbour->doorbell = std::move((*received)[2]);
+  neighbour->owner.pid = wiring.peer(peer).pid;
+  if (wiring.peer(peer).same_process && directory != nullptr) use_shared(*neighbour, *directory);
+  SegmentFacts facts;
+  std::memcpy(&facts, neighbour->segment, sizeof facts);
+  neighbour->reads_memory = can_read(neighbour->owner, facts.probe_address, facts.probe_value);
+  return neighbour;
+}
+
+}  // namespace
+
+Result<Neighbour> inspect(const Descriptor& segment, const Descriptor& heap, int peer, int self,
+                          uint32_t epoch, const Log& log) {
+  auto bytes = checked_size(segment, peer);
+  BANYAN_TRY(bytes.status());
+  auto heap_bytes = checked_size(heap, peer);
+  BANYAN_TRY(heap_bytes.status());
+  if (*bytes < sizeof(SegmentHeader)) {
+    return Status(Code::kCorrupt, fmt::format("shared memory of rank {} has {} bytes, a segment "
+                                              "has at least {}",
+                                              peer, *bytes, sizeof(SegmentHeader)));
+  }
+  auto mapping = Mapping::map(segment, *bytes, Mapping::Access::kRead);
+  BANYAN_TRY(mapping.status());
+  SegmentFacts facts;
+  std::memcpy(&facts, mapping->base(), sizeof facts);
+  auto layout = checked_layout(facts, *bytes, peer, epoch);
+  BANYAN_TRY(layout.status());
+  const auto index = find_self(mapping->base() + layout->ranks_at(), layout->peer_count, self);
+  if (!index) {
+    return Status(Code::kCorrupt,
+                  fmt::format("shared memory of rank {} has nothing for rank {}", peer, self));
+  }
+  Neighbour neighbour;
+  neighbour.rank = peer;
+  neighbour.layout = *layout;
+  neighbour.segment_mapping = std::move(*mapping);
+  neighbour.segment = neighbour.segment_mapping.base();
+  neighbour.block = neighbour.segment + layout->blocks_at() + *index * layout->block_bytes();
+  if (*heap_bytes > 0) map_heap(neighbour, heap, *heap_bytes, log);
+  return neighbour;
+}
+
+Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
+  auto own = make_own(wiring, peers);
+  BANYAN_TRY(own.status());
+  // Owners: the ranks that are threads of this process, while they connect.
+  std::shared_ptr<Directory> directory;
+  if (std::any_of(peers.begin(), peers.end(),
+                  [&](int peer) { return wiring.peer(peer).same_process; })) {
+    directory = std::static_pointer_cast<Directory>(wiring.share_in_process(
+        "shm", [] { return std::static_pointer_cast<void>(std::make_shared<Directory>()); }));
+    const std::scoped_lock lock(directory->mutex);
+    directory->by_rank[wiring.rank()] = own->territory;
+  }
+  const std::array<int, kDescriptors> descriptors = {own->segment.get(), own->heap.get(),
+                                                     own->doorbell.get()};
+  for (const int peer : peers) BANYAN_TRY(wiring.send_descriptors(peer, descriptors));
+  Neighbourhood result;
+  result.peers.reserve(peers.size());
+  for (const int peer : peers) {
+    auto neighbour = receive(wiring, peer, directory.get());
+    BANYAN_TRY(neighbour.status());
+    result.peers.push_back(std::move(*neighbour));
+  }
+  for (size_t i = 0; i < result.peers.size(); ++i) {
+    const Neighbour& peer = result.peers[i];
+    auto* abilities = reinterpret_cast<Abilities*>(own->territory->block(i) +
+                                                   own->territory->layout.abilities_at());
+    abilities->flags.store(
+        (peer.heap.empty() ? 0 : kReadsHeap) | (peer.reads_memory ? kReadsMemory : 0),
+        std::memory_order_release);
+  }
+  // From here on everybody knows what everybody can do.
+  BANYAN_TRY(wiring.allgather({}).status());
+  if (directory != nullptr) {
+    const std::scoped_lock lock(directory->mutex);
+    directory->by_rank.erase(wiring.rank());
+  }
+  result.own = std::move(own->territory);
+  result.doorbell = std::move(own->doorbell);
+  return result;
+}
+
+}  // namespace banyan::shm

@@ -1,0 +1,68 @@
+// What ranks of one host share: making this rank's part, and meeting those of the peers.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "banyan/status.h"
+#include "src/base/descriptor.h"
+#include "transports/heap.h"
+#include "transports/segment.h"
+#include "transports/single_copy.h"
+#include "transports/transport.h"
+
+namespace banyan::shm {
+
+// What this rank owns. Peers that are threads of this process use these very mappings; so do the
+// sanitizers, which see one address for what is one memory.
+struct Territory {
+  Layout layout;
+  Mapping segment;
+  Heap heap;
+  uint64_t probe = 0;  // peers try to read this word
+
+  SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(segment.base()); }
+  // Of the peer with that index.
+  std::byte* block(size_t index) const {
+    return segment.base() + layout.blocks_at() + index * layout.block_bytes();
+  }
+};
+
+// A peer's territory as this rank sees it.
+struct Neighbour {
+  int rank = -1;
+  Owner owner;
+  bool reads_memory = false;
+  Layout layout;  // checked
+  const std::byte* segment = nullptr;
+  const std::byte* block = nullptr;  // ours in the peer's segment
+  std::span<const std::byte> heap;   // empty: not mapped
+  Descriptor doorbell;               // an eventfd of the peer
+  Mapping segment_mapping;
+  Mapping heap_mapping;
+  std::shared_ptr<const Territory> shared;  // a thread's: owned by it and by its peers
+
+  const Word& sleeping() const { return reinterpret_cast<const SegmentHeader*>(segment)->sleeping; }
+};
+
+struct Neighbourhood {
+  std::shared_ptr<Territory> own;  // owners: this rank, and peers that are threads of this process
+  Descriptor doorbell;
+  std::vector<Neighbour> peers;  // in the order of the directory
+};
+
+// Collective; see TransportKind::connect.
+Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers);
+
+// What came from a peer: its segment, its heap (of 0 bytes: none). Refuses what is not sealed, too
+// short or inconsistent. `self` is this rank.
+Result<Neighbour> inspect(const Descriptor& segment, const Descriptor& heap, int peer, int self,
+                          uint32_t epoch, const Log& log);
+
+}  // namespace banyan::shm

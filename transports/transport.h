@@ -1,0 +1,160 @@
+// The one interface between the engine and whatever moves bytes.
+//
+// Between two ranks there are two lanes, one for collectives and one for messages (send and recv).
+// Within a lane and direction, messages arrive in the order they were posted, and the n-th posted
+// send meets the n-th posted receive: nothing is matched by tag. A receive names the envelope that
+// it expects; any other envelope at the head of the lane is reported, never delivered.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/status.h"
+#include "src/base/bytes.h"
+#include "src/base/descriptor.h"
+#include "src/base/kernel_types.h"
+#include "src/base/log.h"
+#include "src/base/signature.h"
+
+namespace banyan {
+
+enum class Lane : uint8_t { kCollective, kMessage };
+inline constexpr int kLaneCount = 2;
+enum class Direction : uint8_t { kSend, kRecv };
+
+// The header of a message, 32 bytes.
+struct Envelope {
+  uint32_t call = 0;   // number of the call on this communicator and lane
+  uint32_t epoch = 0;  // of the communicator; a message of another epoch is dropped
+  uint64_t bytes = 0;
+  CallSignature signature;
+
+  bool operator==(const Envelope&) const = default;
+};
+static_assert(sizeof(Envelope) == 32);
+
+// Half of a message: ours.
+struct Transfer {
+  Direction direction = Direction::kSend;
+  Lane lane = Lane::kCollective;
+  int peer = -1;
+  Envelope envelope;            // what is sent, or what is expected
+  std::byte* memory = nullptr;  // source (never written) or destination
+  // Receives only: instead of memory = message, memory = local (+) message. envelope.bytes is the
+  // length of the message on the wire; memory and local have local_element for each
+  // message_element.
+  CombineKernel combine = nullptr;
+  const std::byte* local = nullptr;
+  uint32_t message_element = 1;
+  uint32_t local_element = 1;
+  const void* parameter = nullptr;
+  uint64_t cookie = 0;  // comes back in the Completion
+};
+
+// kOk: the memory is the caller's again. A send in the message lane completes only when its receive
+// has accepted it; in the collective lane it may complete when it is buffered.
+// kMismatch: `seen` is at the head of the lane instead. kPeerLost: the peer is gone.
+struct Completion {
+  uint64_t cookie = 0;
+  Code code = Code::kOk;
+  Envelope seen;
+};
+
+// Moves bytes between this rank and the peers it serves. Not thread-safe: whoever drives the engine
+// owns it. No call blocks.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual std::string_view name() const = 0;
+
+  // Queues a transfer behind those posted before in its lane and direction to its peer. kBusy: the
+  // queue is full; poll() and repeat. A send may complete inside post (then poll reports it).
+  virtual Status post(const Transfer& transfer) = 0;
+
+  // Makes progress, writes completions since the last call and returns how many.
+  virtual Result<size_t> poll(std::span<Completion> completions) = 0;
+
+  // The envelope at the head of a lane from a peer, if a message has arrived there and no receive
+  // has taken it. For finding ranks that make another call.
+  virtual std::optional<Envelope> peek(int peer, Lane lane) = 0;
+
+  // Sleeping: arm() asks that descriptor() becomes readable when poll() may have something to do;
+  // false: it has something to do now. disarm() ends that and makes the descriptor unreadable.
+  virtual bool arm() = 0;
+  virtual void disarm() = 0;
+  virtual int descriptor() const = 0;
+
+  // Memory that peers read in place. kUnsupported where the transport has none.
+  virtual Result<std::byte*> allocate(size_t bytes);
+  // kInvalidArgument: not from allocate().
+  virtual Status release(std::byte* memory);
+
+  // Before destruction in good order: everything posted has left this rank. kBusy: poll and repeat.
+  virtual Status flush() { return {}; }
+
+  // After a failure: when it returns, the memory of transfers is the caller's again, whatever
+  // became of them. Nothing is posted or polled afterwards.
+  virtual void abandon() {}
+};
+
+// What the communicator offers while transports connect. All ranks make the same calls in the same
+// order. Bytes have come over an authenticated channel, but their content is still a peer's.
+class Wiring {
+ public:
+  struct Peer {
+    bool same_host = false;
+    bool same_process = false;
+    int pid = 0;
+  };
+
+  virtual ~Wiring() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const Peer& peer(int rank) const = 0;
+  virtual uint32_t epoch() const = 0;
+  virtual const Log& log() const = 0;
+  // BANYAN_NET_DEVICES: the devices that a transport between hosts may use; empty: all.
+  virtual std::string_view net_devices() const = 0;
+  // Collective over all ranks; result[r] is what rank r gave. At most 64 KiB each.
+  virtual Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) = 0;
+  // To and from a peer on the same host, by SCM_RIGHTS, at most 8 at once. Sending does not wait
+  // for the peer to receive.
+  virtual Status send_descriptors(int peer, std::span<const int> descriptors) = 0;
+  virtual Result<std::vector<Descriptor>> receive_descriptors(int peer, size_t count) = 0;
+  // One object for all ranks of this communicator that are threads of this process: the first to
+  // ask makes it.
+  virtual std::shared_ptr<void> share_in_process(
+      std::string_view key, const std::function<std::shared_ptr<void>()>& make) = 0;
+};
+
+// One row of the list of transports.
+struct TransportKind {
+  std::string_view name;  // as BANYAN_TRANSPORTS has it
+  std::string_view text;
+  // Empty: this build and machine have it; otherwise why not, and what to do about it.
+  std::string (*missing)();
+  // Whether it can carry bytes to that peer. Pure: all ranks come to the same answer.
+  bool (*reaches)(const Wiring::Peer& peer);
+  // Connects to `peers`. Collective: every rank calls it, also with an empty list.
+  Result<std::unique_ptr<Transport>> (*connect)(Wiring& wiring, std::span<const int> peers);
+};
+
+// shm, ucx, loopback; preferred first.
+std::span<const TransportKind> transport_kinds();
+
+// "shm,ucx" or "^ucx"; empty: all that are there. Indices into transport_kinds(), preferred first.
+// kInvalidArgument names the word, its position and the valid words; kUnsupported: it is missing
+// here.
+Result<std::vector<int>> parse_transports(std::string_view text);
+
+}  // namespace banyan

@@ -1,0 +1,377 @@
+// The wire between hosts: UCX's tagged messages, over TCP, RDMA or whatever else it has.
+//
+// Every transport has a context and a worker of its own, so that communicators and threads share
+// nothing. UCX's shared memory is left out: it has names, which outlive a killed process, and
+// inside a host our own transport is there.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <ucp/api/ucp.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "src/base/clock.h"
+#include "transports/framed.h"
+#include "transports/kinds.h"
+
+namespace banyan {
+namespace {
+
+constexpr const char* kTransports = "^posix,sysv";
+constexpr double kClosePatience = 0.2;
+
+// UCX is opened when it is first needed: merely being loaded, it takes over signals and patches
+// functions of libc, which a program that stays inside its host should not have to bear.
+struct Ucp {
+  decltype(&::ucp_cleanup) cleanup = nullptr;
+  decltype(&::ucp_config_modify) config_modify = nullptr;
+  decltype(&::ucp_config_read) config_read = nullptr;
+  decltype(&::ucp_config_release) config_release = nullptr;
+  decltype(&::ucp_ep_close_nbx) ep_close_nbx = nullptr;
+  decltype(&::ucp_ep_create) ep_create = nullptr;
+  decltype(&::ucp_get_version_string) get_version_string = nullptr;
+  decltype(&::ucp_init_version) init_version = nullptr;
+  decltype(&::ucp_request_cancel) request_cancel = nullptr;
+  decltype(&::ucp_request_free) request_free = nullptr;
+  decltype(&::ucp_tag_recv_nbx) tag_recv_nbx = nullptr;
+  decltype(&::ucp_tag_send_nbx) tag_send_nbx = nullptr;
+  decltype(&::ucp_worker_arm) worker_arm = nullptr;
+  decltype(&::ucp_worker_create) worker_create = nullptr;
+  decltype(&::ucp_worker_destroy) worker_destroy = nullptr;
+  decltype(&::ucp_worker_flush_nbx) worker_flush_nbx = nullptr;
+  decltype(&::ucp_worker_get_address) worker_get_address = nullptr;
+  decltype(&::ucp_worker_get_efd) worker_get_efd = nullptr;
+  decltype(&::ucp_worker_progress) worker_progress = nullptr;
+  decltype(&::ucp_worker_release_address) worker_release_address = nullptr;
+  decltype(&::ucs_status_string) status_string = nullptr;
+};
+
+template <typename Function>
+bool find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr;
+}
+
+// It stays loaded for the life of the process: its threads and hooks cannot be taken back.
+Result<Ucp> open_ucp() {
+  void* library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr) {
+    return Status(Code::kUnsupported,
+                  fmt::format("UCX is not on this machine ({}); install libucx0 (Debian, Ubuntu) "
+                              "or ucx (Fedora, RHEL)",
+                              dlerror()));  // NOLINT(concurrency-mt-unsafe): per thread in glibc
+  }
+  Ucp ucp;
+  const bool complete = find(library, "ucp_cleanup", ucp.cleanup) &&
+                        find(library, "ucp_config_modify", ucp.config_modify) &&
+                        find(library, "ucp_config_read", ucp.config_read) &&
+                        find(library, "ucp_config_release", ucp.config_release) &&
+                        find(library, "ucp_ep_close_nbx", ucp.ep_close_nbx) &&
+                        find(library, "ucp_ep_create", ucp.ep_create) &&
+                        find(library, "ucp_get_version_string", ucp.get_version_string) &&
+                        find(library, "ucp_init_version", ucp.init_version) &&
+                        find(library, "ucp_request_cancel", ucp.request_cancel) &&
+                        find(library, "ucp_request_free", ucp.request_free) &&
+                        find(library, "ucp_tag_recv_nbx", ucp.tag_recv_nbx) &&
+                        find(library, "ucp_tag_send_nbx", ucp.tag_send_nbx) &&
+                        find(library, "ucp_worker_arm", ucp.worker_arm) &&
+                        find(library, "ucp_worker_create", ucp.worker_create) &&
+                        find(library, "ucp_worker_destroy", ucp.worker_destroy) &&
+                        find(library, "ucp_worker_flush_nbx", ucp.worker_flush_nbx) &&
+                        find(library, "ucp_worker_get_address", ucp.worker_get_address) &&
+                        find(library, "ucp_worker_get_efd", ucp.worker_get_efd) &&
+                        find(library, "ucp_worker_progress", ucp.worker_progress) &&
+                        find(library, "ucp_worker_release_address", ucp.worker_release_address) &&
+                        find(library, "ucs_status_string", ucp.status_string);
+  dlclose(library);
+  if (complete) return ucp;
+  return Status(Code::kUnsupported, "UCX on this machine is too old; 1.10 or later is needed");
+}
+
+Status failed(const Ucp& ucp, std::string_view what, ucs_status_t status) {
+  return {Code::kSystem, fmt::format("UCX: {}: {}", what, ucp.status_string(status))};
+}
+
+Code code_of(ucs_status_t status) {
+  if (status == UCS_OK) return Code::kOk;
+  if (status == UCS_ERR_CANCELED) return Code::kAborted;
+  if (status == UCS_ERR_MESSAGE_TRUNCATED) return Code::kCorrupt;
+  return Code::kPeerLost;
+}
+
+void finish(Operation& operation, ucs_status_t status, size_t bytes) {
+  operation.code = code_of(status);
+  operation.bytes = bytes;
+  operation.state = Operation::State::kDone;
+}
+
+// UCX is done with a request. Where it says so within the call that made the request, that call
+// still returns it: then follow() frees it.
+void release(Operation& operation) {
+  if (operation.request != nullptr) {
+    operation.free_request(std::exchange(operation.request, nullptr));
+  }
+}
+
+void on_sent(void* /*request*/, ucs_status_t status, void* data) {
+  auto& operation = *static_cast<Operation*>(data);
+  finish(operation, status, 0);
+  release(operation);
+}
+
+void on_received(void* /*request*/, ucs_status_t status, const ucp_tag_recv_info_t* info,
+                 void* data) {
+  auto& operation = *static_cast<Operation*>(data);
+  finish(operation, status, status == UCS_OK ? info->length : 0);
+  release(operation);
+}
+
+ucp_request_param_t parameters_for(Operation& operation) {
+  ucp_request_param_t parameters{};
+  parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  parameters.user_data = &operation;
+  return parameters;
+}
+
+// What a call of UCX returned: nothing (done), a request or an error.
+void follow(Operation& operation, ucs_status_ptr_t result) {
+  if (!UCS_PTR_IS_PTR(result)) return finish(operation, UCS_PTR_STATUS(result), 0);
+  operation.request = result;
+  if (operation.done()) release(operation);
+}
+
+struct Endpoint {
+  ucp_ep_h handle = nullptr;
+  bool lost = false;
+};
+
+void on_error(void* endpoint, ucp_ep_h /*handle*/, ucs_status_t /*status*/) {
+  static_cast<Endpoint*>(endpoint)->lost = true;
+}
+
+class UcxWire final : public Wire {
+ public:
+  static Result<std::unique_ptr<UcxWire>> create(const Wiring& wiring);
+  ~UcxWire() override;
+  UcxWire(const UcxWire&) = delete;
+  UcxWire& operator=(const UcxWire&) = delete;
+
+  std::string_view version() const { return ucp_.get_version_string(); }
+  Result<Bytes> address() const;
+  Status connect(int peer, std::span<const std::byte> address);
+
+  void send(int peer, uint64_t tag, const std::byte* memory, size_t bytes,
+            Operation& operation) override {
+    begin(operation);
+    if (endpoints_[peer].lost) return finish(operation, UCS_ERR_ENDPOINT_TIMEOUT, 0);
+    ucp_request_param_t parameters = parameters_for(operation);
+    parameters.cb.send = on_sent;
+    follow(operation, ucp_.tag_send_nbx(endpoints_[peer].handle, memory, bytes, tag, &parameters));
+  }
+
+  void receive(uint64_t tag, std::byte* memory, size_t bytes, Operation& operation) override {
+    begin(operation);
+    ucp_request_param_t parameters = parameters_for(operation);
+    // Without this, UCX 1.13 does not tell the length of some messages that are there already.
+    parameters.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    parameters.cb.recv = on_received;
+    follow(operation, ucp_.tag_recv_nbx(worker_, memory, bytes, tag, ~ucp_tag_t{0}, &parameters));
+  }
+
+  void cancel(Operation& operation) override {
+    if (operation.request != nullptr) ucp_.request_cancel(worker_, operation.request);
+  }
+
+  void close() override {
+    for (Endpoint& endpoint : endpoints_) endpoint.lost = true;
+    close_endpoints();
+  }
+
+  void flush(Operation& operation) override {
+    begin(operation);
+    ucp_request_param_t parameters = parameters_for(operation);
+    parameters.cb.send = on_sent;
+    follow(operation, ucp_.worker_flush_nbx(worker_, &parameters));
+  }
+
+  bool progress() override { return ucp_.worker_progress(worker_) != 0; }
+  bool lost(int peer) const override { return endpoints_[peer].lost; }
+  bool arm() override { return ucp_.worker_arm(worker_) == UCS_OK; }
+  int descriptor() const override { return descriptor_; }
+
+ private:
+  UcxWire(const Ucp& ucp, int size) : ucp_(ucp), endpoints_(size) {}
+  void begin(Operation& operation) const {
+    operation = {};
+    operation.state = Operation::State::kPending;
+    operation.free_request = ucp_.request_free;
+  }
+  Status make_context(const Wiring& wiring);
+  Status make_worker();
+  void close_endpoints();
+
+  Ucp ucp_;
+  ucp_context_h context_ = nullptr;
+  ucp_worker_h worker_ = nullptr;
+  int descriptor_ = -1;
+  std::vector<Endpoint> endpoints_;  // by rank; never resized: UCX has their addresses
+};
+
+Status UcxWire::make_context(const Wiring& wiring) {
+  ucp_config_t* config = nullptr;
+  ucs_status_t status = ucp_.config_read(nullptr, nullptr, &config);
+  if (status != UCS_OK) return failed(ucp_, "reading its configuration", status);
+  status = ucp_.config_modify(config, "TLS", kTransports);
+  const std::string devices(wiring.net_devices());
+  if (status == UCS_OK && !devices.empty()) {
+    status = ucp_.config_modify(config, "NET_DEVICES", devices.c_str());
+  }
+  // Its warnings would name variables of ours, and a program's users see only what we say.
+  if (status == UCS_OK) status = ucp_.config_modify(config, "WARN_UNUSED_ENV_VARS", "n");
+  ucp_params_t parameters{};
+  parameters.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
+  parameters.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
+  parameters.estimated_num_eps = static_cast<size_t>(wiring.size());
+  if (status == UCS_OK)
+    status = ucp_.init_version(UCP_API_MAJOR, UCP_API_MINOR, &parameters, config, &context_);
+  ucp_.config_release(config);
+  if (status == UCS_OK) return {};
+  return devices.empty() ? failed(ucp_, "no network that it can use", status)
+                         : failed(ucp_, fmt::format("BANYAN_NET_DEVICES={}", devices), status);
+}
+
+Status UcxWire::make_worker() {
+  ucp_worker_params_t parameters{};
+  parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  parameters.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  ucs_status_t status = ucp_.worker_create(context_, &parameters, &worker_);
+  if (status != UCS_OK) return failed(ucp_, "creating a worker", status);
+  status = ucp_.worker_get_efd(worker_, &descriptor_);
+  if (status != UCS_OK) return failed(ucp_, "a descriptor to wait on", status);
+  return {};
+}
+
+Result<std::unique_ptr<UcxWire>> UcxWire::create(const Wiring& wiring) {
+  auto ucp = open_ucp();
+  BANYAN_TRY(ucp.status());
+  std::unique_ptr<UcxWire> wire(new UcxWire(*ucp, wiring.size()));
+  BANYAN_TRY(wire->make_context(wiring));
+  BANYAN_TRY(wire->make_worker());
+  return wire;
+}
+
+Result<Bytes> UcxWire::address() const {
+  ucp_address_t* address = nullptr;
+  size_t bytes = 0;
+  const ucs_status_t status = ucp_.worker_get_address(worker_, &address, &bytes);
+  if (status != UCS_OK) return failed(ucp_, "its own address", status);
+  const auto* first = reinterpret_cast<const std::byte*>(address);
+  Bytes result(first, first + bytes);
+  ucp_.worker_release_address(worker_, address);
+  return result;
+}
+
+Status UcxWire::connect(int peer, std::span<const std::byte> address) {
+  ucp_ep_params_t parameters{};
+  parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
+                          UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+  parameters.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  parameters.err_handler = {.cb = on_error, .arg = &endpoints_[peer]};
+  const ucs_status_t status = ucp_.ep_create(worker_, &parameters, &endpoints_[peer].handle);
+  return status == UCS_OK ? Status()
+                          : failed(ucp_, fmt::format("connecting to rank {}", peer), status);
+}
+
+// In good order where the peer is there, within bounded time everywhere.
+void UcxWire::close_endpoints() {
+  std::vector<Operation> closing(endpoints_.size());
+  for (size_t i = 0; i < endpoints_.size(); ++i) {
+    if (endpoints_[i].handle == nullptr) continue;
+    begin(closing[i]);
+    ucp_request_param_t parameters = parameters_for(closing[i]);
+    parameters.cb.send = on_sent;
+    parameters.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    parameters.flags = endpoints_[i].lost ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+    follow(closing[i], ucp_.ep_close_nbx(endpoints_[i].handle, &parameters));
+    endpoints_[i].handle = nullptr;
+  }
+  const TimePoint deadline = deadline_after(kClosePatience);
+  for (const Operation& operation : closing) {
+    while (operation.pending() && Clock::now() < deadline) ucp_.worker_progress(worker_);
+  }
+  // The worker waits for nobody; what it still calls back must not be ours any more.
+  for (Operation& operation : closing) {
+    if (operation.pending()) ucp_.request_free(operation.request);
+  }
+}
+
+UcxWire::~UcxWire() {
+  if (worker_ != nullptr) {
+    close_endpoints();
+    ucp_.worker_destroy(worker_);
+  }
+  if (context_ != nullptr) ucp_.cleanup(context_);
+}
+
+// For a rank that needs no network in a communicator where others do.
+class NoWire final : public Wire {
+ public:
+  void send(int, uint64_t, const std::byte*, size_t, Operation& operation) override {
+    finish(operation, UCS_ERR_UNREACHABLE, 0);
+  }
+  void receive(uint64_t, std::byte*, size_t, Operation& operation) override {
+    finish(operation, UCS_ERR_UNREACHABLE, 0);
+  }
+  void cancel(Operation&) override {}
+  void close() override {}
+  void flush(Operation& operation) override { finish(operation, UCS_OK, 0); }
+  bool progress() override { return false; }
+  bool lost(int) const override { return true; }
+  bool arm() override { return true; }
+  int descriptor() const override { return never_.get(); }
+
+ private:
+  Descriptor never_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+};
+
+Result<std::unique_ptr<Transport>> connect(Wiring& wiring, std::span<const int> peers) {
+  if (peers.empty()) {
+    BANYAN_TRY(wiring.allgather({}).status());
+    return make_framed_transport("ucx", std::make_unique<NoWire>(), wiring, peers);
+  }
+  auto wire = UcxWire::create(wiring);
+  BANYAN_TRY(wire.status());
+  auto address = (*wire)->address();
+  BANYAN_TRY(address.status());
+  auto addresses = wiring.allgather(*address);
+  BANYAN_TRY(addresses.status());
+  for (const int peer : peers) {
+    if (peer < 0 || peer >= wiring.size() || (*addresses)[peer].empty()) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("rank {} has no UCX address for rank {}", peer, wiring.rank()));
+    }
+    BANYAN_TRY((*wire)->connect(peer, (*addresses)[peer]));
+  }
+  BANYAN_LOG(wiring.log(), Subsystem::kNet, LogLevel::kInfo, "ucx {} to {} ranks, devices {}",
+             (*wire)->version(), peers.size(),
+             wiring.net_devices().empty() ? "as it likes" : wiring.net_devices());
+  return make_framed_transport("ucx", std::move(*wire), wiring, peers);
+}
+
+}  // namespace
+
+TransportKind ucx_kind() {
+  return {.name = "ucx",
+          .text = "between hosts, over whatever UCX has: tcp, RDMA",
+          .missing = [] { return std::string(); },
+          .reaches = [](const Wiring::Peer&) { return true; },
+          .connect = connect};
+}
+
+}  // namespace banyan
