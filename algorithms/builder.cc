@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <iterator>
-#include <map>
 #include <utility>
 
 namespace banyan {
@@ -15,8 +13,7 @@ bool is_message(Op op) {
   return op == Op::kSend || op == Op::kRecv || op == Op::kRecvReduce || op == Op::kRecvDecodeAdd;
 }
 
-// Fills in everything but steps and scratch_size.
-void link(Schedule& schedule, const std::vector<std::vector<uint32_t>>& predecessors) {
+void link_dependencies(Schedule& schedule, const StepLists& predecessors) {
   const size_t count = schedule.steps.size();
   schedule.dependency_count.resize(count);
   schedule.successors_begin.assign(count + 1, 0);
@@ -31,31 +28,50 @@ void link(Schedule& schedule, const std::vector<std::vector<uint32_t>>& predeces
                              schedule.successors_begin.end() - 1);
   for (uint32_t step = 0; step < count; ++step)
     for (const uint32_t before : predecessors[step]) schedule.successors[next[before]++] = step;
+}
 
-  std::map<std::pair<int32_t, bool>, std::vector<uint32_t>> ports;
-  for (uint32_t step = 0; step < count; ++step) {
-    const Step& each = schedule.steps[step];
-    if (is_message(each.op)) ports[{each.peer, each.op == Op::kSend}].push_back(step);
-  }
-  schedule.port_of.assign(count, -1);
-  for (const auto& [key, steps] : ports) {
-    const auto begin = static_cast<uint32_t>(schedule.port_steps.size());
-    for (const uint32_t step : steps)
-      schedule.port_of[step] = static_cast<int32_t>(schedule.ports.size());
-    schedule.port_steps.insert(schedule.port_steps.end(), steps.begin(), steps.end());
-    schedule.ports.push_back(
-        {key.first, key.second, begin, static_cast<uint32_t>(schedule.port_steps.size())});
+void link_ports(Schedule& schedule) {
+  const auto& steps = schedule.steps;
+  for (uint32_t step = 0; step < steps.size(); ++step)
+    if (is_message(steps[step].op)) schedule.port_steps.push_back(step);
+  const auto key_of = [&](uint32_t step) {
+    return std::pair(steps[step].peer, steps[step].op == Op::kSend);
+  };
+  std::sort(schedule.port_steps.begin(), schedule.port_steps.end(),
+            [&](uint32_t left, uint32_t right) {
+              return std::pair(key_of(left), left) < std::pair(key_of(right), right);
+            });
+  schedule.port_of.assign(steps.size(), -1);
+  for (uint32_t at = 0; at < schedule.port_steps.size(); ++at) {
+    const auto [peer, sending] = key_of(schedule.port_steps[at]);
+    auto& ports = schedule.ports;
+    if (ports.empty() || ports.back().peer != peer || ports.back().sending != sending)
+      ports.push_back({peer, sending, at, at});
+    ports.back().end = at + 1;
+    schedule.port_of[schedule.port_steps[at]] = static_cast<int32_t>(ports.size()) - 1;
   }
 }
 
-std::vector<std::vector<uint32_t>> predecessors_of(const Schedule& schedule) {
-  std::vector<std::vector<uint32_t>> predecessors(schedule.steps.size());
+StepLists predecessors_of(const Schedule& schedule) {
+  StepLists found;
+  found.begin.resize(schedule.steps.size() + 1);
+  for (size_t step = 0; step < schedule.steps.size(); ++step)
+    found.begin[step + 1] = found.begin[step] + schedule.dependency_count[step];
+  found.steps.resize(schedule.successors.size());
+  std::vector<uint32_t> next(found.begin.begin(), found.begin.end() - 1);
   for (uint32_t step = 0; step < schedule.steps.size(); ++step)
-    for (const uint32_t next : schedule.successors_of(step)) predecessors[next].push_back(step);
-  return predecessors;
+    for (const uint32_t after : schedule.successors_of(step)) found.steps[next[after]++] = step;
+  return found;
 }
 
 }  // namespace
+
+void StepLists::close() {
+  const auto first = steps.begin() + begin.back();
+  std::sort(first, steps.end());
+  steps.erase(std::unique(first, steps.end()), steps.end());
+  begin.push_back(static_cast<uint32_t>(steps.size()));
+}
 
 Slice ScheduleBuilder::scratch(uint64_t bytes) {
   constexpr uint64_t kAlignment = 64;
@@ -113,74 +129,74 @@ void ScheduleBuilder::fence() {
 void ScheduleBuilder::append(const Step& step) {
   const auto id = static_cast<uint32_t>(steps_.size());
   steps_.push_back(step);
-  predecessors_.emplace_back();
   has_successor_.push_back(0);
   if (step.src.size != 0) touch(step.src, id, false);
   if (step.src2.size != 0) touch(step.src2, id, false);
   if (step.dst.size != 0) touch(step.dst, id, true);
 
-  auto& found = predecessors_[id];
-  const bool behind = std::any_of(found.begin(), found.end(), [&](uint32_t before) {
-    return before != id && before >= fence_at_;
-  });
+  auto& found = predecessors_.steps;
+  const auto first = found.begin() + predecessors_.begin.back();
+  found.erase(std::remove(first, found.end(), id), found.end());
+  const auto open = predecessors_.open();
+  const bool behind =
+      std::any_of(open.begin(), open.end(), [&](uint32_t before) { return before >= fence_at_; });
   if (!behind) found.insert(found.end(), before_fence_.begin(), before_fence_.end());
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  std::erase(found, id);
-  for (const uint32_t before : found) has_successor_[before] = 1;
+  predecessors_.close();
+  for (const uint32_t before : predecessors_[id]) has_successor_[before] = 1;
 }
 
 // Splits the runs that the slice cuts, so that it covers whole runs, and takes from each what the
 // step must wait for.
 void ScheduleBuilder::touch(Slice slice, uint32_t step, bool write) {
   auto& runs = runs_[static_cast<size_t>(slice.space)];
-  auto& before = predecessors_[step];
+  auto& before = predecessors_.steps;
 
-  std::vector<Run> updated;
+  const auto touched = [&](uint64_t begin, uint64_t end, int64_t writer, int64_t readers) {
+    if (write) {
+      updated_.push_back({begin, end, step, -1});
+    } else {
+      updated_.push_back({begin, end, writer, static_cast<int64_t>(readers_.size())});
+      readers_.push_back({step, readers});
+    }
+  };
+  updated_.clear();
   auto first = std::partition_point(runs.begin(), runs.end(),
                                     [&](const Run& run) { return run.end <= slice.offset; });
   auto last = first;
   uint64_t covered = slice.offset;
-  const auto fresh = [&](uint64_t begin, uint64_t end) {
-    updated.push_back({begin, end, write ? int64_t{step} : -1, {}});
-    if (!write) updated.back().readers.push_back(step);
-  };
   for (; last != runs.end() && last->begin < slice.end(); ++last) {
-    if (covered < last->begin) fresh(covered, last->begin);
+    if (covered < last->begin) touched(covered, last->begin, -1, -1);
     const uint64_t begin = std::max(slice.offset, last->begin);
     const uint64_t end = std::min(slice.end(), last->end);
-    if (last->begin < begin) updated.push_back({last->begin, begin, last->writer, last->readers});
-    if (write) {
-      // A reader waits for the writer that it read, so waiting for the readers is enough.
-      if (last->readers.empty() && last->writer >= 0)
-        before.push_back(static_cast<uint32_t>(last->writer));
-      before.insert(before.end(), last->readers.begin(), last->readers.end());
-      updated.push_back({begin, end, step, {}});
-    } else {
-      if (last->writer >= 0) before.push_back(static_cast<uint32_t>(last->writer));
-      updated.push_back({begin, end, last->writer, last->readers});
-      updated.back().readers.push_back(step);
+    if (last->begin < begin) updated_.push_back({last->begin, begin, last->writer, last->readers});
+    // A reader waits for the writer that it read, so who waits for readers waits for the writer.
+    if ((!write || last->readers < 0) && last->writer >= 0)
+      before.push_back(static_cast<uint32_t>(last->writer));
+    for (int64_t at = write ? last->readers : -1; at >= 0;) {
+      const Reader& reader = readers_[static_cast<size_t>(at)];
+      before.push_back(reader.step);
+      at = reader.earlier;
     }
-    if (end < last->end) updated.push_back({end, last->end, last->writer, last->readers});
+    touched(begin, end, last->writer, last->readers);
+    if (end < last->end) updated_.push_back({end, last->end, last->writer, last->readers});
     covered = end;
   }
-  if (covered < slice.end()) fresh(covered, slice.end());
+  if (covered < slice.end()) touched(covered, slice.end(), -1, -1);
 
   first = runs.erase(first, last);
-  runs.insert(first, std::make_move_iterator(updated.begin()),
-              std::make_move_iterator(updated.end()));
+  runs.insert(first, updated_.begin(), updated_.end());
 }
 
 Schedule ScheduleBuilder::finish() && {
   Schedule schedule;
   schedule.steps = std::move(steps_);
   schedule.scratch_size = scratch_size_;
-  link(schedule, predecessors_);
+  link_dependencies(schedule, predecessors_);
+  link_ports(schedule);
   return schedule;
 }
 
-// ---- Fusion
-// -----------------------------------------------------------------------------------------
+// ---- Fusion -----------------------------------------------------------------------------------
 
 namespace {
 
@@ -219,49 +235,59 @@ int64_t lone_reduction(const Schedule& schedule, uint32_t recv) {
 // step that the receive does not wait for and that comes after the receive on its port; since
 // program order is a valid order and the pair is moved to its earlier half, it is enough that
 // everything the reduction waits for stands before the receive.
-Schedule fuse(const Schedule& schedule) {
-  const auto predecessors = predecessors_of(schedule);
-  std::vector<uint32_t> becomes(schedule.steps.size());  // reduction -> its receive
-  std::vector<Step> steps = schedule.steps;
-  for (uint32_t step = 0; step < steps.size(); ++step) becomes[step] = step;
+Schedule fuse(Schedule schedule) {
+  constexpr uint32_t kNone = 0xffffffff;
+  auto& steps = schedule.steps;
+  const StepLists predecessors = predecessors_of(schedule);
+  std::vector<uint32_t> reduction_of(steps.size(), kNone);  // by receive
+  std::vector<uint32_t> recv_of(steps.size(), kNone);       // by reduction
+  bool any = false;
   for (uint32_t recv = 0; recv < steps.size(); ++recv) {
-    const int64_t reduction = lone_reduction(schedule, recv);
-    if (reduction < 0) continue;
-    const auto& waits_for = predecessors[static_cast<size_t>(reduction)];
+    const int64_t found = lone_reduction(schedule, recv);
+    if (found < 0) continue;
+    const auto reduction = static_cast<uint32_t>(found);
+    const auto waits_for = predecessors[reduction];
     if (std::any_of(waits_for.begin(), waits_for.end(),
                     [&](uint32_t before) { return before > recv; }))
       continue;
-    const Step& reduce = schedule.steps[static_cast<size_t>(reduction)];
-    steps[recv] = {.op = reduce.op == Op::kReduce ? Op::kRecvReduce : Op::kRecvDecodeAdd,
-                   .type = reduce.type,
-                   .peer = schedule.steps[recv].peer,
-                   .src = reduce.src,
-                   .src2 = {},
-                   .dst = reduce.dst};
-    becomes[static_cast<size_t>(reduction)] = recv;
+    reduction_of[recv] = reduction;
+    recv_of[reduction] = recv;
+    any = true;
   }
+  if (!any) return schedule;
 
   std::vector<uint32_t> place(steps.size());
   Schedule fused;
   fused.scratch_size = schedule.scratch_size;
   for (uint32_t step = 0; step < steps.size(); ++step) {
-    if (becomes[step] != step) continue;
+    if (recv_of[step] != kNone) {
+      place[step] = place[recv_of[step]];
+      continue;
+    }
     place[step] = static_cast<uint32_t>(fused.steps.size());
     fused.steps.push_back(steps[step]);
+    if (reduction_of[step] == kNone) continue;
+    const Step& reduce = steps[reduction_of[step]];
+    fused.steps.back() = {.op = reduce.op == Op::kReduce ? Op::kRecvReduce : Op::kRecvDecodeAdd,
+                          .type = reduce.type,
+                          .peer = steps[step].peer,
+                          .src = reduce.src,
+                          .src2 = {},
+                          .dst = reduce.dst};
   }
-  std::vector<std::vector<uint32_t>> edges(fused.steps.size());
+  StepLists edges;
+  const auto add = [&](uint32_t step, uint32_t mine) {
+    for (const uint32_t before : predecessors[step])
+      if (place[before] != mine) edges.steps.push_back(place[before]);
+  };
   for (uint32_t step = 0; step < steps.size(); ++step) {
-    const uint32_t mine = place[becomes[step]];
-    for (const uint32_t before : predecessors[step]) {
-      const uint32_t other = place[becomes[before]];
-      if (other != mine) edges[mine].push_back(other);
-    }
+    if (recv_of[step] != kNone) continue;
+    add(step, place[step]);
+    if (reduction_of[step] != kNone) add(reduction_of[step], place[step]);
+    edges.close();
   }
-  for (auto& each : edges) {
-    std::sort(each.begin(), each.end());
-    each.erase(std::unique(each.begin(), each.end()), each.end());
-  }
-  link(fused, edges);
+  link_dependencies(fused, edges);
+  link_ports(fused);
   return fused;
 }
 

@@ -8,11 +8,26 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "algorithms/schedule.h"
 
 namespace banyan {
+
+// Lists of steps, one behind the other in one piece of memory.
+struct StepLists {
+  std::vector<uint32_t> begin{0};
+  std::vector<uint32_t> steps;
+
+  std::span<const uint32_t> operator[](size_t list) const {
+    return std::span(steps).subspan(begin[list], begin[list + 1] - begin[list]);
+  }
+  // The list that push_back() on `steps` goes on with.
+  std::span<uint32_t> open() { return std::span(steps).subspan(begin.back()); }
+  // Ends that list: sorted, each step once.
+  void close();
+};
 
 class ScheduleBuilder {
  public:
@@ -38,8 +53,13 @@ class ScheduleBuilder {
   struct Run {
     uint64_t begin;
     uint64_t end;
-    int64_t writer;                 // -1: not written by this schedule
-    std::vector<uint32_t> readers;  // since `writer`
+    int64_t writer;   // -1: not written by this schedule
+    int64_t readers;  // since `writer`: the latest, in readers_; -1: none
+  };
+  // Lists that grow at their head, so that runs which are split go on sharing a tail.
+  struct Reader {
+    uint32_t step;
+    int64_t earlier;
   };
 
   void append(const Step& step);
@@ -47,15 +67,17 @@ class ScheduleBuilder {
 
   std::vector<Step> steps_;
   uint64_t scratch_size_ = 0;
-  std::vector<std::vector<uint32_t>> predecessors_;
+  StepLists predecessors_;
   std::vector<uint8_t> has_successor_;
   std::vector<Run> runs_[kSpaceCount];  // sorted, disjoint
+  std::vector<Reader> readers_;
+  std::vector<Run> updated_;            // in touch() only; a member to keep its memory
   uint32_t fence_at_ = 0;               // the first step after the latest fence
   std::vector<uint32_t> before_fence_;  // what all earlier steps lead to
 };
 
 // Replaces a receive into scratch that is read by exactly one kReduce or kDecodeAdd, and by nothing
 // else, by one step that reduces straight from the message. Keeps the result and all orders.
-Schedule fuse(const Schedule& schedule);
+Schedule fuse(Schedule schedule);
 
 }  // namespace banyan

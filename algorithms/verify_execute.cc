@@ -5,8 +5,6 @@
 // channel with `slots` places. With no place, sender and receiver run as one.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <deque>
-#include <map>
 #include <random>
 #include <utility>
 
@@ -37,7 +35,7 @@ struct Channel {
   uint32_t received = 0;
   bool send_is_ready = false;  // the next one: in ready_, or taken from it and not yet run
   bool recv_is_ready = false;
-  std::deque<Message> messages;
+  std::vector<Message> messages;  // `slots` at most
 };
 
 // Which ranks a step knows to have entered the call: its own, those known to the steps that it
@@ -144,7 +142,9 @@ Execution::Execution(const VerifiedCall& call, std::vector<Layout>& layouts, Sym
 }
 
 void Execution::connect(std::vector<Layout>& layouts) {
-  std::map<std::pair<int, int>, int32_t> known;
+  constexpr int32_t kUnknown = -1;
+  const auto ranks = static_cast<size_t>(call_.ranks);
+  std::vector<int32_t> known(ranks * ranks, kUnknown);
   for (int rank = 0; rank < call_.ranks; ++rank) {
     const Schedule& schedule = call_.schedules[static_cast<size_t>(rank)];
     RankState& mine = state(rank);
@@ -155,13 +155,16 @@ void Execution::connect(std::vector<Layout>& layouts) {
     for (size_t step = 0; step <= schedule.steps.size(); ++step)
       knowledge_.add(mine.first_step + step, rank);
     for (const Port& port : schedule.ports) {
-      const auto key =
-          port.sending ? std::pair(rank, int{port.peer}) : std::pair(int{port.peer}, rank);
-      const auto [at, fresh] = known.emplace(key, static_cast<int32_t>(channels_.size()));
-      if (fresh) channels_.push_back({.sender = key.first, .receiver = key.second, .messages = {}});
-      Channel& channel = channels_[static_cast<size_t>(at->second)];
+      const int sender = port.sending ? rank : port.peer;
+      const int receiver = port.sending ? port.peer : rank;
+      int32_t& at = known[static_cast<size_t>(sender) * ranks + static_cast<size_t>(receiver)];
+      if (at == kUnknown) {
+        at = static_cast<int32_t>(channels_.size());
+        channels_.push_back({.sender = sender, .receiver = receiver, .messages = {}});
+      }
+      Channel& channel = channels_[static_cast<size_t>(at)];
       (port.sending ? channel.send_port : channel.recv_port) = &port;
-      mine.channel_of.push_back(at->second);
+      mine.channel_of.push_back(at);
     }
   }
 }
@@ -278,7 +281,7 @@ Fault Execution::run_recv(Channel& channel) {
   const StepAt at{channel.receiver, next_recv(channel)};
   const Step& step = step_at(at);
   Message message = std::move(channel.messages.front());
-  channel.messages.pop_front();
+  channel.messages.erase(channel.messages.begin());
   knowledge_.join(global(at), message.sender);
   std::vector<Run> left;
   Fault fault = step.op == Op::kRecv ? Fault{} : read(at, step.src, left);

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "algorithms/verify_parts.h"
@@ -37,14 +36,15 @@ Fault check_dependencies(const Schedule& schedule) {
 }
 
 Fault check_ports(const Schedule& schedule, int rank, int ranks) {
-  std::set<std::pair<int32_t, bool>> seen;
+  std::vector<bool> seen(2 * static_cast<size_t>(ranks));  // by peer and direction
   size_t listed = 0;
   for (size_t index = 0; index < schedule.ports.size(); ++index) {
     const Port& port = schedule.ports[index];
     if (port.peer < 0 || port.peer >= ranks || port.peer == rank)
       return "a port leads to rank " + std::to_string(port.peer);
-    if (!seen.emplace(port.peer, port.sending).second)
-      return "two ports lead the same way to rank " + std::to_string(port.peer);
+    const size_t way = 2 * static_cast<size_t>(port.peer) + (port.sending ? 1 : 0);
+    if (seen[way]) return "two ports lead the same way to rank " + std::to_string(port.peer);
+    seen[way] = true;
     if (port.begin > port.end || port.end > schedule.port_steps.size())
       return "a port is not within port_steps";
     for (uint32_t at = port.begin; at < port.end; ++at) {
