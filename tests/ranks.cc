@@ -20,6 +20,8 @@
 #include <fstream>
 #include <limits>
 
+#include "tests/sanitizers.h"
+
 namespace banyan::test {
 namespace {
 
@@ -82,28 +84,8 @@ std::string_view name_of(Kind kind) {
   return kind == Kind::kThreads ? "Threads" : "Processes";
 }
 
-#if defined(__has_feature)
-#define BANYAN_TEST_FEATURE(name) __has_feature(name)
-#else
-#define BANYAN_TEST_FEATURE(name) 0
-#endif
-
 double time_factor() {
-#if defined(__SANITIZE_THREAD__) || BANYAN_TEST_FEATURE(thread_sanitizer)
-  return 10;
-#elif defined(__SANITIZE_ADDRESS__) || BANYAN_TEST_FEATURE(address_sanitizer)
-  return 4;
-#else
-  return 1;
-#endif
-}
-
-std::string why_not(Kind kind) {
-#if defined(__SANITIZE_THREAD__) || BANYAN_TEST_FEATURE(thread_sanitizer)
-  if (kind == Kind::kProcesses) return "the thread sanitizer's own thread does not survive fork()";
-#endif
-  (void)kind;
-  return "";
+  return kThreadSanitizer ? 10 : kAddressSanitizer ? 4 : 1;
 }
 
 // ---- A rank -------------------------------------------------------------------------------------

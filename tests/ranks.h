@@ -35,8 +35,6 @@ inline constexpr int kMostRanks = 16;
 
 // By which sanitizers and the like stretch time limits; 1 in an ordinary build.
 double time_factor();
-// Empty, or why this build cannot have such ranks (fork() and the thread sanitizer do not agree).
-std::string why_not(Kind kind);
 
 // How a call ended on one rank.
 struct Outcome {

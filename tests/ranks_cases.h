@@ -67,7 +67,7 @@ class Bench {
 
   Rank& rank_;
   banyan_comm_t comm_;
-  Memory first_, second_, expected_;
+  Memory first_, second_, sent_, expected_;
   uint64_t digest_ = 0xcbf29ce484222325ULL;
   long calls_ = 0;
   int failures_ = 0;

@@ -14,10 +14,6 @@ namespace banyan::test {
 
 class WithRanks : public testing::TestWithParam<Kind> {
  protected:
-  void SetUp() override {
-    if (const std::string why = why_not(GetParam()); !why.empty()) GTEST_SKIP() << why;
-  }
-
   static void run(int size, const Job::Body& body, JobOptions options = {}) {
     run_ranks(GetParam(), size, body, std::move(options));
   }
