@@ -15,6 +15,8 @@
 #include <string>
 #include <utility>
 
+#include "src/c_api/inspect.h"
+
 namespace banyan::perf {
 
 namespace {
@@ -49,15 +51,11 @@ Job::~Job() {
 }
 
 Status Job::find_hosts() {
-  using Name = std::array<char, 256>;
-  Name mine{};
-  const std::string host = this_machine().host;
-  std::copy_n(host.begin(), std::min(host.size(), mine.size() - 1), mine.begin());
-  std::vector<Name> all(static_cast<size_t>(size_));
-  BANYAN_TRY(status_of(banyan_allgather(mine.data(), all.data(), mine.size(), BANYAN_UINT8, comm_),
-                       comm_));
-  hosts_ = static_cast<int>(std::set<Name>(all.begin(), all.end()).size());
-  local_ranks_ = static_cast<int>(std::count(all.begin(), all.end(), mine));
+  const Result<std::vector<int>> found = hosts_of(comm_);
+  BANYAN_TRY(found.status());
+  hosts_ = static_cast<int>(std::set<int>(found->begin(), found->end()).size());
+  local_ranks_ = static_cast<int>(
+      std::count(found->begin(), found->end(), (*found)[static_cast<size_t>(rank_)]));
   return {};
 }
 

@@ -2,6 +2,8 @@
 
 #include "src/c_api/inspect.h"
 
+#include <algorithm>
+
 #include "src/c_api/arguments.h"
 #include "src/c_api/handles.h"
 #include "transports/transport.h"
@@ -44,6 +46,19 @@ Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call) {
   else
     result.algorithm = algorithms()[static_cast<size_t>(plan->choice.algorithm)].name;
   return result;
+}
+
+Result<std::vector<int>> hosts_of(banyan_comm_t comm) {
+  const Result<OpenCommunicator*> found = find_communicator(comm);
+  BANYAN_TRY(found.status());
+  const auto& peers = (*found)->membership->links().peers;
+  std::vector<int> lowest;
+  for (const LinkPeer& peer : peers) {
+    const auto first = std::find_if(peers.begin(), peers.end(),
+                                    [&](const LinkPeer& other) { return other.host == peer.host; });
+    lowest.push_back(static_cast<int>(first - peers.begin()));
+  }
+  return lowest;
 }
 
 std::vector<TransportState> transport_states() {

@@ -20,6 +20,9 @@ struct CallPlan {
 };
 Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call);
 
+// For each rank, the lowest rank of its host.
+Result<std::vector<int>> hosts_of(banyan_comm_t comm);
+
 // One line each: name, whether this build and machine have it, and why not.
 struct TransportState {
   std::string name;

@@ -2,7 +2,8 @@
 # Runs a program as four ranks on two hosts: network namespaces joined by a cable (veth), two ranks in each.
 # Inside a host ranks find shared memory, between the hosts only UCX.
 #
-# usage: two_hosts.sh PROGRAM [ARGUMENT...]
+# usage: two_hosts.sh TEXT PROGRAM [ARGUMENT...]
+# Fails also where the program does not print TEXT.
 # Exit status 77 where it cannot run.
 # SPDX-License-Identifier: Apache-2.0
 set -uo pipefail
@@ -21,14 +22,20 @@ trap 'ip netns del "$left"; ip netns del "$right" 2> /dev/null' EXIT
     ip -n "$left" link set "$cable" up && ip -n "$right" link set "$end" up
 } || { echo "skipped: no veth pair can be made here"; exit 77; }
 
+text=$1
+shift
 secret="of $$ and $RANDOM"
+said=$(mktemp)
+trap 'ip netns del "$left"; ip netns del "$right" 2> /dev/null; rm -f "$said"' EXIT
 ranks=()
 for rank in 0 1 2 3; do
   if [ "$rank" -lt 2 ]; then host=$left interface=$cable; else host=$right interface=$end; fi
   BANYAN_RANK=$rank BANYAN_SIZE=4 BANYAN_ADDRESS=192.0.2.1:4711 BANYAN_SECRET="$secret" \
-    BANYAN_SOCKET_IFNAME=$interface ip netns exec "$host" "$@" &
+    BANYAN_SOCKET_IFNAME=$interface ip netns exec "$host" "$@" >> "$said" &
   ranks+=($!)
 done
 failed=0
 for rank in "${ranks[@]}"; do wait "$rank" || failed=1; done
+cat "$said"
+grep -qF -- "$text" "$said" || { echo "it did not print \"$text\""; exit 1; }
 exit $failed
