@@ -3,6 +3,10 @@
 #include "src/process.h"
 
 #include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
 
 namespace banyan {
 
@@ -71,6 +75,24 @@ void* HandleTable::remove(uint64_t handle) {
   const std::lock_guard lock(mutex_);
   free_.push_back(static_cast<uint32_t>(handle));
   return object;
+}
+
+Incarnation::Incarnation() {
+  const auto size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return;
+  if (madvise(page, size, MADV_WIPEONFORK) != 0) {
+    munmap(page, size);
+    return;
+  }
+  page_ = new (page) std::atomic<uint32_t>(1);
+}
+
+uint32_t Incarnation::now() {
+  uint32_t seen = page_->load(std::memory_order_relaxed);
+  if (seen != 0) return seen;
+  const uint32_t next = latest_.fetch_add(1) + 1;
+  return page_->compare_exchange_strong(seen, next) ? next : seen;
 }
 
 std::shared_ptr<void> ProcessState::share(const std::string& key,

@@ -53,9 +53,26 @@ class HandleTable {
   uint32_t used_ = 0;
 };
 
+// Tells a child made by fork() from its parent, without a call to the kernel: a page that the
+// kernel clears in children (MADV_WIPEONFORK; where there is none, nobody is told apart).
+class Incarnation {
+ public:
+  Incarnation();
+  // Never 0; another one in every child.
+  uint32_t now();
+
+ private:
+  std::atomic<uint32_t> here_{1};
+  std::atomic<uint32_t> latest_{1};
+  std::atomic<uint32_t>* page_ = &here_;
+};
+
 struct ProcessState {
   HandleTable communicators;
   HandleTable requests;
+
+  // What was made in another one belongs to a parent of this process.
+  Incarnation incarnation;
 
   // Calls of banyan_comm_init_env so far.
   std::atomic<int> meetings{0};

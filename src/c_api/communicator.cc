@@ -84,6 +84,7 @@ Status open(banyan::Exchange& exchange, Settings settings, banyan::TimePoint dea
   BANYAN_TRY(membership.status());
   auto communicator = std::make_unique<OpenCommunicator>();
   communicator->membership = std::move(*membership);
+  communicator->incarnation = banyan::process().incarnation.now();
   const uint64_t place = banyan::process().communicators.insert(communicator.get());
   if (place == 0) return {Code::kSystem, "too many communicators in this process"};
   communicator->handle = banyan::communicator_handle(place);
@@ -285,8 +286,7 @@ Status split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
   return open(**exchange, std::move(*settings), deadline, child);
 }
 
-// ---- Ends
-// -------------------------------------------------------------------------------------------
+// ---- Ends ---------------------------------------------------------------------------------------
 
 // Requests that are in flight are completed first.
 Status finish_requests(OpenCommunicator& communicator) {
@@ -348,6 +348,9 @@ class Pinned {
   explicit Pinned(banyan_comm_t comm)
       : place_(banyan::place_of(comm)),
         communicator_(static_cast<OpenCommunicator*>(banyan::process().communicators.pin(place_))) {
+    if (communicator_ == nullptr || banyan::is_ours(*communicator_)) return;
+    banyan::process().communicators.unpin(place_);
+    communicator_ = nullptr;
   }
   Pinned(const Pinned&) = delete;
   Pinned& operator=(const Pinned&) = delete;

@@ -30,7 +30,17 @@ Status stale(std::string_view what, Handle handle) {
                                               static_cast<const void*>(handle))};
 }
 
+Status forked() {
+  return {Code::kInvalidUsage,
+          "the communicator belongs to the process that made this one by fork(): use it there, or "
+          "make one here"};
+}
+
 }  // namespace
+
+bool is_ours(const OpenCommunicator& communicator) {
+  return communicator.incarnation == process().incarnation.now();
+}
 
 uint64_t place_of(banyan_comm_t handle) {
   return reinterpret_cast<uint64_t>(handle);
@@ -47,13 +57,17 @@ banyan_comm_t communicator_handle(uint64_t place) {
 Result<OpenCommunicator*> find_communicator(banyan_comm_t handle) {
   void* found = process().communicators.find(place_of(handle));
   if (found == nullptr) return stale("comm", handle);
-  return static_cast<OpenCommunicator*>(found);
+  auto* communicator = static_cast<OpenCommunicator*>(found);
+  if (!is_ours(*communicator)) return forked();
+  return communicator;
 }
 
 Result<OpenRequest*> find_request(banyan_request_t handle) {
   void* found = process().requests.find(place_of(handle));
   if (found == nullptr) return stale("request", handle);
-  return static_cast<OpenRequest*>(found);
+  auto* request = static_cast<OpenRequest*>(found);
+  if (!is_ours(*request->communicator)) return forked();
+  return request;
 }
 
 banyan_result_t answer(const Status& status, banyan_comm_t comm) {

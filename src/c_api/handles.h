@@ -27,6 +27,7 @@ struct OpenCommunicator {
   std::map<int, Scalar> scalars;   // of premulsum operations, by handle
   std::vector<uint64_t> requests;  // handles of those not destroyed
   banyan_comm_t handle = nullptr;
+  uint32_t incarnation = 0;  // in which it was made
 };
 
 // A banyan_request_t.
@@ -39,10 +40,13 @@ struct OpenRequest {
   Status result;                   // once done
 };
 
-// kInvalidArgument: null, destroyed, or never a handle.
+// kInvalidArgument: null, destroyed, or never a handle. kInvalidUsage: this process was made by
+// fork() since.
 Result<OpenCommunicator*> find_communicator(banyan_comm_t handle);
 Result<OpenRequest*> find_request(banyan_request_t handle);
 banyan_comm_t communicator_handle(uint64_t place);
+// Made in this process, not in a parent of it.
+bool is_ours(const OpenCommunicator& communicator);
 uint64_t place_of(banyan_comm_t handle);
 uint64_t place_of(banyan_request_t handle);
 
