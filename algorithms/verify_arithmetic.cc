@@ -42,7 +42,7 @@ std::string bytes_of(const Run& run) {
 
 }  // namespace
 
-Fault Arithmetic::decode(std::vector<Run>& runs, int rank, bool with_scalar) {
+Fault SymbolArithmetic::decode(std::vector<Run>& runs, int rank, bool with_scalar) {
   const uint64_t narrow = size_of(call_.type);
   const uint64_t wide = size_of(call_.accumulator);
   const bool scales = call_.op == ReduceOp::kPreMulSum;
@@ -61,7 +61,7 @@ Fault Arithmetic::decode(std::vector<Run>& runs, int rank, bool with_scalar) {
   return {};
 }
 
-Fault Arithmetic::encode(std::vector<Run>& runs) {
+Fault SymbolArithmetic::encode(std::vector<Run>& runs) {
   const uint64_t narrow = size_of(call_.type);
   const uint64_t wide = size_of(call_.accumulator);
   for (Run& run : runs) {
@@ -72,7 +72,7 @@ Fault Arithmetic::encode(std::vector<Run>& runs) {
   return {};
 }
 
-Fault Arithmetic::combine(std::vector<Run>& left, const std::vector<Run>& right) {
+Fault SymbolArithmetic::combine(std::vector<Run>& left, const std::vector<Run>& right) {
   const uint64_t width = size_of(call_.accumulator);
   std::vector<Run> result;
   Fault fault = walk(left, right, [&](const Run& one, const Run& other) -> Fault {
@@ -90,8 +90,8 @@ Fault Arithmetic::combine(std::vector<Run>& left, const std::vector<Run>& right)
   return fault;
 }
 
-Fault Arithmetic::apply(const Step& step, int rank, std::vector<Run>& left,
-                        std::vector<Run>& right) {
+Fault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Run>& left,
+                              std::vector<Run>& right) {
   switch (step.op) {
     case Op::kSend:
     case Op::kCopy: return {};
@@ -110,7 +110,7 @@ Fault Arithmetic::apply(const Step& step, int rank, std::vector<Run>& left,
 }
 
 // A single rank may copy its contribution, unless it has to be scaled.
-Fault Arithmetic::compare_result(const Run& found, uint64_t origin) const {
+Fault SymbolArithmetic::compare_result(const Run& found, uint64_t origin) const {
   const bool copied = call_.ranks == 1 && call_.op != ReduceOp::kPreMulSum &&
                       symbols_.is_contribution(found.symbol);
   const Stage wanted = call_.needs_encode ? Stage::kFinal : Stage::kPartial;
@@ -124,7 +124,8 @@ Fault Arithmetic::compare_result(const Run& found, uint64_t origin) const {
 }
 
 // The lists cover the same bytes: only output that was there from the start can be written.
-Fault Arithmetic::compare(const std::vector<Run>& found, const std::vector<Run>& expected) const {
+Fault SymbolArithmetic::compare(const std::vector<Run>& found,
+                                const std::vector<Run>& expected) const {
   return walk(found, expected, [&](const Run& is, const Run& wanted) -> Fault {
     if (wanted.symbol == symbols_.result()) return compare_result(is, wanted.origin);
     if (is.symbol == wanted.symbol && is.origin == wanted.origin) return {};
@@ -135,7 +136,8 @@ Fault Arithmetic::compare(const std::vector<Run>& found, const std::vector<Run>&
   });
 }
 
-Fault Arithmetic::same_order(const std::vector<Run>& left, const std::vector<Run>& right) const {
+Fault SymbolArithmetic::same_order(const std::vector<Run>& left,
+                                   const std::vector<Run>& right) const {
   return walk(left, right, [&](const Run& one, const Run& other) -> Fault {
     if (one.symbol == other.symbol) return {};
     return bytes_of(one) + " of the output were combined in another order";

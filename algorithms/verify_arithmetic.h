@@ -9,9 +9,9 @@
 
 namespace banyan {
 
-class Arithmetic {
+class SymbolArithmetic {
  public:
-  Arithmetic(const VerifiedCall& call, Symbols& symbols) : call_(call), symbols_(symbols) {}
+  SymbolArithmetic(const VerifiedCall& call, Symbols& symbols) : call_(call), symbols_(symbols) {}
 
   const Symbols& symbols() const { return symbols_; }
 

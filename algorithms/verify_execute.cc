@@ -107,7 +107,7 @@ class Execution {
   Fault stuck() const;
 
   const VerifiedCall& call_;
-  Arithmetic arithmetic_;
+  SymbolArithmetic arithmetic_;
   size_t slots_;
   bool check_;
   std::mt19937 random_;

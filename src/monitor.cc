@@ -34,7 +34,7 @@ Key link_key(const Key& key, int from, int to) {
   return derive_key(key, "link", writer.bytes());
 }
 
-FrameBytes encode_frame(const Frame& frame, const Key& key, uint64_t counter) {
+FrameBytes encode_frame(const LinkFrame& frame, const Key& key, uint64_t counter) {
   const size_t length = std::min(frame.verdict.text.size(), kTextBytes);
   Writer writer;
   writer.put(static_cast<uint32_t>(frame.type));
@@ -51,8 +51,8 @@ FrameBytes encode_frame(const Frame& frame, const Key& key, uint64_t counter) {
   return bytes;
 }
 
-std::optional<Frame> decode_frame(std::span<const std::byte, kFrameBytes> bytes, const Key& key,
-                                  uint64_t counter, int ranks) {
+std::optional<LinkFrame> decode_frame(std::span<const std::byte, kFrameBytes> bytes, const Key& key,
+                                      uint64_t counter, int ranks) {
   Mac mac;
   std::copy(bytes.begin() + kSignedBytes, bytes.end(), mac.begin());
   if (!equal(mac, mac_of(bytes.first(kSignedBytes), key))) return std::nullopt;
@@ -65,10 +65,11 @@ std::optional<Frame> decode_frame(std::span<const std::byte, kFrameBytes> bytes,
   const auto sent_counter = reader.get<uint64_t>();
   if (type < 1 || type > 3 || length > kTextBytes || sent_counter != counter) return std::nullopt;
   if (failed_rank < -1 || failed_rank >= ranks) return std::nullopt;
-  if (type != static_cast<uint32_t>(FrameType::kGoodbye) && !is_failure(code)) return std::nullopt;
+  if (type != static_cast<uint32_t>(LinkFrameType::kGoodbye) && !is_failure(code))
+    return std::nullopt;
 
-  Frame frame;
-  frame.type = static_cast<FrameType>(type);
+  LinkFrame frame;
+  frame.type = static_cast<LinkFrameType>(type);
   frame.verdict.code = static_cast<Code>(code);
   frame.verdict.failed_rank = failed_rank;
   const auto text = reader.get_raw(length);
@@ -88,7 +89,7 @@ Monitor::Monitor(Links& links, Failure& failure, const Log& log)
   }
 }
 
-void Monitor::send(int rank, const Frame& frame) {
+void Monitor::send(int rank, const LinkFrame& frame) {
   Peer& peer = peers_[static_cast<size_t>(rank)];
   if (!peer.open) return;
   const FrameBytes bytes = encode_frame(frame, peer.key_out, peer.frames_out++);
@@ -102,7 +103,7 @@ void Monitor::send(int rank, const Frame& frame) {
         sent < 0 ? std::strerror(errno) : "its link is full");  // NOLINT(concurrency-mt-unsafe)
 }
 
-void Monitor::broadcast(const Frame& frame) {
+void Monitor::broadcast(const LinkFrame& frame) {
   for (int rank = 0; rank < links_.size; ++rank)
     if (rank != links_.rank) send(rank, frame);
 }
@@ -120,7 +121,7 @@ void Monitor::report(const Verdict& verdict) {
   BANYAN_LOG(log_, Subsystem::kFault, LogLevel::kInfo, "{}: {}", describe(verdict.code),
              verdict.text);
   if (one_host_ || decider() == links_.rank) {
-    if (failure_.decide(verdict)) broadcast({FrameType::kFinal, verdict});
+    if (failure_.decide(verdict)) broadcast({LinkFrameType::kFinal, verdict});
     return;
   }
   propose(verdict);
@@ -136,7 +137,7 @@ void Monitor::propose(const Verdict& verdict) {
   if (!proposed_) proposal_expires_ = deadline_after(kPatienceSeconds);
   proposed_ = verdict;
   proposed_to_ = decider();
-  send(proposed_to_, {FrameType::kPropose, verdict});
+  send(proposed_to_, {LinkFrameType::kPropose, verdict});
 }
 
 void Monitor::abort() {
@@ -145,12 +146,13 @@ void Monitor::abort() {
   const std::lock_guard lock(mutex_);
   if (!failure_.abort(verdict)) return;
   broadcast(
-      {one_host_ || decider() == links_.rank ? FrameType::kFinal : FrameType::kPropose, verdict});
+      {one_host_ || decider() == links_.rank ? LinkFrameType::kFinal : LinkFrameType::kPropose,
+       verdict});
 }
 
 void Monitor::say_goodbye() {
   const std::lock_guard lock(mutex_);
-  broadcast({FrameType::kGoodbye, {}});
+  broadcast({LinkFrameType::kGoodbye, {}});
 }
 
 void Monitor::add_to(std::vector<pollfd>& descriptors) const {
@@ -194,15 +196,15 @@ void Monitor::receive(int rank) {
   }
 }
 
-void Monitor::act_on(int rank, const Frame& frame) {
+void Monitor::act_on(int rank, const LinkFrame& frame) {
   switch (frame.type) {
-    case FrameType::kGoodbye: peers_[static_cast<size_t>(rank)].said_goodbye = true; break;
-    case FrameType::kFinal: failure_.decide(frame.verdict); break;
-    case FrameType::kPropose:
+    case LinkFrameType::kGoodbye: peers_[static_cast<size_t>(rank)].said_goodbye = true; break;
+    case LinkFrameType::kFinal: failure_.decide(frame.verdict); break;
+    case LinkFrameType::kPropose:
       if (failure_.decide(frame.verdict)) {
-        broadcast({FrameType::kFinal, frame.verdict});
+        broadcast({LinkFrameType::kFinal, frame.verdict});
       } else {
-        send(rank, {FrameType::kFinal, failure_.board().read()});
+        send(rank, {LinkFrameType::kFinal, failure_.board().read()});
       }
       break;
   }
@@ -220,7 +222,7 @@ void Monitor::lost(int rank, std::string_view how) {
   }
   BANYAN_LOG(log_, Subsystem::kFault, LogLevel::kInfo, "{}", verdict.text);
   if (one_host_ || decider() == links_.rank) {
-    if (failure_.decide(verdict)) broadcast({FrameType::kFinal, verdict});
+    if (failure_.decide(verdict)) broadcast({LinkFrameType::kFinal, verdict});
     return;
   }
   propose(verdict);

@@ -28,24 +28,24 @@
 
 namespace banyan {
 
-enum class FrameType : uint8_t { kGoodbye = 1, kPropose = 2, kFinal = 3 };
+enum class LinkFrameType : uint8_t { kGoodbye = 1, kPropose = 2, kFinal = 3 };
 
 // { type 8, 0 24, code 32, failed rank 32, text length 32, counter 64, text 488, MAC 256 } bits and
 // bytes as named, little-endian.
 inline constexpr size_t kFrameBytes = 24 + 488 + 32;
 using FrameBytes = std::array<std::byte, kFrameBytes>;
 
-struct Frame {
-  FrameType type = FrameType::kGoodbye;
+struct LinkFrame {
+  LinkFrameType type = LinkFrameType::kGoodbye;
   Verdict verdict;  // of kPropose and kFinal
 };
 
 // The key of one direction of one link.
 Key link_key(const Key& key, int from, int to);
-FrameBytes encode_frame(const Frame& frame, const Key& key, uint64_t counter);
+FrameBytes encode_frame(const LinkFrame& frame, const Key& key, uint64_t counter);
 // Nothing: not authentic, or not what encode_frame makes for a communicator of `ranks`.
-std::optional<Frame> decode_frame(std::span<const std::byte, kFrameBytes> bytes, const Key& key,
-                                  uint64_t counter, int ranks);
+std::optional<LinkFrame> decode_frame(std::span<const std::byte, kFrameBytes> bytes, const Key& key,
+                                      uint64_t counter, int ranks);
 
 class Monitor {
  public:
@@ -77,10 +77,10 @@ class Monitor {
     bool said_goodbye = false;
   };
 
-  void broadcast(const Frame& frame);
-  void send(int peer, const Frame& frame);
+  void broadcast(const LinkFrame& frame);
+  void send(int peer, const LinkFrame& frame);
   void receive(int peer);
-  void act_on(int peer, const Frame& frame);
+  void act_on(int peer, const LinkFrame& frame);
   void lost(int peer, std::string_view how);
   int decider() const;
   void propose(const Verdict& verdict);

@@ -134,12 +134,12 @@ Bytes encode_verdict(const Status& status) {
   return writer.take();
 }
 
-Result<Verdict> parse_verdict(std::span<const std::byte> payload) {
+Result<RendezvousVerdict> parse_verdict(std::span<const std::byte> payload) {
   Reader reader(payload);
   const auto code = reader.get<uint32_t>();
   std::string text = reader.get_text(kVerdictTextMost);
   if (!reader.at_end() || !is_verdict(code)) return corrupt("verdict");
-  return Verdict{Status(static_cast<Code>(code), printable(std::move(text)))};
+  return RendezvousVerdict{Status(static_cast<Code>(code), printable(std::move(text)))};
 }
 
 Bytes encode_result(std::span<const Bytes> contributions) {

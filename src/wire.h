@@ -35,7 +35,7 @@ enum class FrameType : uint16_t {
   kContribution,  // member: its bytes of one round
   kResultPart,    // rendezvous: a part of all bytes of one round; more follow
   kResult,        // rendezvous: the last part
-  kVerdict,       // rendezvous: a Verdict, and nothing more
+  kVerdict,       // rendezvous: a RendezvousVerdict, and nothing more
   kLeave,         // member: ends as planned
   kOtherVersion,  // server: a header alone, so that the other side can say which version it met
 };
@@ -87,11 +87,11 @@ Result<Joiner> parse_joiner(std::span<const std::byte> payload);
 Result<Nonce> parse_nonce(std::span<const std::byte> payload);
 
 // How a meeting failed: never ok.
-struct Verdict {
+struct RendezvousVerdict {
   Status status;
 };
 Bytes encode_verdict(const Status& status);
-Result<Verdict> parse_verdict(std::span<const std::byte> payload);
+Result<RendezvousVerdict> parse_verdict(std::span<const std::byte> payload);
 
 // What all ranks gave in one round. Parts may be of any length.
 Bytes encode_result(std::span<const Bytes> contributions);

@@ -19,16 +19,16 @@ Key key_of(int seed) {
   return key;
 }
 
-Frame final_frame(int rank, const std::string& text) {
-  return {FrameType::kFinal, {Code::kPeerLost, rank, text}};
+LinkFrame final_frame(int rank, const std::string& text) {
+  return {LinkFrameType::kFinal, {Code::kPeerLost, rank, text}};
 }
 
-TEST(Frame, ComesBackAsItWas) {
+TEST(LinkFrame, ComesBackAsItWas) {
   const Key key = key_of(1);
-  for (const FrameType type : {FrameType::kPropose, FrameType::kFinal})
+  for (const LinkFrameType type : {LinkFrameType::kPropose, LinkFrameType::kFinal})
     for (const Code code : {Code::kMismatch, Code::kTimeout, Code::kPeerLost, Code::kCorrupt})
       for (const int rank : {-1, 0, 6}) {
-        const Frame frame{type, {code, rank, "rank 6 is lost"}};
+        const LinkFrame frame{type, {code, rank, "rank 6 is lost"}};
         const auto back = decode_frame(encode_frame(frame, key, 9), key, 9, 7);
         ASSERT_TRUE(back.has_value());
         EXPECT_EQ(back->type, type);
@@ -36,12 +36,12 @@ TEST(Frame, ComesBackAsItWas) {
         EXPECT_EQ(back->verdict.failed_rank, rank);
         EXPECT_EQ(back->verdict.text, frame.verdict.text);
       }
-  const auto goodbye = decode_frame(encode_frame({FrameType::kGoodbye, {}}, key, 0), key, 0, 2);
+  const auto goodbye = decode_frame(encode_frame({LinkFrameType::kGoodbye, {}}, key, 0), key, 0, 2);
   ASSERT_TRUE(goodbye.has_value());
-  EXPECT_EQ(goodbye->type, FrameType::kGoodbye);
+  EXPECT_EQ(goodbye->type, LinkFrameType::kGoodbye);
 }
 
-TEST(Frame, CutsALongText) {
+TEST(LinkFrame, CutsALongText) {
   const Key key = key_of(1);
   const auto back =
       decode_frame(encode_frame(final_frame(1, std::string(9000, 'y')), key, 0), key, 0, 2);
@@ -50,7 +50,7 @@ TEST(Frame, CutsALongText) {
   EXPECT_EQ(back->verdict.text, std::string(back->verdict.text.size(), 'y'));
 }
 
-TEST(Frame, WithAnyBitChangedIsNotAuthentic) {
+TEST(LinkFrame, WithAnyBitChangedIsNotAuthentic) {
   const Key key = key_of(2);
   const FrameBytes good = encode_frame(final_frame(2, "rank 2 is lost"), key, 5);
   ASSERT_TRUE(decode_frame(good, key, 5, 4).has_value());
@@ -61,7 +61,7 @@ TEST(Frame, WithAnyBitChangedIsNotAuthentic) {
   }
 }
 
-TEST(Frame, OfAnotherMomentLinkDirectionOrCommunicatorIsNotAuthentic) {
+TEST(LinkFrame, OfAnotherMomentLinkDirectionOrCommunicatorIsNotAuthentic) {
   const Key key = key_of(3);
   const Key there = link_key(key, 0, 1);
   const FrameBytes frame = encode_frame(final_frame(2, "x"), there, 5);
@@ -74,22 +74,23 @@ TEST(Frame, OfAnotherMomentLinkDirectionOrCommunicatorIsNotAuthentic) {
 }
 
 // Authentic, but from a peer that is not to be believed.
-TEST(Frame, WithImpossibleContentIsRefused) {
+TEST(LinkFrame, WithImpossibleContentIsRefused) {
   const Key key = key_of(5);
-  const auto accepted = [&](const Frame& frame, int ranks) {
+  const auto accepted = [&](const LinkFrame& frame, int ranks) {
     return decode_frame(encode_frame(frame, key, 0), key, 0, ranks).has_value();
   };
   EXPECT_TRUE(accepted(final_frame(3, ""), 4));
   EXPECT_FALSE(accepted(final_frame(4, ""), 4));
   EXPECT_FALSE(accepted(final_frame(-2, ""), 4));
-  EXPECT_FALSE(accepted({FrameType::kFinal, {Code::kOk, 1, ""}}, 4)) << "a failure that is none";
-  EXPECT_FALSE(accepted({FrameType::kFinal, {Code::kBusy, 1, ""}}, 4));
-  EXPECT_FALSE(accepted({FrameType::kFinal, {static_cast<Code>(77), 1, ""}}, 4));
-  EXPECT_FALSE(accepted({static_cast<FrameType>(0), {Code::kPeerLost, 1, ""}}, 4));
-  EXPECT_FALSE(accepted({static_cast<FrameType>(4), {Code::kPeerLost, 1, ""}}, 4));
+  EXPECT_FALSE(accepted({LinkFrameType::kFinal, {Code::kOk, 1, ""}}, 4))
+      << "a failure that is none";
+  EXPECT_FALSE(accepted({LinkFrameType::kFinal, {Code::kBusy, 1, ""}}, 4));
+  EXPECT_FALSE(accepted({LinkFrameType::kFinal, {static_cast<Code>(77), 1, ""}}, 4));
+  EXPECT_FALSE(accepted({static_cast<LinkFrameType>(0), {Code::kPeerLost, 1, ""}}, 4));
+  EXPECT_FALSE(accepted({static_cast<LinkFrameType>(4), {Code::kPeerLost, 1, ""}}, 4));
 }
 
-TEST(Frame, OfNoiseIsRefused) {
+TEST(LinkFrame, OfNoiseIsRefused) {
   std::mt19937 random(7);
   const Key key = key_of(6);
   for (int round = 0; round < 200; ++round) {
@@ -278,7 +279,8 @@ TEST(Monitor, WaitsForTheRestOfAFrame) {
 
 TEST(Monitor, RefusesARepeatedFrame) {
   Ranks ranks({0, 1});
-  const FrameBytes goodbye = encode_frame({FrameType::kGoodbye, {}}, link_key(key_of(8), 1, 0), 0);
+  const FrameBytes goodbye =
+      encode_frame({LinkFrameType::kGoodbye, {}}, link_key(key_of(8), 1, 0), 0);
   for (int time = 0; time < 2; ++time)
     ASSERT_EQ(send(ranks.at(1).sockets[0].get(), goodbye.data(), goodbye.size(), 0),
               static_cast<ssize_t>(goodbye.size()));

@@ -61,7 +61,7 @@ class FramedTransport final : public Transport {
     const int index = index_of(transfer.peer);
     BANYAN_TRY(check_transfer(transfer, index >= 0));
     const auto lane = static_cast<size_t>(transfer.lane);
-    flushed_.state = Operation::State::kIdle;
+    flushed_.state = WireOperation::State::kIdle;
     if (transfer.direction == Direction::kRecv) {
       FramedReceive& port = peers_[index].receive[lane];
       if (port.full()) return busy_;
@@ -102,7 +102,7 @@ class FramedTransport final : public Transport {
         if (!port.idle()) return busy_;
       }
     }
-    if (flushed_.state == Operation::State::kIdle) wire_->flush(flushed_);
+    if (flushed_.state == WireOperation::State::kIdle) wire_->flush(flushed_);
     return flushed_.done() ? Status() : busy_;
   }
 
@@ -153,7 +153,7 @@ class FramedTransport final : public Transport {
   std::vector<int> index_of_rank_;
   FramedContext context_;
   std::vector<Peer> peers_;
-  Operation flushed_;
+  WireOperation flushed_;
   const Status busy_{Code::kBusy, "the queue to or from this peer is full"};
 };
 

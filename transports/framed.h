@@ -72,16 +72,16 @@ class FramedSend {
     bool started = false;
     Code code = Code::kOk;
     int buffer = -1;
-    Operation frame;
-    Operation acceptance;
-    std::array<Operation, kPiecesInFlight> pieces;
+    WireOperation frame;
+    WireOperation acceptance;
+    std::array<WireOperation, kPiecesInFlight> pieces;
 
     bool pending() const;
   };
 
   void start(Entry& entry, FramedContext& context);
   void advance(Entry& entry, FramedContext& context);
-  void settle(Entry& entry, Operation& operation) const;
+  void settle(Entry& entry, WireOperation& operation) const;
   bool is_done(const Entry& entry, const FramedContext& context) const;
 
   int peer_;
@@ -106,7 +106,7 @@ class FramedReceive {
 
  private:
   struct Piece {
-    Operation operation;
+    WireOperation operation;
     uint64_t offset = 0;
     size_t bytes = 0;
     int bounce = -1;
@@ -123,12 +123,12 @@ class FramedReceive {
   bool finish(FramedContext& context);
   void complete(FramedContext& context, Code code);
   void fail_all(FramedContext& context, Code code);
-  Operation* spare_acceptance();
+  WireOperation* spare_acceptance();
 
   int peer_;
   Lane lane_;
   std::vector<std::byte> frame_;
-  Operation frame_operation_;
+  WireOperation frame_operation_;
   bool has_head_ = false;
   Envelope head_;
   bool moving_ = false;    // pieces of head_, for the first of transfers_ ...
@@ -139,7 +139,7 @@ class FramedReceive {
   uint32_t messages_ = 0;
   uint32_t pieces_asked_ = 0;
   std::array<Piece, kPiecesInFlight> pieces_;
-  std::array<Operation, 8> acceptances_;
+  std::array<WireOperation, 8> acceptances_;
   FixedQueue<Transfer, 8> transfers_;
 };
 

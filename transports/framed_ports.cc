@@ -22,7 +22,7 @@ size_t piece_at(uint64_t offset, uint64_t bytes) {
   return std::min<uint64_t>(bytes - offset, kPieceBytes);
 }
 
-void cancel_pending(Wire& wire, Operation& operation) {
+void cancel_pending(Wire& wire, WireOperation& operation) {
   if (operation.pending()) wire.cancel(operation);
 }
 
@@ -49,7 +49,7 @@ size_t short_payload_most(int ranks) {
 bool FramedSend::Entry::pending() const {
   return frame.pending() || acceptance.pending() ||
          std::any_of(pieces.begin(), pieces.end(),
-                     [](const Operation& piece) { return piece.pending(); });
+                     [](const WireOperation& piece) { return piece.pending(); });
 }
 
 bool FramedSend::pending() const {
@@ -95,10 +95,10 @@ void FramedSend::start(Entry& entry, FramedContext& context) {
                        entry.acceptance);
 }
 
-void FramedSend::settle(Entry& entry, Operation& operation) const {
+void FramedSend::settle(Entry& entry, WireOperation& operation) const {
   if (!operation.done()) return;
   if (operation.code != Code::kOk) entry.code = operation.code;
-  operation.state = Operation::State::kIdle;
+  operation.state = WireOperation::State::kIdle;
 }
 
 void FramedSend::advance(Entry& entry, FramedContext& context) {
@@ -108,7 +108,7 @@ void FramedSend::advance(Entry& entry, FramedContext& context) {
     entry.buffer = -1;
   }
   const Transfer& transfer = entry.transfer;
-  for (Operation& piece : entry.pieces) {
+  for (WireOperation& piece : entry.pieces) {
     settle(entry, piece);
     if (piece.pending() || entry.code != Code::kOk) continue;
     if (entry.bytes_posted == transfer.envelope.bytes) continue;
@@ -155,7 +155,7 @@ void FramedReceive::open(FramedContext& context) {
 }
 
 bool FramedReceive::pending() const {
-  const auto is_pending = [](const Operation& operation) { return operation.pending(); };
+  const auto is_pending = [](const WireOperation& operation) { return operation.pending(); };
   return frame_operation_.pending() ||
          std::any_of(acceptances_.begin(), acceptances_.end(), is_pending) ||
          std::any_of(pieces_.begin(), pieces_.end(),
@@ -169,7 +169,7 @@ void FramedReceive::cancel(Wire& wire) {
 
 void FramedReceive::ask_for_frame(FramedContext& context) {
   has_head_ = false;
-  frame_operation_.state = Operation::State::kIdle;
+  frame_operation_.state = WireOperation::State::kIdle;
   context.wire.receive(tag_of(context, Kind::kFrame, lane_, peer_, messages_++), frame_.data(),
                        frame_.size(), frame_operation_);
 }
@@ -234,10 +234,10 @@ void FramedReceive::begin(FramedContext& context, bool dropping) {
 bool FramedReceive::match(FramedContext& context) {
   if (!find_head(context)) return moving_ || broken_ != Code::kOk;
   switch (judge(head_, transfers_.front().envelope, context.epoch)) {
-    case Verdict::kAccept: begin(context, false); return true;
-    case Verdict::kMismatch: complete(context, Code::kMismatch); return true;
-    case Verdict::kDrop:  // find_head() has seen to those
-    case Verdict::kCorrupt: broken_ = Code::kCorrupt; return true;
+    case Judgement::kAccept: begin(context, false); return true;
+    case Judgement::kMismatch: complete(context, Code::kMismatch); return true;
+    case Judgement::kDrop:  // find_head() has seen to those
+    case Judgement::kCorrupt: broken_ = Code::kCorrupt; return true;
   }
   return false;
 }
@@ -260,7 +260,7 @@ bool FramedReceive::ask_for_piece(Piece& piece, FramedContext& context) {
 
 void FramedReceive::settle(Piece& piece, FramedContext& context) {
   if (!piece.operation.done()) return;
-  piece.operation.state = Operation::State::kIdle;
+  piece.operation.state = WireOperation::State::kIdle;
   Code code = piece.operation.code;
   if (code == Code::kAborted) code = Code::kPeerLost;
   if (code == Code::kOk && piece.operation.bytes != piece.bytes) code = Code::kCorrupt;
@@ -291,9 +291,10 @@ bool FramedReceive::move(FramedContext& context) {
   return !pending && (code_ != Code::kOk || bytes_asked_ == head_.bytes);
 }
 
-Operation* FramedReceive::spare_acceptance() {
-  const auto spare = std::find_if(acceptances_.begin(), acceptances_.end(),
-                                  [](const Operation& operation) { return !operation.pending(); });
+WireOperation* FramedReceive::spare_acceptance() {
+  const auto spare =
+      std::find_if(acceptances_.begin(), acceptances_.end(),
+                   [](const WireOperation& operation) { return !operation.pending(); });
   return spare == acceptances_.end() ? nullptr : &*spare;
 }
 
@@ -305,7 +306,7 @@ bool FramedReceive::finish(FramedContext& context) {
     return true;
   }
   if (lane_ == Lane::kMessage) {
-    Operation* acceptance = spare_acceptance();
+    WireOperation* acceptance = spare_acceptance();
     if (acceptance == nullptr) return false;
     context.wire.send(peer_, tag_of(context, Kind::kAcceptance, lane_, context.rank, messages_ - 1),
                       frame_.data(), 0, *acceptance);

@@ -205,14 +205,14 @@ class LoopbackTransport final : public Transport {
       const Message& message = lanes.in->messages.front();
       completion.seen = message.envelope;
       switch (judge(message.envelope, transfer.envelope, epoch_)) {
-        case Verdict::kAccept:
+        case Judgement::kAccept:
           deliver(transfer, 0, message.bytes.data(), message.bytes.size());
           lanes.in->messages.pop_front();
           ++lanes.in->accepted;
           break;
-        case Verdict::kMismatch: completion.code = Code::kMismatch; break;
-        case Verdict::kDrop:
-        case Verdict::kCorrupt: completion.code = Code::kCorrupt; break;
+        case Judgement::kMismatch: completion.code = Code::kMismatch; break;
+        case Judgement::kDrop:
+        case Judgement::kCorrupt: completion.code = Code::kCorrupt; break;
       }
     }
     wake(peer);

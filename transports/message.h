@@ -25,8 +25,8 @@ Status check_transfer(const Transfer& transfer, bool served);
 bool is_valid(const Envelope& envelope);
 
 // What a receive makes of the envelope at the head of its lane. `epoch` is the communicator's.
-enum class Verdict : uint8_t { kAccept, kDrop, kMismatch, kCorrupt };
-Verdict judge(const Envelope& seen, const Envelope& expected, uint32_t epoch);
+enum class Judgement : uint8_t { kAccept, kDrop, kMismatch, kCorrupt };
+Judgement judge(const Envelope& seen, const Envelope& expected, uint32_t epoch);
 
 // Bytes [offset, offset + bytes) of the message of a receive have come.
 inline void deliver(const Transfer& transfer, uint64_t offset, const std::byte* incoming,

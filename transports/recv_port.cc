@@ -125,10 +125,12 @@ void RecvPort::fail(Completions& completions, Code code) {
 bool RecvPort::open(Completions& completions) {
   if (!find_head()) return false;
   switch (judge(head_->envelope, pending_.front().envelope, channel_.epoch)) {
-    case Verdict::kAccept: break;
-    case Verdict::kMismatch: complete(completions, Code::kMismatch, head_->envelope); return false;
-    case Verdict::kDrop:  // find_head() has dropped those
-    case Verdict::kCorrupt: fail(completions, Code::kCorrupt); return false;
+    case Judgement::kAccept: break;
+    case Judgement::kMismatch:
+      complete(completions, Code::kMismatch, head_->envelope);
+      return false;
+    case Judgement::kDrop:  // find_head() has dropped those
+    case Judgement::kCorrupt: fail(completions, Code::kCorrupt); return false;
   }
   if (!is_consistent(*head_)) {
     fail(completions, Code::kCorrupt);

@@ -126,10 +126,10 @@ bool is_valid(const Envelope& envelope) {
          static_cast<int>(signature.op) < kReduceOpCount;
 }
 
-Verdict judge(const Envelope& seen, const Envelope& expected, uint32_t epoch) {
-  if (seen.epoch != epoch) return Verdict::kDrop;
-  if (!is_valid(seen)) return Verdict::kCorrupt;
-  return seen == expected ? Verdict::kAccept : Verdict::kMismatch;
+Judgement judge(const Envelope& seen, const Envelope& expected, uint32_t epoch) {
+  if (seen.epoch != epoch) return Judgement::kDrop;
+  if (!is_valid(seen)) return Judgement::kCorrupt;
+  return seen == expected ? Judgement::kAccept : Judgement::kMismatch;
 }
 
 size_t report(Completions& from, std::span<Completion> to) {

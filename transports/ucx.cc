@@ -104,34 +104,34 @@ Code code_of(ucs_status_t status) {
   return Code::kPeerLost;
 }
 
-void finish(Operation& operation, ucs_status_t status, size_t bytes) {
+void finish(WireOperation& operation, ucs_status_t status, size_t bytes) {
   operation.code = code_of(status);
   operation.bytes = bytes;
-  operation.state = Operation::State::kDone;
+  operation.state = WireOperation::State::kDone;
 }
 
 // UCX is done with a request. Where it says so within the call that made the request, that call
 // still returns it: then follow() frees it.
-void release(Operation& operation) {
+void release(WireOperation& operation) {
   if (operation.request != nullptr) {
     operation.free_request(std::exchange(operation.request, nullptr));
   }
 }
 
 void on_sent(void* /*request*/, ucs_status_t status, void* data) {
-  auto& operation = *static_cast<Operation*>(data);
+  auto& operation = *static_cast<WireOperation*>(data);
   finish(operation, status, 0);
   release(operation);
 }
 
 void on_received(void* /*request*/, ucs_status_t status, const ucp_tag_recv_info_t* info,
                  void* data) {
-  auto& operation = *static_cast<Operation*>(data);
+  auto& operation = *static_cast<WireOperation*>(data);
   finish(operation, status, status == UCS_OK ? info->length : 0);
   release(operation);
 }
 
-ucp_request_param_t parameters_for(Operation& operation) {
+ucp_request_param_t parameters_for(WireOperation& operation) {
   ucp_request_param_t parameters{};
   parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   parameters.user_data = &operation;
@@ -139,7 +139,7 @@ ucp_request_param_t parameters_for(Operation& operation) {
 }
 
 // What a call of UCX returned: nothing (done), a request or an error.
-void follow(Operation& operation, ucs_status_ptr_t result) {
+void follow(WireOperation& operation, ucs_status_ptr_t result) {
   if (!UCS_PTR_IS_PTR(result)) return finish(operation, UCS_PTR_STATUS(result), 0);
   operation.request = result;
   if (operation.done()) release(operation);
@@ -166,7 +166,7 @@ class UcxWire final : public Wire {
   Status connect(int peer, std::span<const std::byte> address);
 
   void send(int peer, uint64_t tag, const std::byte* memory, size_t bytes,
-            Operation& operation) override {
+            WireOperation& operation) override {
     begin(operation);
     if (endpoints_[peer].lost) return finish(operation, UCS_ERR_ENDPOINT_TIMEOUT, 0);
     ucp_request_param_t parameters = parameters_for(operation);
@@ -174,7 +174,7 @@ class UcxWire final : public Wire {
     follow(operation, ucp_.tag_send_nbx(endpoints_[peer].handle, memory, bytes, tag, &parameters));
   }
 
-  void receive(uint64_t tag, std::byte* memory, size_t bytes, Operation& operation) override {
+  void receive(uint64_t tag, std::byte* memory, size_t bytes, WireOperation& operation) override {
     begin(operation);
     ucp_request_param_t parameters = parameters_for(operation);
     // Without this, UCX 1.13 does not tell the length of some messages that are there already.
@@ -183,7 +183,7 @@ class UcxWire final : public Wire {
     follow(operation, ucp_.tag_recv_nbx(worker_, memory, bytes, tag, ~ucp_tag_t{0}, &parameters));
   }
 
-  void cancel(Operation& operation) override {
+  void cancel(WireOperation& operation) override {
     if (operation.request != nullptr) ucp_.request_cancel(worker_, operation.request);
   }
 
@@ -192,7 +192,7 @@ class UcxWire final : public Wire {
     close_endpoints();
   }
 
-  void flush(Operation& operation) override {
+  void flush(WireOperation& operation) override {
     begin(operation);
     ucp_request_param_t parameters = parameters_for(operation);
     parameters.cb.send = on_sent;
@@ -206,9 +206,9 @@ class UcxWire final : public Wire {
 
  private:
   UcxWire(const Ucp& ucp, int size) : ucp_(ucp), endpoints_(size) {}
-  void begin(Operation& operation) const {
+  void begin(WireOperation& operation) const {
     operation = {};
-    operation.state = Operation::State::kPending;
+    operation.state = WireOperation::State::kPending;
     operation.free_request = ucp_.request_free;
   }
   Status make_context(const Wiring& wiring);
@@ -290,7 +290,7 @@ Status UcxWire::connect(int peer, std::span<const std::byte> address) {
 
 // In good order where the peer is there, within bounded time everywhere.
 void UcxWire::close_endpoints() {
-  std::vector<Operation> closing(endpoints_.size());
+  std::vector<WireOperation> closing(endpoints_.size());
   for (size_t i = 0; i < endpoints_.size(); ++i) {
     if (endpoints_[i].handle == nullptr) continue;
     begin(closing[i]);
@@ -302,11 +302,11 @@ void UcxWire::close_endpoints() {
     endpoints_[i].handle = nullptr;
   }
   const TimePoint deadline = deadline_after(kClosePatience);
-  for (const Operation& operation : closing) {
+  for (const WireOperation& operation : closing) {
     while (operation.pending() && Clock::now() < deadline) ucp_.worker_progress(worker_);
   }
   // The worker waits for nobody; what it still calls back must not be ours any more.
-  for (Operation& operation : closing) {
+  for (WireOperation& operation : closing) {
     if (operation.pending()) ucp_.request_free(operation.request);
   }
 }
@@ -322,15 +322,15 @@ UcxWire::~UcxWire() {
 // For a rank that needs no network in a communicator where others do.
 class NoWire final : public Wire {
  public:
-  void send(int, uint64_t, const std::byte*, size_t, Operation& operation) override {
+  void send(int, uint64_t, const std::byte*, size_t, WireOperation& operation) override {
     finish(operation, UCS_ERR_UNREACHABLE, 0);
   }
-  void receive(uint64_t, std::byte*, size_t, Operation& operation) override {
+  void receive(uint64_t, std::byte*, size_t, WireOperation& operation) override {
     finish(operation, UCS_ERR_UNREACHABLE, 0);
   }
-  void cancel(Operation&) override {}
+  void cancel(WireOperation&) override {}
   void close() override {}
-  void flush(Operation& operation) override { finish(operation, UCS_OK, 0); }
+  void flush(WireOperation& operation) override { finish(operation, UCS_OK, 0); }
   bool progress() override { return false; }
   bool lost(int) const override { return true; }
   bool arm() override { return true; }

@@ -11,7 +11,7 @@
 namespace banyan {
 
 // One message on its way. It stays where it is until it is no longer pending.
-struct Operation {
+struct WireOperation {
   enum class State : uint8_t { kIdle, kPending, kDone };
   State state = State::kIdle;
   Code code = Code::kOk;  // when done; kPeerLost, kCorrupt: longer than the memory for it, kAborted
@@ -29,14 +29,14 @@ class Wire {
   virtual ~Wire() = default;
   // The memory is the wire's until the operation is done. May be done at once.
   virtual void send(int peer, uint64_t tag, const std::byte* memory, size_t bytes,
-                    Operation& operation) = 0;
-  virtual void receive(uint64_t tag, std::byte* memory, size_t bytes, Operation& operation) = 0;
+                    WireOperation& operation) = 0;
+  virtual void receive(uint64_t tag, std::byte* memory, size_t bytes, WireOperation& operation) = 0;
   // Of a receive: done soon, kAborted unless it was faster. Sends end by themselves.
-  virtual void cancel(Operation& operation) = 0;
+  virtual void cancel(WireOperation& operation) = 0;
   // Gives up all peers: whatever is pending ends soon, with an error.
   virtual void close() = 0;
   // All sends have left.
-  virtual void flush(Operation& operation) = 0;
+  virtual void flush(WireOperation& operation) = 0;
   // Whether anything happened.
   virtual bool progress() = 0;
   virtual bool lost(int peer) const = 0;
