@@ -1,8 +1,6 @@
 // Waiting for operations: spin, then yield, then sleep in the kernel.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <sched.h>
-
 #include <algorithm>
 
 #include "src/base/relax.h"
@@ -14,9 +12,6 @@ namespace {
 // Turns without success before a rank yields, and before it sleeps. With more ranks than cores a
 // spinning rank keeps the one that it waits for from running.
 constexpr int kSpins = 1000;
-// Yielding goes on for so long and no longer: beside other programs that want the cores, one yield
-// can cost milliseconds, and a rank that sleeps is woken sooner.
-constexpr auto kYieldFor = std::chrono::microseconds(100);
 constexpr int kMostSleepMs = 200;
 constexpr uint32_t kTurnsBetweenClocks = 4096;
 
@@ -65,12 +60,13 @@ void sleep_all(std::span<Membership* const> memberships, TimePoint deadline) {
 }  // namespace
 
 Status drive(std::span<Membership* const> memberships, std::span<Operation* const> operations) {
+  if (memberships.empty()) return {};
   const bool crowded = std::any_of(memberships.begin(), memberships.end(),
                                    [](const Membership* each) { return each->crowded(); });
   const int spins = crowded ? 0 : kSpins;
   Status status;
   uint32_t turns = 0;
-  TimePoint sleep_at;
+  Patience& patience = memberships.front()->patience();
   for (int idle = 0; !all_done(operations);) {
     if (++turns % kTurnsBetweenClocks == 0)
       check_deadline(memberships, earliest_deadline(operations));
@@ -78,13 +74,13 @@ Status drive(std::span<Membership* const> memberships, std::span<Operation* cons
       idle = 0;
     } else if (++idle <= spins) {
       relax();
-    } else if (const TimePoint now = Clock::now(); idle == spins + 1 || now < sleep_at) {
-      if (idle == spins + 1) sleep_at = now + kYieldFor;
-      sched_yield();
+    } else if (yield_a_little(patience, idle == spins + 1)) {
+      continue;
     } else {
       const TimePoint deadline = earliest_deadline(operations);
       check_deadline(memberships, deadline);
       sleep_all(memberships, deadline);
+      patience.slept();
       idle = spins;  // yields a little before the next sleep
     }
   }

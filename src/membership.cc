@@ -315,20 +315,21 @@ void Membership::serve() {
 
 // With the baton: until it is wanted, or nothing is left to do.
 void Membership::serve_background() {
-  constexpr int kTurnsBeforeSleep = 20;
   std::vector<int> descriptors;
-  for (int idle = 0; !wanted_.load() && !stop_.load() && !engine_.idle() && !failure_.failed();) {
+  for (bool idle = false;
+       !wanted_.load() && !stop_.load() && !engine_.idle() && !failure_.failed();) {
     const Result<bool> moved = turn();
     if (!moved.ok()) break;
     if (*moved) {
-      idle = 0;
+      idle = false;
       continue;
     }
-    if (++idle < kTurnsBeforeSleep) {
-      sched_yield();
+    if (yield_a_little(service_patience_, !idle)) {
+      idle = true;
       continue;
     }
-    idle = 0;
+    idle = false;
+    service_patience_.slept();
     look_around();
     descriptors.clear();
     bool nothing = true;

@@ -26,6 +26,7 @@
 #include "src/failure.h"
 #include "src/links.h"
 #include "src/monitor.h"
+#include "src/patience.h"
 #include "src/plans.h"
 #include "src/scratch.h"
 
@@ -93,6 +94,8 @@ class Membership {
   void sleep(int most_ms);
   // Cores that this rank may run on are fewer than the ranks of this host.
   bool crowded() const { return crowded_; }
+  // Of the caller that waits.
+  Patience& patience() { return patience_; }
 
   // ---- Ends -------------------------------------------------------------------------------------
   void abort();  // any thread
@@ -125,6 +128,8 @@ class Membership {
   std::vector<uint32_t> messages_in_;
   uint32_t next_call_ = 0;
   bool crowded_ = false;
+  Patience patience_;
+  Patience service_patience_;
   bool said_waiting_ = false;
   TimePoint grace_ends_;  // of operations that may still end well after a failure
 
