@@ -191,10 +191,14 @@ uint64_t Accumulators::accumulator_bytes(int block) const {
 Slice Accumulators::own(int block) {
   Slice& own = own_[static_cast<size_t>(block)];
   if (own.size != 0 || raw(block).size == 0) return own;
-  if (same_type() && problem_.op != ReduceOp::kPreMulSum) return own = raw(block);
+  if (plain()) return own = raw(block);
   own = room(block);
-  builder_.decode(problem_.type, raw(block), own);
+  widen(raw(block), own);
   return own;
+}
+
+void Accumulators::widen(Slice raw, Slice dst) {
+  builder_.decode(problem_.type, raw, dst);
 }
 
 Slice Accumulators::room(int block) {

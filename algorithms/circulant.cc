@@ -9,6 +9,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "algorithms/generators.h"
@@ -23,9 +24,9 @@ std::vector<int> skips_of(int size) {
   return skips;
 }
 
-// Blocks that may share a message: neighbours in memory on the sender, in number.
+// Blocks that may share a message, being neighbours in memory.
 struct Run {
-  int first;  // block, not relative
+  int first;
   int count;
 };
 
@@ -47,29 +48,109 @@ Slice joined(const std::vector<Slice>& slices, Run run) {
   return {first.space, first.offset, last.end() - first.offset};
 }
 
+// The partial sums of a reduce-scatter, by relative blocks. Those that nothing was added to are
+// contributions: the user's input, which wraps around after block P - 1, or a widened copy, which
+// does not. The first round adds to blocks [0, floor(P/2)) and moves them into one piece of
+// scratch; later rounds add to a part of these.
+class RelativeSums {
+ public:
+  RelativeSums(ScheduleBuilder& builder, const Group& group, Accumulators& sums,
+               const std::vector<int>& skips)
+      : builder_(builder), group_(group), sums_(sums), offsets_{0} {
+    for (int i = 0; i < group.size(); ++i)
+      offsets_.push_back(offsets_.back() + sums.accumulator_bytes(group.wrap(group.me + i)));
+    added_most_ = group.size() / 2;
+    landing_ = builder.scratch(offset(added_most_));
+    if (skips.size() > 2) added_ = builder.scratch(offset(added_most_));
+    if (!sums.plain()) widen(skips);
+  }
+
+  // Of this rank's blocks [first, end), each in one piece of memory.
+  std::vector<Run> runs(int first, int end) const { return cut(first, end, added_so_far_); }
+  // Those that the sender of blocks [skip, next) makes of them, by the receiver's numbers. What
+  // wraps around does so at the same block on both.
+  std::vector<Run> runs_of_sender(int skip, int next) const {
+    return cut(0, next - skip, added_so_far_ - skip);
+  }
+
+  Slice of(Run run) const {
+    if (run.first < added_so_far_) return within(added_, run);
+    if (!sums_.plain()) return within(own_, run);
+    const int block = group_.wrap(group_.me + run.first);
+    const Slice first = sums_.raw(block);
+    return {first.space, first.offset, sums_.raw(block + run.count - 1).end() - first.offset};
+  }
+
+  void absorb(Run run, int peer, bool last) {
+    const Slice landing = within(landing_, run);
+    builder_.recv(landing, peer);
+    builder_.reduce(sums_.type(), of(run), landing,
+                    last ? sums_.last(group_.me) : within(added_, run));
+  }
+
+  void end_round() { added_so_far_ = added_most_; }
+
+ private:
+  uint64_t offset(int block) const { return offsets_[static_cast<size_t>(block)]; }
+
+  Slice within(Slice room, Run run) const {
+    const uint64_t begin = offset(run.first);
+    return room.sub(begin, offset(run.first + run.count) - begin);
+  }
+
+  // Cuts [first, end) at `added`, where scratch ends, and where the user's input wraps around.
+  std::vector<Run> cut(int first, int end, int added) const {
+    const int wrap = sums_.plain() && added_so_far_ == 0 ? group_.size() - group_.me : 0;
+    std::vector<Run> runs;
+    for (int begin = first; begin < end;) {
+      int stop = end;
+      for (const int place : {added, wrap})
+        if (begin < place && place < stop) stop = place;
+      runs.push_back({begin, stop - begin});
+      begin = stop;
+    }
+    return runs;
+  }
+
+  // In the runs that the first round sends and keeps.
+  void widen(const std::vector<int>& skips) {
+    own_ = builder_.scratch(offsets_.back());
+    const int kept = skips.size() > 1 ? skips[skips.size() - 2] : 0;
+    const int wrap = group_.size() - group_.me;
+    for (const auto& [begin, end] : {std::pair(kept, group_.size()), std::pair(0, kept)})
+      for (int first = begin; first < end;) {
+        const int stop = first < wrap && wrap < end ? wrap : end;
+        const int block = group_.wrap(group_.me + first);
+        const Slice head = sums_.raw(block);
+        const uint64_t bytes = sums_.raw(block + stop - first - 1).end() - head.offset;
+        sums_.widen({head.space, head.offset, bytes}, within(own_, {first, stop - first}));
+        first = stop;
+      }
+  }
+
+  ScheduleBuilder& builder_;
+  const Group& group_;
+  Accumulators& sums_;
+  std::vector<uint64_t> offsets_;  // of accumulators before each relative block
+  int added_most_ = 0;
+  int added_so_far_ = 0;
+  Slice landing_, added_, own_;
+};
+
 }  // namespace
 
 void circulant_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group,
                                     Accumulators& sums) {
   const std::vector<int> skips = skips_of(group.size());
-  std::vector<Slice> partial(static_cast<size_t>(group.size()));
-  for (int block = 0; block < group.size(); ++block)
-    partial[static_cast<size_t>(block)] = sums.own(block);
-
+  RelativeSums partial(builder, group, sums, skips);
   for (size_t round = skips.size() - 1; round-- > 0;) {
     const int skip = skips[round];
-    const int count = skips[round + 1] - skip;
-    for (int i = 0; i < count; ++i)
-      builder.send(partial[static_cast<size_t>(group.wrap(group.me + skip + i))],
-                   group.at(group.me + skip));
-    for (int i = 0; i < count; ++i) {
-      const int block = group.wrap(group.me + i);
-      Slice& mine = partial[static_cast<size_t>(block)];
-      const bool last = round == 0;
-      const Slice dst = last ? sums.last(block) : sums.room(block);
-      sums.absorb(block, group.at(group.me - skip), mine, dst);
-      mine = dst;
-    }
+    const int next = skips[round + 1];
+    for (const Run& run : partial.runs(skip, next))
+      builder.send(partial.of(run), group.at(group.me + skip));
+    for (const Run& run : partial.runs_of_sender(skip, next))
+      partial.absorb(run, group.at(group.me - skip), round == 0);
+    partial.end_round();
   }
   sums.store(group.me);
 }

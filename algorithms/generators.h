@@ -51,10 +51,15 @@ class Accumulators {
   int blocks() const { return static_cast<int>(inputs_.size()); }
   DataType type() const { return accumulator_; }
   bool same_type() const { return accumulator_ == problem_.type; }
+  // Contributions are accumulators as they are.
+  bool plain() const { return same_type() && problem_.op != ReduceOp::kPreMulSum; }
+  uint64_t accumulator_bytes(int block) const;
   // The raw contribution, as elements.
   Slice raw(int block) const { return inputs_[static_cast<size_t>(block)]; }
   // The contribution of this rank.
   Slice own(int block);
+  // The contributions in `raw`, which may be several blocks, as accumulators.
+  void widen(Slice raw, Slice dst);
   // Room for accumulators of that block.
   Slice room(int block);
   // Where the last reduction of a block writes; store() then makes elements of it.
@@ -65,8 +70,6 @@ class Accumulators {
   void absorb(int block, int peer, Slice partial, Slice dst);
 
  private:
-  uint64_t accumulator_bytes(int block) const;
-
   ScheduleBuilder& builder_;
   const Problem& problem_;
   DataType accumulator_;

@@ -27,7 +27,7 @@ std::vector<Slice> room_for(ScheduleBuilder& builder, const std::vector<Slice>& 
 
 // In place, a block that arrives would overwrite one that has not left.
 std::vector<Slice> set_aside(ScheduleBuilder& builder, const std::vector<Slice>& slices) {
-  const std::vector<Slice> copies = room_for(builder, slices);
+  std::vector<Slice> copies = room_for(builder, slices);
   for (size_t index = 0; index < slices.size(); ++index) builder.copy(slices[index], copies[index]);
   return copies;
 }

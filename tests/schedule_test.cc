@@ -394,21 +394,23 @@ TEST(Algorithms, AreRightForEveryNumberOfRanks) {
     });
 }
 
-// Where each rank talks to few others.
+// Where each rank has few steps.
 bool stays_small(std::string_view name, Collective collective) {
   if (name == "bruck") return collective != Collective::kAlltoall;
+  if (name == "circulant") return collective != Collective::kAllgatherv;
   return name == "recursive_doubling" || name == "binomial" || name == "double_tree" ||
          name == "dissemination";
 }
 
+// Above 128 ranks without those whose steps are as many as pairs of ranks.
 TEST(Algorithms, AreRightForManyRanks) {
   uint32_t draw = 0;
-  for (const int ranks : {65, 96, 127, 128, 255, 256, 1000, 1024}) {
+  for (const int ranks : {65, 127, 255, 256, 1000, 1024}) {
     for_each_generator([&](int algorithm, Collective collective) {
       const auto name = algorithms()[static_cast<size_t>(algorithm)].name;
-      if (!stays_small(name, collective) || (ranks > 256 && name == "bruck")) return;
+      const bool small = stays_small(name, collective) && (ranks <= 256 || name != "bruck");
       const VerifiedCase call = case_of(algorithm, collective, ranks, ++draw);
-      if (draw % (ranks > 256 ? 4 : 2) == 0) return;
+      if (small ? draw % (ranks > 256 ? 3 : 2) != 0 : ranks > 128 || draw % 4 != 0) return;
       const Verification result = verify_case(call, draw);
       EXPECT_TRUE(result.ok) << text_of(call, draw) << ": " << result.reason;
     });
