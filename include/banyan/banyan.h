@@ -26,8 +26,10 @@
  * @section memory Memory
  * Counts are elements of the datatype, sizes named `bytes` are bytes, times are seconds. Buffers
  * belong to the caller throughout; they need no alignment. A blocking call is done with
- * them when it returns, a request when it completes. Handles are opaque, belong
- * to this process, and a destroyed one is recognised (`INVALID_ARGUMENT`), never followed.
+ * them when it returns, a request when it completes. Handles are opaque, and a destroyed one is
+ * recognised (`INVALID_ARGUMENT`), never followed. They belong to the process that made them: in a
+ * child of fork() every call on one is `INVALID_USAGE`; the child may make communicators of its
+ * own.
  *
  * @section structs Structs
  * A struct that the caller fills starts with `size` and is set from its initializer. A smaller

@@ -5,8 +5,8 @@ usage: check_types.py TREE
 
 The linker merges the functions of two types with one name without a word, and one of them then runs on the other's
 memory. Types in anonymous namespaces belong to their file and may repeat.
-SPDX-License-Identifier: Apache-2.0
 """
+# SPDX-License-Identifier: Apache-2.0
 
 import pathlib
 import re
