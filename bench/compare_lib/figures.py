@@ -1,0 +1,123 @@
+"""What is made of the rows: medians, ratios, a table and CSV. Values in, values out."""
+# SPDX-License-Identifier: Apache-2.0
+
+import csv
+import dataclasses
+import io
+import math
+import statistics
+
+BANYAN = 'banyan'
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    round: int
+    contender: str
+    bytes: int
+    latency: float  # us
+
+
+def parse_rows(text):
+    """{bytes: us} of the CSV that banyan_perf and the peers' programs print."""
+    found = {}
+    for row in csv.DictReader(io.StringIO(text)):
+        latency = row.get('latency_us_avg') or row.get('latency_us')
+        try:
+            size, value = int(row.get('bytes') or ''), float(latency or '')
+        except ValueError:
+            continue  # a line of the launcher's own, or one that was cut off
+        if math.isfinite(value) and value > 0:
+            found[size] = value
+    return found
+
+
+def medians(samples):
+    """{bytes: {contender: us}}, sizes in order."""
+    kept = {}
+    for sample in samples:
+        kept.setdefault(sample.bytes, {}).setdefault(sample.contender, []).append(sample.latency)
+    return {size: {name: statistics.median(values) for name, values in kept[size].items()} for size in sorted(kept)}
+
+
+def best_peer(row):
+    """(name, us) of the fastest but Banyan; None where there is none."""
+    peers = [(latency, name) for name, latency in row.items() if name != BANYAN]
+    return min(peers)[::-1] if peers else None
+
+
+def ratio(row):
+    """How many times faster Banyan is than the best peer; None where one of them is missing."""
+    best = best_peer(row)
+    return best[1] / row[BANYAN] if best and BANYAN in row else None
+
+
+def ratios(table):
+    return {size: value for size, row in table.items() if (value := ratio(row)) is not None}
+
+
+def geometric_mean(values):
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def summary(table):
+    """One sentence: the geometric mean and the worst size."""
+    found = ratios(table)
+    if not found:
+        return 'no size that both Banyan and a peer measured'
+    worst = min(found, key=found.get)
+    return (f'best peer / Banyan: geometric mean {geometric_mean(found.values()):.2f}x over {len(found)} '
+            f'size{"" if len(found) == 1 else "s"}, worst {found[worst]:.2f}x at {size_text(worst)}')
+
+
+def size_text(size):
+    for unit, bits in (('G', 30), ('M', 20), ('K', 10)):
+        if size >= 1 << bits and size % (1 << bits) == 0:
+            return f'{size >> bits}{unit}'
+    return str(size)
+
+
+def latency_text(latency):
+    digits = 2 if latency < 100 else 1 if latency < 1000 else 0
+    return f'{latency:,.{digits}f}'
+
+
+def bandwidth(size, latency):
+    return size / latency  # bytes per us are MB/s
+
+
+def cells(table, names, show):
+    for size, row in table.items():
+        best, found = best_peer(row), ratio(row)
+        yield [size_text(size), *(show(size, row[name]) if name in row else '-' for name in names),
+               best[0] if best else '-', f'{found:.2f}x' if found is not None else '-']
+
+
+def text_table(table, names, as_bandwidth=False):
+    """Aligned columns: size, one per contender, the best peer, the ratio."""
+    show = (lambda size, us: f'{bandwidth(size, us):,.1f}') if as_bandwidth else (lambda size, us: latency_text(us))
+    lines = [['bytes', *names, 'best peer', 'ratio'], *cells(table, names, show)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return '\n'.join('  '.join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines) + '\n'
+
+
+def csv_text(header, rows):
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator='\n')
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def medians_csv(table, names):
+    rows = []
+    for size, row in table.items():
+        best, found = best_peer(row), ratio(row)
+        rows.append([size, *(f'{row[name]:.4f}' if name in row else '' for name in names),
+                     best[0] if best else '', f'{found:.4f}' if found is not None else ''])
+    return csv_text(['bytes', *(f'{name}_us' for name in names), 'best_peer', 'ratio'], rows)
+
+
+def samples_csv(samples):
+    return csv_text(['round', 'contender', 'bytes', 'latency_us'],
+                    [[s.round, s.contender, s.bytes, f'{s.latency:.4f}'] for s in samples])
