@@ -54,7 +54,7 @@ void link_ports(Schedule& schedule) {
 
 StepLists predecessors_of(const Schedule& schedule) {
   StepLists found;
-  found.begin.resize(schedule.steps.size() + 1);
+  found.begin.assign(schedule.steps.size() + 1, 0);
   for (size_t step = 0; step < schedule.steps.size(); ++step)
     found.begin[step + 1] = found.begin[step] + schedule.dependency_count[step];
   found.steps.resize(schedule.successors.size());
