@@ -3,6 +3,7 @@
 //     frame        Envelope, and the payload if it is short
 //     piece        256 KiB of a longer payload, the last one shorter
 //     acceptance   0 bytes, from the receiver: a message of the message lane has been received
+//     greeting     0 bytes, for a wire that connects by the first message
 //
 // The tag of each is epoch | kind | lane | sender | number, and numbers count up for each of these,
 // so every tag is used once: a receive never meets anything but its own frame or piece. A long
@@ -21,6 +22,10 @@
 #include "transports/wire.h"
 
 namespace banyan {
+
+enum class FrameKind : uint8_t { kFrame, kPiece, kAcceptance, kGreeting };
+// epoch 16 bits | kind 2 | lane 1 | sender 17 | number 28
+uint64_t frame_tag(uint32_t epoch, FrameKind kind, Lane lane, int sender, uint32_t number);
 
 inline constexpr size_t kPieceBytes = 256 << 10;
 inline constexpr size_t kPiecesInFlight = 4;

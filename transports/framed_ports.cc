@@ -9,13 +9,9 @@
 namespace banyan {
 namespace {
 
-enum class Kind : uint8_t { kFrame, kPiece, kAcceptance };
-
-// epoch 16 bits | kind 2 | lane 1 | sender 17 | number 28
-uint64_t tag_of(const FramedContext& context, Kind kind, Lane lane, int sender, uint32_t number) {
-  return uint64_t{context.epoch & 0xffff} << 48 | static_cast<uint64_t>(kind) << 46 |
-         static_cast<uint64_t>(lane) << 45 |
-         uint64_t{static_cast<uint32_t>(sender) & 0x1ffff} << 28 | (number & 0xfffffff);
+uint64_t tag_of(const FramedContext& context, FrameKind kind, Lane lane, int sender,
+                uint32_t number) {
+  return frame_tag(context.epoch, kind, lane, sender, number);
 }
 
 size_t piece_at(uint64_t offset, uint64_t bytes) {
@@ -27,6 +23,12 @@ void cancel_pending(Wire& wire, WireOperation& operation) {
 }
 
 }  // namespace
+
+uint64_t frame_tag(uint32_t epoch, FrameKind kind, Lane lane, int sender, uint32_t number) {
+  return uint64_t{epoch & 0xffff} << 48 | static_cast<uint64_t>(kind) << 46 |
+         static_cast<uint64_t>(lane) << 45 |
+         uint64_t{static_cast<uint32_t>(sender) & 0x1ffff} << 28 | (number & 0xfffffff);
+}
 
 BufferPool::BufferPool(size_t count, size_t bytes) : bytes_(bytes), memory_(count * bytes) {
   for (size_t i = count; i > 0; --i) free_.push_back(static_cast<int>(i - 1));
@@ -87,12 +89,12 @@ void FramedSend::start(Entry& entry, FramedContext& context) {
     entry.next_piece = pieces_;
     pieces_ += static_cast<uint32_t>((bytes + kPieceBytes - 1) / kPieceBytes);
   }
-  context.wire.send(peer_, tag_of(context, Kind::kFrame, lane_, context.rank, entry.number), frame,
-                    length, entry.frame);
+  context.wire.send(peer_, tag_of(context, FrameKind::kFrame, lane_, context.rank, entry.number),
+                    frame, length, entry.frame);
   if (lane_ != Lane::kMessage) return;
   // Nothing is in it, but a receive needs somewhere to put nothing.
-  context.wire.receive(tag_of(context, Kind::kAcceptance, lane_, peer_, entry.number), frame, 0,
-                       entry.acceptance);
+  context.wire.receive(tag_of(context, FrameKind::kAcceptance, lane_, peer_, entry.number), frame,
+                       0, entry.acceptance);
 }
 
 void FramedSend::settle(Entry& entry, WireOperation& operation) const {
@@ -113,7 +115,8 @@ void FramedSend::advance(Entry& entry, FramedContext& context) {
     if (piece.pending() || entry.code != Code::kOk) continue;
     if (entry.bytes_posted == transfer.envelope.bytes) continue;
     const size_t bytes = piece_at(entry.bytes_posted, transfer.envelope.bytes);
-    context.wire.send(peer_, tag_of(context, Kind::kPiece, lane_, context.rank, entry.next_piece++),
+    context.wire.send(peer_,
+                      tag_of(context, FrameKind::kPiece, lane_, context.rank, entry.next_piece++),
                       transfer.memory + entry.bytes_posted, bytes, piece);
     entry.bytes_posted += bytes;
   }
@@ -170,7 +173,7 @@ void FramedReceive::cancel(Wire& wire) {
 void FramedReceive::ask_for_frame(FramedContext& context) {
   has_head_ = false;
   frame_operation_.state = WireOperation::State::kIdle;
-  context.wire.receive(tag_of(context, Kind::kFrame, lane_, peer_, messages_++), frame_.data(),
+  context.wire.receive(tag_of(context, FrameKind::kFrame, lane_, peer_, messages_++), frame_.data(),
                        frame_.size(), frame_operation_);
 }
 
@@ -253,7 +256,7 @@ bool FramedReceive::ask_for_piece(Piece& piece, FramedContext& context) {
   bytes_asked_ += piece.bytes;
   std::byte* memory =
       bounces ? context.bounces.at(piece.bounce) : transfers_.front().memory + piece.offset;
-  context.wire.receive(tag_of(context, Kind::kPiece, lane_, peer_, pieces_asked_++), memory,
+  context.wire.receive(tag_of(context, FrameKind::kPiece, lane_, peer_, pieces_asked_++), memory,
                        piece.bytes, piece.operation);
   return true;
 }
@@ -308,7 +311,8 @@ bool FramedReceive::finish(FramedContext& context) {
   if (lane_ == Lane::kMessage) {
     WireOperation* acceptance = spare_acceptance();
     if (acceptance == nullptr) return false;
-    context.wire.send(peer_, tag_of(context, Kind::kAcceptance, lane_, context.rank, messages_ - 1),
+    context.wire.send(peer_,
+                      tag_of(context, FrameKind::kAcceptance, lane_, context.rank, messages_ - 1),
                       frame_.data(), 0, *acceptance);
   }
   if (!dropping_) complete(context, Code::kOk);

@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <ucp/api/ucp.h>
 
@@ -24,6 +25,7 @@ namespace {
 
 constexpr const char* kTransports = "^posix,sysv";
 constexpr double kClosePatience = 0.2;
+constexpr double kGreetPatience = 10;
 
 // UCX is opened when it is first needed: merely being loaded, it takes over signals and patches
 // functions of libc, which a program that stays inside its host should not have to bear.
@@ -340,11 +342,43 @@ class NoWire final : public Wire {
   Descriptor never_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 };
 
+// UCX connects by the first message, and ends the process where the peer dies meanwhile (an
+// assertion of 1.13, wireup_ep.c). So that happens here, and no call finds a connection half made.
+// Whoever gets the second greeting of a peer knows that this one had the first of everybody.
+// `greetings` outlives the wire.
+Status greet(UcxWire& wire, const Wiring& wiring, std::span<const int> peers,
+             std::vector<WireOperation>& greetings) {
+  const TimePoint deadline = deadline_after(kGreetPatience);
+  greetings.resize(4 * peers.size());
+  for (uint32_t round = 0; round < 2; ++round) {
+    const auto tag_from = [&](int sender) {
+      return frame_tag(wiring.epoch(), FrameKind::kGreeting, Lane::kCollective, sender, round);
+    };
+    WireOperation* const first = &greetings[2 * round * peers.size()];
+    for (size_t i = 0; i < peers.size(); ++i) {
+      wire.receive(tag_from(peers[i]), nullptr, 0, first[2 * i]);
+      wire.send(peers[i], tag_from(wiring.rank()), nullptr, 0, first[2 * i + 1]);
+    }
+    for (size_t i = 0; i < 2 * peers.size(); ++i) {
+      while (first[i].pending()) {
+        if (Clock::now() > deadline)
+          return {Code::kTimeout,
+                  fmt::format("rank {} did not connect within {} s", peers[i / 2], kGreetPatience)};
+        if (!wire.progress()) sched_yield();
+      }
+      if (first[i].code != Code::kOk)
+        return {Code::kPeerLost, fmt::format("rank {} was lost while it connected", peers[i / 2])};
+    }
+  }
+  return {};
+}
+
 Result<std::unique_ptr<Transport>> connect(Wiring& wiring, std::span<const int> peers) {
   if (peers.empty()) {
     BANYAN_TRY(wiring.allgather({}).status());
     return make_framed_transport("ucx", std::make_unique<NoWire>(), wiring, peers);
   }
+  std::vector<WireOperation> greetings;
   auto wire = UcxWire::create(wiring);
   BANYAN_TRY(wire.status());
   auto address = (*wire)->address();
@@ -358,6 +392,7 @@ Result<std::unique_ptr<Transport>> connect(Wiring& wiring, std::span<const int> 
     }
     BANYAN_TRY((*wire)->connect(peer, (*addresses)[peer]));
   }
+  BANYAN_TRY(greet(**wire, wiring, peers, greetings));
   BANYAN_LOG(wiring.log(), Subsystem::kNet, LogLevel::kInfo, "ucx {} to {} ranks, devices {}",
              (*wire)->version(), peers.size(),
              wiring.net_devices().empty() ? "as it likes" : wiring.net_devices());
