@@ -283,12 +283,19 @@ void Membership::doze(std::span<const int> also, int most_us) {
   for (const int descriptor : also) descriptors.push_back({descriptor, POLLIN, 0});
   const size_t first_link = descriptors.size();
   monitor_.add_to(descriptors);
+  const TimePoint until = monitor_.patience_ends();
+  if (until != TimePoint::max()) {
+    const int most_ms = milliseconds_until(until, 1000);
+    most_us = most_us < 0 ? most_ms * 1000 : std::min(most_us, most_ms * 1000);
+  }
   const timespec patience{most_us / 1000000, most_us % 1000000 * 1000L};
   const int count =
       ppoll(descriptors.data(), descriptors.size(), most_us < 0 ? nullptr : &patience, nullptr);
-  if (count <= 0) return;
-  if (descriptors.front().revents != 0) quiet(service_bell_);
-  monitor_.handle(std::span(descriptors).subspan(first_link));
+  if (until != TimePoint::max()) monitor_.lose_patience(Clock::now());
+  if (count > 0) {
+    if (descriptors.front().revents != 0) quiet(service_bell_);
+    monitor_.handle(std::span(descriptors).subspan(first_link));
+  }
   if (failure_.failed()) wake_caller();
 }
 

@@ -120,24 +120,55 @@ void Monitor::report(const Verdict& verdict) {
   if (failure_.failed()) return;
   BANYAN_LOG(log_, Subsystem::kFault, LogLevel::kInfo, "{}: {}", describe(verdict.code),
              verdict.text);
-  if (one_host_ || decider() == links_.rank) {
-    if (failure_.decide(verdict)) broadcast({LinkFrameType::kFinal, verdict});
-    return;
-  }
   propose(verdict);
 }
 
-// To whoever decides; once the answer is overdue, this rank's own word must do.
 void Monitor::propose(const Verdict& verdict) {
   constexpr double kPatienceSeconds = 1;
-  if (proposed_ && proposed_to_ == decider()) {
-    if (Clock::now() > proposal_expires_) failure_.decide(*proposed_);
+  if (!proposed_) {
+    proposed_ = verdict;
+    patience_ends_ = deadline_after(kPatienceSeconds);
+  }
+  settle();
+}
+
+// Whoever succeeds a decider that died hears everybody first: one of them may have its verdict.
+void Monitor::settle() {
+  if (!proposed_ || failure_.failed()) return;
+  const int to = decider();
+  if (!one_host_ && to != links_.rank) {
+    if (proposed_to_ == to) return;
+    proposed_to_ = to;
+    send(to, {LinkFrameType::kPropose, *proposed_});
     return;
   }
-  if (!proposed_) proposal_expires_ = deadline_after(kPatienceSeconds);
-  proposed_ = verdict;
-  proposed_to_ = decider();
-  send(proposed_to_, {LinkFrameType::kPropose, verdict});
+  const bool all_heard = std::all_of(peers_.begin(), peers_.end(),
+                                     [](const Peer& peer) { return !peer.open || peer.proposed; });
+  if (!one_host_ && succeeds_ && !all_heard) return;
+  decide(*proposed_);
+}
+
+void Monitor::decide(const Verdict& verdict) {
+  patience_ends_ = TimePoint::max();
+  if (failure_.decide(verdict)) broadcast({LinkFrameType::kFinal, verdict});
+}
+
+// The maker of the verdict may have died before it had told all; a rank of this host, too, may have
+// put it on the board.
+void Monitor::pass_on() {
+  if (!succeeds_ || passed_on_ || decider() != links_.rank) return;
+  passed_on_ = true;
+  broadcast({LinkFrameType::kFinal, failure_.board().read()});
+}
+
+TimePoint Monitor::patience_ends() const {
+  const std::lock_guard lock(mutex_);
+  return failure_.failed() ? TimePoint::max() : patience_ends_;
+}
+
+void Monitor::lose_patience(TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  if (proposed_ && now >= patience_ends_ && !failure_.failed()) decide(*proposed_);
 }
 
 void Monitor::abort() {
@@ -197,35 +228,38 @@ void Monitor::receive(int rank) {
 }
 
 void Monitor::act_on(int rank, const LinkFrame& frame) {
+  Peer& peer = peers_[static_cast<size_t>(rank)];
   switch (frame.type) {
-    case LinkFrameType::kGoodbye: peers_[static_cast<size_t>(rank)].said_goodbye = true; break;
-    case LinkFrameType::kFinal: failure_.decide(frame.verdict); break;
+    case LinkFrameType::kGoodbye: peer.said_goodbye = true; break;
+    case LinkFrameType::kFinal:
+      failure_.decide(frame.verdict);
+      pass_on();
+      break;
     case LinkFrameType::kPropose:
-      if (failure_.decide(frame.verdict)) {
-        broadcast({LinkFrameType::kFinal, frame.verdict});
-      } else {
+      peer.proposed = true;
+      if (failure_.board().decided())
         send(rank, {LinkFrameType::kFinal, failure_.board().read()});
-      }
+      else
+        propose(frame.verdict);
       break;
   }
 }
 
 void Monitor::lost(int rank, std::string_view how) {
   Peer& peer = peers_[static_cast<size_t>(rank)];
+  const bool led = !one_host_ && decider() == rank && !peer.said_goodbye;
   peer.open = false;
-  if (failure_.failed()) return;
-  Verdict verdict{Code::kPeerLost, rank, fmt::format("rank {} is lost: {}", rank, how)};
-  if (proposed_) {
-    verdict = *proposed_;  // what waits for a decision comes first
-  } else if (peer.said_goodbye) {
+  if (led) succeeds_ = true;
+  if (failure_.board().decided()) {
+    if (led && decider() != links_.rank)
+      send(decider(), {LinkFrameType::kFinal, failure_.board().read()});
+    pass_on();
     return;
   }
+  if (failure_.failed() || (peer.said_goodbye && !proposed_)) return;
+  const Verdict verdict{Code::kPeerLost, rank, fmt::format("rank {} is lost: {}", rank, how)};
   BANYAN_LOG(log_, Subsystem::kFault, LogLevel::kInfo, "{}", verdict.text);
-  if (one_host_ || decider() == links_.rank) {
-    if (failure_.decide(verdict)) broadcast({LinkFrameType::kFinal, verdict});
-    return;
-  }
-  propose(verdict);
+  propose(verdict);  // unless another one waits for a decision already
 }
 
 }  // namespace banyan

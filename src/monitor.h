@@ -64,6 +64,10 @@ class Monitor {
   // that add_to() appended.
   void add_to(std::vector<pollfd>& descriptors) const;
   void handle(std::span<const pollfd> ready);
+  // When it must be called again although nothing is ready; never: TimePoint::max().
+  TimePoint patience_ends() const;
+  // Whoever should have decided says nothing: this rank's own word must do.
+  void lose_patience(TimePoint now);
 
  private:
   struct Peer {
@@ -75,6 +79,7 @@ class Monitor {
     Key key_out{};
     bool open = false;
     bool said_goodbye = false;
+    bool proposed = false;  // it has no verdict, and asked this rank for one
   };
 
   void broadcast(const LinkFrame& frame);
@@ -84,6 +89,9 @@ class Monitor {
   void lost(int peer, std::string_view how);
   int decider() const;
   void propose(const Verdict& verdict);
+  void settle();
+  void decide(const Verdict& verdict);
+  void pass_on();
 
   Links& links_;
   Failure& failure_;
@@ -93,7 +101,9 @@ class Monitor {
   mutable std::mutex mutex_;         // of peers_ and of writing to the sockets
   std::optional<Verdict> proposed_;  // by this rank, until a verdict stands
   int proposed_to_ = -1;
-  TimePoint proposal_expires_;
+  bool succeeds_ = false;  // a decider died
+  bool passed_on_ = false;
+  TimePoint patience_ends_ = TimePoint::max();
 };
 
 }  // namespace banyan

@@ -149,6 +149,17 @@ class Ranks {
       quiet = any ? 0 : quiet + 1;
     }
   }
+  void settle_one(int rank) {
+    std::vector<pollfd> descriptors;
+    monitor(rank).add_to(descriptors);
+    if (poll(descriptors.data(), descriptors.size(), 0) > 0) monitor(rank).handle(descriptors);
+  }
+  // What a process wrote before it ended.
+  void say(int from, int to, const LinkFrame& frame, uint64_t counter) {
+    const FrameBytes bytes = encode_frame(frame, link_key(at(from).key, from, to), counter);
+    EXPECT_EQ(send(at(from).sockets[static_cast<size_t>(to)].get(), bytes.data(), bytes.size(), 0),
+              static_cast<ssize_t>(bytes.size()));
+  }
   // A process that ends: its sockets are closed.
   void die(int rank) {
     for (Descriptor& socket : at(rank).sockets) socket.close();
@@ -249,6 +260,48 @@ TEST(Monitor, MakesOneVerdictOfTwoReports) {
               << "rank " << rank << ": " << first << " and " << second << " reported";
         EXPECT_TRUE(ranks.failure(0).failed());
       }
+}
+
+// Rank 0 decides and dies before it has told all; then rank 1, who has told as many, may die, too.
+TEST(Monitor, KeepsTheVerdictOfADeciderThatDiedWhileTelling) {
+  std::mt19937 random(9);
+  for (const auto& hosts : {kPlacements[1], kPlacements[2], {0, 1, 1, 0}})
+    for (unsigned told = 0; told < 8; ++told)
+      for (int round = 0; round < 40; ++round) {
+        Ranks ranks(hosts);
+        const bool reports = round % 3 == 0;
+        if (reports) ranks.monitor(3).report({Code::kTimeout, 2, "another"});
+        for (int rank = 1; rank < 4; ++rank)
+          if ((told >> (rank - 1) & 1) != 0)
+            ranks.say(0, rank, {LinkFrameType::kFinal, {Code::kMismatch, -1, "the first"}}, 0);
+        ranks.die(0);
+        const bool second_death = round % 4 == 3;
+        for (int turn = 0; turn < 6; ++turn) ranks.settle_one(1 + static_cast<int>(random() % 3));
+        if (second_death) ranks.die(1);
+        ranks.settle({0, second_death ? 1 : 0});
+        const std::string text(ranks.failure(3).status().message());
+        EXPECT_TRUE(ranks.failure(3).failed());
+        EXPECT_EQ(ranks.failure(2).status().message(), text) << told << ", round " << round;
+        if (!second_death) {
+          EXPECT_EQ(ranks.failure(1).status().message(), text) << told << ", round " << round;
+        }
+        if ((told & 6) != 0) {
+          EXPECT_EQ(text, "the first") << told << ", round " << round;
+        }
+      }
+}
+
+TEST(Monitor, DecidesWithoutARankThatSaysNothing) {
+  Ranks ranks({0, 1, 2, 3});
+  ranks.die(0);
+  ranks.settle({0, 2});
+  EXPECT_FALSE(ranks.failure(1).failed()) << "rank 2 may have the verdict of rank 0";
+  ranks.monitor(1).lose_patience(Clock::now());
+  EXPECT_FALSE(ranks.failure(1).failed());
+  ranks.monitor(1).lose_patience(ranks.monitor(1).patience_ends());
+  ranks.settle({0});
+  for (int rank = 1; rank < 4; ++rank)
+    EXPECT_EQ(ranks.failure(rank).verdict().failed_rank, 0) << rank;
 }
 
 // A peer that sends what is not authentic is lost, and nothing that it says is believed.
