@@ -232,12 +232,11 @@ bool Engine::post_all(Trouble& trouble) {
 
 Result<bool> Engine::collect(Trouble& trouble) {
   bool moved = false;
-  std::array<Completion, 32> completions;
   for (const auto& transport : transports_) {
-    const Result<size_t> count = transport->poll(completions);
+    const Result<size_t> count = transport->poll(completions_);
     if (!count.ok()) return count.status();
     for (size_t i = 0; i < *count; ++i) {
-      const Completion& completion = completions[i];
+      const Completion& completion = completions_[i];
       Execution* execution = running_[completion.cookie >> 32];
       if (execution == nullptr) continue;
       const auto step = static_cast<uint32_t>(completion.cookie);

@@ -143,6 +143,7 @@ class Engine {
   std::vector<Execution*> running_;  // null: free place
   std::vector<Execution*> with_local_work_;
   size_t running_count_ = 0;
+  std::array<Completion, 32> completions_;  // scratch of collect: 2 KiB not to be cleared each time
 };
 
 }  // namespace banyan
