@@ -147,7 +147,7 @@ TEST_P(Collectives, HaveEveryAlgorithm) {
 
 // More than the transports keep for a rank that comes late, in place and not.
 TEST_P(Collectives, HaveLargeMessages) {
-  constexpr size_t kLarge = size_t{kThreadSanitizer ? 1 : 3} << 20;
+  const size_t large = size_t{quick() ? 1U : 3U} << 20;
   for (const int size : {2, 3}) {
     const Table sums(DataType::kFloat32, ReduceOp::kSum, size, 4);
     const Table narrow(DataType::kBfloat16, ReduceOp::kAvg, size, 4);
@@ -155,24 +155,24 @@ TEST_P(Collectives, HaveLargeMessages) {
       for (const Collective collective : kCollectives) {
         const bool blocks = !has_root(collective) && collective != Collective::kAllreduce;
         const size_t parts = blocks ? static_cast<size_t>(size) : 1;
-        for (const size_t bytes : {size_t{65537} * 4, kLarge})
+        for (const size_t bytes : {size_t{65537} * 4, large})
           if (!run_ways(bench, {.collective = collective, .count = bytes / 4 / parts}, sums,
                         {size - 1}))
             return false;
       }
-      return run_ways(bench, {.count = kLarge / 2 + 1}, narrow, {0});
+      return run_ways(bench, {.count = large / 2 + 1}, narrow, {0});
     });
   }
 }
 
 TEST_P(Collectives, HaveHugeMessages) {
-  constexpr size_t kCount = (size_t{kThreadSanitizer ? 4 : 16} << 20) / 4;
+  const size_t count = (size_t{quick() ? 4U : 16U} << 20) / 4;
   const Table table(DataType::kFloat32, ReduceOp::kSum, 2, 6);
   run(2, [&](Rank&, Bench& bench) {
     for (const Collective collective :
          {Collective::kAllreduce, Collective::kBroadcast, Collective::kAllgather})
-      if (!run_ways(bench, {.collective = collective, .count = kCount}, table, {0})) return false;
-    return bench.run({.count = kCount, .in_place = true, .algorithm = "ring"}, table);
+      if (!run_ways(bench, {.collective = collective, .count = count}, table, {0})) return false;
+    return bench.run({.count = count, .in_place = true, .algorithm = "ring"}, table);
   });
 }
 
