@@ -30,6 +30,8 @@ std::ostream& operator<<(std::ostream& out, const Where& where) {
 class Collectives : public testing::TestWithParam<Where> {
  protected:
   void SetUp() override {
+    if (kThreadSanitizer && GetParam().kind == Kind::kProcesses && GetParam().transport == "ucx")
+      GTEST_SKIP() << "UCX dies in a child of fork() under the thread sanitizer";
     for (const TransportKind& kind : transport_kinds())
       if (kind.name == GetParam().transport && !kind.missing().empty())
         GTEST_SKIP() << kind.missing();
