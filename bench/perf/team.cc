@@ -69,7 +69,7 @@ Team::~Team() {
 }
 
 void Team::be_child(pid_t parent) {
-  ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have ended before that line.
   if (::getppid() != parent) ::_exit(1);
@@ -78,7 +78,7 @@ void Team::be_child(pid_t parent) {
 
 Result<int> Team::start() {
   const pid_t parent = ::getpid();
-  if (::sigprocmask(SIG_BLOCK, &watched_, &mask_before_) != 0)
+  if (::pthread_sigmask(SIG_BLOCK, &watched_, &mask_before_) != 0)
     return system_error("cannot block signals");
   children_.reserve(static_cast<size_t>(size_));
   for (int rank = 0; rank < size_; ++rank) {
@@ -171,7 +171,7 @@ int Team::supervise() {
   if (interrupted_by_ != 0) {
     // Whoever waits for this program learns that it ended by the signal.
     ::signal(interrupted_by_, SIG_DFL);
-    ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+    ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
     ::raise(interrupted_by_);
     return 128 + interrupted_by_;
   }

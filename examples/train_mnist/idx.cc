@@ -78,7 +78,7 @@ Result<std::vector<uint32_t>> read_header(const File& file, const std::string& p
 
 std::string find_file(const std::string& folder, const std::string& name) {
   for (const char* suffix : {".gz", ""}) {
-    std::string path = folder + "/" + name + suffix;
+    std::string path = fmt::format("{}/{}{}", folder, name, suffix);
     if (access(path.c_str(), R_OK) == 0) return path;
   }
   return "";

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -116,8 +117,11 @@ int main(int argc, char** argv) {
   describe(app, options);
   try {
     app.parse(argc, argv);
+    return run(options);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "train_mnist: {}\n", error.what());
+    return 1;
   }
-  return run(options);
 }

@@ -112,7 +112,8 @@ class Trainer {
   // The mean loss over the samples of all ranks.
   Result<double> train_epoch(int epoch) {
     std::vector<int> indices = shard_of(samples(), communicator_);
-    const auto seeds_before = static_cast<uint64_t>(epoch * communicator_.size());
+    const auto seeds_before =
+        static_cast<uint64_t>(epoch) * static_cast<uint64_t>(communicator_.size());
     shuffle(indices,
             options_.seed + 1 + seeds_before + static_cast<uint64_t>(communicator_.rank()));
     const auto size = static_cast<size_t>(options_.batch);

@@ -51,10 +51,11 @@ struct View {
 
   View(void* elements, size_t n, DataType t) : data(elements), count(n), type(t) {}
   // Implicit, so that a vector can be passed as it is.
+  // NOLINTBEGIN(google-explicit-constructor,bugprone-forwarding-reference-overload)
   template <typename Range>
-  requires Element<ElementOf<Range>> View(
-      Range&& range)  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
+  requires Element<ElementOf<Range>> View(Range&& range)
       : View(range.data(), range.size(), data_type_of<ElementOf<Range>>()) {}
+  // NOLINTEND(google-explicit-constructor,bugprone-forwarding-reference-overload)
 };
 
 // Elements to read.
