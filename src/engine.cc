@@ -257,7 +257,7 @@ Result<bool> Engine::progress(Trouble& trouble) {
   bool moved = run_local();
   moved = post_all(trouble) || moved;
   if (trouble) return moved;
-  const Result<bool> collected = collect(trouble);
+  Result<bool> collected = collect(trouble);
   if (!collected.ok() || trouble) return collected;
   return run_local() || *collected || moved;
 }

@@ -131,7 +131,7 @@ class Engine {
   void run_step(const Execution& execution, const Step& step);
   bool post_all(Trouble& trouble);
   bool post_port(size_t port, Trouble& trouble);
-  Transfer transfer_of(const Execution& execution, uint32_t step) const;
+  Transfer transfer_of(const Execution& execution, uint32_t id) const;
   Result<bool> collect(Trouble& trouble);
 
   std::vector<std::unique_ptr<Transport>> transports_;

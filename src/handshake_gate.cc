@@ -135,7 +135,7 @@ void Gate::start(Descriptor socket, std::vector<Admitted>& admitted) {
     send_at_once(socket.get());
   }
   connection.stream = WireStream(std::move(socket));
-  connection.handshake = std::move(*handshake);
+  connection.handshake = *handshake;
   connection.pid = origin.pid;
   connection.since = Clock::now();
   connection.id = next_id_++;

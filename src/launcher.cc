@@ -38,7 +38,7 @@ class Variables {
           Code::kInvalidArgument,
           fmt::format("{} is not set; expected a number from {} to {}", name, least, most));
     }
-    const auto parsed = parse_integer(*value, least, most);
+    auto parsed = parse_integer(*value, least, most);
     if (parsed.ok()) return parsed;
     return Status(Code::kInvalidArgument,
                   fmt::format("{}={} is not a number from {} to {}", name, *value, least, most));

@@ -175,7 +175,7 @@ Result<bool> Membership::turn() {
   const bool failed = failure_.failed();
   if (failed && failure_.aborted()) return failure_.status();
   Trouble found;
-  const Result<bool> moved = engine_.progress(found);
+  Result<bool> moved = engine_.progress(found);
   if (!moved.ok())
     found = {moved.status().code(), -1, {}, {}, std::string(moved.status().message())};
   if (found) {

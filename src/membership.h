@@ -112,7 +112,7 @@ class Membership {
   void wake_service();
   void wake_caller();
   void doze(std::span<const int> also, int most_us);
-  void trouble(const Trouble& trouble);
+  void trouble(const Trouble& found);
   void say_waiting();
 
   Settings settings_;

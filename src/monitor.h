@@ -83,10 +83,10 @@ class Monitor {
   };
 
   void broadcast(const LinkFrame& frame);
-  void send(int peer, const LinkFrame& frame);
-  void receive(int peer);
-  void act_on(int peer, const LinkFrame& frame);
-  void lost(int peer, std::string_view how);
+  void send(int rank, const LinkFrame& frame);
+  void receive(int rank);
+  void act_on(int rank, const LinkFrame& frame);
+  void lost(int rank, std::string_view how);
   int decider() const;
   void propose(const Verdict& verdict);
   void settle();

@@ -40,7 +40,7 @@ bool find(void* library, const char* name, Function& function) {
 Result<Functions> open_library() {
   void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    const char* why = ::dlerror();
+    const char* why = ::dlerror();  // NOLINT(concurrency-mt-unsafe): one for each thread
     return Status(Code::kUnsupported,
                   fmt::format("this process was started through PMIx, and {} cannot be opened: {}; "
                               "install it, or set BANYAN_RANK, BANYAN_SIZE and BANYAN_ADDRESS",

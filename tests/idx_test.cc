@@ -14,13 +14,13 @@
 namespace banyan::example {
 namespace {
 
-using std::string_literals::operator""s;
+using std::string_literals::operator""s;  // NOLINT(misc-unused-using-decls): it is used
 
 // Two images of 2 x 3 pixels, and their labels.
-const std::string kImages =
+const std::string images_file =
     "\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x03"s
     "abcdefghijkl";
-const std::string kLabels = "\0\0\x08\x01\0\0\0\x02\x07\x09"s;
+const std::string labels_file = "\0\0\x08\x01\0\0\0\x02\x07\x09"s;
 
 class IdxTest : public testing::Test {
  protected:
@@ -36,7 +36,7 @@ class IdxTest : public testing::Test {
     return folder_ + "/" + name;
   }
   std::string write_gzip(const std::string& name, const std::string& content) const {
-    const std::string path = folder_ + "/" + name;
+    std::string path = folder_ + "/" + name;
     const gzFile file = gzopen(path.c_str(), "wb");
     EXPECT_EQ(gzwrite(file, content.data(), static_cast<unsigned>(content.size())),
               static_cast<int>(content.size()));
@@ -63,7 +63,7 @@ class IdxTest : public testing::Test {
   EXPECT_NE(std::string(text).find(part), std::string::npos) << "it says: " << (text)
 
 TEST_F(IdxTest, ReadsPlainAndGzippedFiles) {
-  for (const std::string& path : {write("plain", kImages), write_gzip("zipped", kImages)}) {
+  for (const std::string& path : {write("plain", images_file), write_gzip("zipped", images_file)}) {
     const auto array = read_idx(path, 3);
     ASSERT_TRUE(array.ok()) << array.status().message();
     EXPECT_EQ(array->sizes, (std::vector<uint32_t>{2, 2, 3}));
@@ -81,33 +81,33 @@ TEST_F(IdxTest, ReadsMoreThanOneChunk) {
 
 TEST_F(IdxTest, NamesAWrongMagicNumber) {
   EXPECT_SAYS(error_of(write("text", "This is no IDX file at all.")), "0x54686973");
-  EXPECT_SAYS(error_of(write("labels", kLabels)), "instead of 0x00000803");
-  EXPECT_SAYS(error_of(write("floats", "\0\0\x0d\x03"s + kImages.substr(4))), "0x00000d03");
+  EXPECT_SAYS(error_of(write("labels", labels_file)), "instead of 0x00000803");
+  EXPECT_SAYS(error_of(write("floats", "\0\0\x0d\x03"s + images_file.substr(4))), "0x00000d03");
 }
 
 TEST_F(IdxTest, EveryTruncationIsAnError) {
-  for (size_t length = 0; length < kImages.size(); ++length) {
-    EXPECT_SAYS(error_of(write("short", kImages.substr(0, length))), "ends after");
+  for (size_t length = 0; length < images_file.size(); ++length) {
+    EXPECT_SAYS(error_of(write("short", images_file.substr(0, length))), "ends after");
   }
-  EXPECT_SAYS(error_of(write("short", kImages.substr(0, 20))), "promises 12");
+  EXPECT_SAYS(error_of(write("short", images_file.substr(0, 20))), "promises 12");
 }
 
 TEST_F(IdxTest, EveryTruncationOfAGzippedFileIsAnError) {
-  const std::string whole = bytes_of(write_gzip("zipped", kImages));
+  const std::string whole = bytes_of(write_gzip("zipped", images_file));
   for (size_t length = 0; length < whole.size(); ++length) {
     EXPECT_NE(error_of(write("short.gz", whole.substr(0, length))), "(accepted)") << length;
   }
 }
 
 TEST_F(IdxTest, FindsADamagedGzippedFile) {
-  const std::string whole = bytes_of(write_gzip("zipped", kImages));
+  const std::string whole = bytes_of(write_gzip("zipped", images_file));
   std::string damaged = whole;
   damaged[whole.size() - 6] ^= 1;  // in the check sum
   EXPECT_SAYS(error_of(write("damaged.gz", damaged)), "cannot be decompressed");
 }
 
 TEST_F(IdxTest, FindsAFileThatGoesOn) {
-  EXPECT_SAYS(error_of(write("long", kImages + "m")), "goes on after the 12 bytes");
+  EXPECT_SAYS(error_of(write("long", images_file + "m")), "goes on after the 12 bytes");
 }
 
 TEST_F(IdxTest, HostileSizesCostNothing) {
@@ -120,8 +120,8 @@ TEST_F(IdxTest, HostileSizesCostNothing) {
 }
 
 TEST_F(IdxTest, LoadsImagesWithTheirLabels) {
-  write("train-images-idx3-ubyte", kImages);
-  write_gzip("train-labels-idx1-ubyte.gz", kLabels);
+  write("train-images-idx3-ubyte", images_file);
+  write_gzip("train-labels-idx1-ubyte.gz", labels_file);
   const auto dataset = load_dataset(folder_, "train", 10);
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
   EXPECT_EQ(dataset->count, 2);
@@ -133,8 +133,8 @@ TEST_F(IdxTest, SaysWhatDoesNotFitTogether) {
   EXPECT_EQ(load_dataset(folder_, "t10k", 10).status().code(), Code::kUnsupported);
   EXPECT_SAYS(load_dataset(folder_, "t10k", 10).status().message(), "dataset-fashion-mnist");
 
-  write("t10k-images-idx3-ubyte", kImages);
-  write("t10k-labels-idx1-ubyte", kLabels);
+  write("t10k-images-idx3-ubyte", images_file);
+  write("t10k-labels-idx1-ubyte", labels_file);
   EXPECT_SAYS(load_dataset(folder_, "t10k", 9).status().message(), "label 9 at position 1");
   write("t10k-labels-idx1-ubyte", "\0\0\x08\x01\0\0\0\x03\x01\x01\x01"s);
   EXPECT_SAYS(load_dataset(folder_, "t10k", 10).status().message(), "2 images but 3 labels");

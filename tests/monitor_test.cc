@@ -184,10 +184,10 @@ class Ranks {
   std::vector<std::unique_ptr<Monitor>> monitors_;
 };
 
-const std::vector<std::vector<int>> kPlacements = {{0, 0, 0, 0}, {0, 1, 2, 3}, {0, 0, 1, 1}};
+const std::vector<std::vector<int>> placements = {{0, 0, 0, 0}, {0, 1, 2, 3}, {0, 0, 1, 1}};
 
 TEST(Monitor, TellsTheSameDeathToAll) {
-  for (const auto& hosts : kPlacements)
+  for (const auto& hosts : placements)
     for (int victim = 0; victim < 4; ++victim) {
       Ranks ranks(hosts);
       ranks.die(victim);
@@ -201,7 +201,7 @@ TEST(Monitor, TellsTheSameDeathToAll) {
 }
 
 TEST(Monitor, DoesNotTakeALeaverForDead) {
-  for (const auto& hosts : kPlacements) {
+  for (const auto& hosts : placements) {
     Ranks ranks(hosts);
     for (const int leaver : {2, 0, 1}) {
       ranks.monitor(leaver).say_goodbye();
@@ -213,7 +213,7 @@ TEST(Monitor, DoesNotTakeALeaverForDead) {
 }
 
 TEST(Monitor, SaysAbortedHereAndPeerLostElsewhere) {
-  for (const auto& hosts : kPlacements)
+  for (const auto& hosts : placements)
     for (int aborter = 0; aborter < 4; ++aborter) {
       Ranks ranks(hosts);
       ranks.monitor(aborter).abort();
@@ -231,7 +231,7 @@ TEST(Monitor, SaysAbortedHereAndPeerLostElsewhere) {
 
 // A rank that leaves after it reported a mismatch is no lost peer.
 TEST(Monitor, LetsAMismatchWinOverTheDeathThatFollows) {
-  for (const auto& hosts : kPlacements)
+  for (const auto& hosts : placements)
     for (int reporter = 0; reporter < 4; ++reporter) {
       Ranks ranks(hosts);
       ranks.monitor(reporter).report({Code::kMismatch, -1, "count differs"});
@@ -247,7 +247,7 @@ TEST(Monitor, LetsAMismatchWinOverTheDeathThatFollows) {
 
 // Two find something at the same time: everybody ends with the same one of the two.
 TEST(Monitor, MakesOneVerdictOfTwoReports) {
-  for (const auto& hosts : kPlacements)
+  for (const auto& hosts : placements)
     for (int first = 0; first < 4; ++first)
       for (int second = 0; second < 4; ++second) {
         if (first == second) continue;
@@ -265,7 +265,7 @@ TEST(Monitor, MakesOneVerdictOfTwoReports) {
 // Rank 0 decides and dies before it has told all; then rank 1, who has told as many, may die, too.
 TEST(Monitor, KeepsTheVerdictOfADeciderThatDiedWhileTelling) {
   std::mt19937 random(9);
-  for (const auto& hosts : {kPlacements[1], kPlacements[2], {0, 1, 1, 0}})
+  for (const auto& hosts : {placements[1], placements[2], {0, 1, 1, 0}})
     for (unsigned told = 0; told < 8; ++told)
       for (int round = 0; round < 40; ++round) {
         Ranks ranks(hosts);

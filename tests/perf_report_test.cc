@@ -24,7 +24,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> words;

@@ -118,7 +118,7 @@ bool Rank::expect_code(banyan_result_t got, banyan_result_t wanted, std::string_
   return false;
 }
 
-void Rank::agree(uint64_t digest, std::string_view what) {
+void Rank::agree(uint64_t digest, std::string_view what) const {
   Record record;
   record.kind = RecordKind::kDigest;
   record.rank = rank_;
@@ -127,7 +127,7 @@ void Rank::agree(uint64_t digest, std::string_view what) {
   send_record(records_, record);
 }
 
-void Rank::report(banyan_comm_t comm, banyan_result_t code, double seconds) {
+void Rank::report(banyan_comm_t comm, banyan_result_t code, double seconds) const {
   Record record;
   record.kind = RecordKind::kOutcome;
   record.rank = rank_;

@@ -75,9 +75,9 @@ class Rank {
     return expect_code(got, BANYAN_SUCCESS, what, file, line);
   }
   // The n-th digest is the same on all ranks.
-  void agree(uint64_t digest, std::string_view what);
+  void agree(uint64_t digest, std::string_view what) const;
   // For Job::outcome().
-  void report(banyan_comm_t comm, banyan_result_t code, double seconds = 0);
+  void report(banyan_comm_t comm, banyan_result_t code, double seconds = 0) const;
 
   // Outside the library. A rank that has ended counts as having come.
   void mark(int mark);

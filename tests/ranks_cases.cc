@@ -39,7 +39,7 @@ void add_to(uint64_t& digest, std::span<const std::byte> bytes) {
 
 // Uneven counts of the calls with a `v`, some of them 0.
 size_t uneven(size_t count, int from, int to) {
-  const auto salt = static_cast<size_t>(from * 3 + to * 5);
+  const auto salt = static_cast<size_t>(from) * 3 + static_cast<size_t>(to) * 5;
   return salt % 4 == 3 ? 0 : (count + salt) % (count + 2);
 }
 

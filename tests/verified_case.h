@@ -50,7 +50,7 @@ inline bool has_root(Collective collective) {
 
 // Uneven, some of them 0.
 inline uint64_t uneven_count(uint64_t count, int from, int to) {
-  const auto salt = static_cast<uint64_t>(from * 3 + to * 5);
+  const auto salt = static_cast<uint64_t>(from) * 3 + static_cast<uint64_t>(to) * 5;
   return salt % 4 == 3 ? 0 : (count + salt) % (count + 2);
 }
 

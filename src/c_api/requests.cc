@@ -41,7 +41,7 @@ Status create(banyan_comm_t comm, const banyan_call_t* given, banyan_request_t* 
   const uint64_t place = banyan::process().requests.insert(open.get());
   if (place == 0) return {Code::kSystem, "too many requests in this process"};
   (*communicator)->requests.push_back(place);
-  open.release();  // owned through its handle until banyan_request_destroy
+  (void)open.release();  // owned through its handle until banyan_request_destroy
   *request = reinterpret_cast<banyan_request_t>(place);  // NOLINT(performance-no-int-to-ptr)
   return {};
 }
@@ -100,7 +100,7 @@ Status wait(banyan_request_t handle) {
     banyan::Membership* membership = request.communicator->membership.get();
     membership->take_baton();
     // The result is the operation's own, which the failure of the communicator decides.
-    const Status driven = banyan::drive({&membership, 1}, {&request.operation, 1});
+    Status driven = banyan::drive({&membership, 1}, {&request.operation, 1});
     membership->take_baton();
     banyan::settle_request(request);
     membership->leave_baton();

@@ -37,7 +37,7 @@ Status release(banyan_comm_t comm, void* memory) {
   if (memory == nullptr) return {};
   banyan::Membership& membership = *(*found)->membership;
   membership.take_baton();
-  const Status status = membership.release(memory);
+  Status status = membership.release(memory);
   membership.leave_baton();
   return status;
 }

@@ -161,7 +161,7 @@ Status run_now(OpenCommunicator& communicator, const Call& call) {
   const Result<Operation*> operation = membership->start(plan, call);
   BANYAN_TRY(operation.status());
   Operation* running = *operation;
-  const Status status = drive({&membership, 1}, {&running, 1});
+  Status status = drive({&membership, 1}, {&running, 1});
   membership->finish(running);
   return status;
 }
@@ -262,7 +262,7 @@ banyan_result_t banyan_group_end(void) {
     std::vector<banyan::Item> items = std::move(open.items);
     const Status failed = std::exchange(open.failed, Status());
     open.items.clear();
-    const Status status = failed.ok() ? banyan::run_group(items) : failed;
+    Status status = failed.ok() ? banyan::run_group(items) : failed;
     banyan::reset_requests(items);
     return status;
   });

@@ -17,7 +17,7 @@ Status check_usable(const OpenCommunicator& communicator);
 Status run_now(OpenCommunicator& communicator, const Call& call);
 
 // A blocking function of banyan.h: checks, then runs, or joins the open group.
-Status run_call(banyan_comm_t handle, const banyan_call_t& call);
+Status run_call(banyan_comm_t handle, const banyan_call_t& given);
 
 // ---- The group of this thread
 // -----------------------------------------------------------------------

@@ -76,7 +76,7 @@ def check_cpp(work, installed, environment):
     if shutil.which('cmake') is None:
         print('no cmake: find_package not tried; apt-get install cmake')
         return 77
-    run('cmake', '-S', HERE, '-B', work / 'cmake', f'-DCMAKE_PREFIX_PATH={installed}', '-DCMAKE_BUILD_TYPE=Release')
+    run('cmake', '-G', 'Ninja', '-S', HERE, '-B', work / 'cmake', f'-DCMAKE_PREFIX_PATH={installed}', '-DCMAKE_BUILD_TYPE=Release')
     run('cmake', '--build', work / 'cmake')
     print(run(work / 'cmake/user', env=environment))
     return 0
