@@ -95,7 +95,7 @@ TEST_F(CApi, LastErrorIsOfTheCommunicatorThatIsMeant) {
   EXPECT_STREQ(banyan_last_error(other), "") << "nothing went wrong on it";
   refused(banyan_broadcast(in_, out_, 1, BANYAN_FLOAT32, 7, comm_), "7");
   const std::string text = banyan_last_error(comm_);
-  EXPECT_NE(text.find("7"), std::string::npos) << text;
+  EXPECT_NE(text.find('7'), std::string::npos) << text;
   EXPECT_STREQ(banyan_last_error(other), "") << "another communicator's error";
   ASSERT_EQ(banyan_comm_abort(other), BANYAN_SUCCESS);
   refused(banyan_broadcast(in_, out_, 1, BANYAN_FLOAT32, 7, comm_), "7");
@@ -111,7 +111,7 @@ TEST_F(CApi, LastErrorIsOfItsThread) {
     EXPECT_EQ(banyan_comm_rank(nullptr, nullptr), BANYAN_ERR_INVALID_ARGUMENT);
     EXPECT_STRNE(banyan_last_error(nullptr), "");
   }).join();
-  EXPECT_NE(std::string(banyan_last_error(nullptr)).find("7"), std::string::npos);
+  EXPECT_NE(std::string(banyan_last_error(nullptr)).find('7'), std::string::npos);
 }
 
 // ---- Arguments ----------------------------------------------------------------------------------

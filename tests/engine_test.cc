@@ -70,11 +70,11 @@ class Engines {
   std::vector<std::unique_ptr<Engine>> engines_;
 };
 
-const std::vector<Moods> kMoods = {{0, false, false, 1},
-                                   {0, true, true, 2},
-                                   {3, true, false, 3},
-                                   {2, false, true, 4},
-                                   {5, true, true, 5}};
+const std::vector<Moods> all_moods = {{0, false, false, 1},
+                                      {0, true, true, 2},
+                                      {3, true, false, 3},
+                                      {2, false, true, 4},
+                                      {5, true, true, 5}};
 
 std::vector<std::unique_ptr<Execution>> executions_of(const Calls& calls) {
   std::vector<std::unique_ptr<Execution>> all;
@@ -107,7 +107,7 @@ TEST(Engine, DoesWhatTheStepsSayForEveryAlgorithm) {
                                    static_cast<int>(algorithm), round);
           Calls expected = calls;
           ASSERT_TRUE(interpret(expected, best_kernels()));
-          Moods moods = kMoods[round % kMoods.size()];
+          Moods moods = all_moods[round % all_moods.size()];
           moods.seed += round;
           Engines engines(ranks, moods);
           auto executions = executions_of(calls);
@@ -126,7 +126,7 @@ TEST(Engine, DoesWhatTheStepsSayForEveryAlgorithm) {
 // Several calls in flight, started again and again; ranks start them at different moments.
 TEST(Engine, KeepsCallsInFlightApart) {
   constexpr int kRanks = 4, kRounds = 6;
-  for (const Moods& moods : kMoods) {
+  for (const Moods& moods : all_moods) {
     Engines engines(kRanks, moods);
     std::vector<Calls> calls;
     for (const std::string_view name : {"ring", "recursive_doubling", "circulant", "direct"})

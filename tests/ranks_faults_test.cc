@@ -48,7 +48,7 @@ void check_failed(Rank& self, banyan_comm_t comm, banyan_result_t first) {
   banyan_result_t error = BANYAN_SUCCESS;
   self.expect_ok(banyan_comm_async_error(comm, &error), "async_error");
   self.expect_code(error, first, "what async_error says");
-  self.expect(std::string_view(banyan_last_error(comm)) != "", "a failure without a sentence");
+  self.expect(!std::string_view(banyan_last_error(comm)).empty(), "a failure without a sentence");
   self.expect(seconds_since(begin) < 0.5 * time_factor(), "calls on a failed communicator wait");
 }
 

@@ -76,7 +76,7 @@ inline void converse(Exchange& exchange) {
   const auto length = [](int rank, int round) {
     if (round == 1) return size_t{0};
     if (round == 2 && rank % 2 == 1) return kExchangeMost;
-    return static_cast<size_t>(rank * 100 + round);
+    return static_cast<size_t>(rank) * 100 + static_cast<size_t>(round);
   };
   for (int round = 0; round < 4; ++round) {
     const auto all = exchange.allgather(

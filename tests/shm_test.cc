@@ -27,7 +27,6 @@ namespace banyan::shm {
 namespace {
 
 using test::kEpoch;
-using test::MeshWiring;
 
 Envelope envelope_of(uint64_t bytes) {
   return {.call = 1, .epoch = kEpoch, .bytes = bytes, .signature = {}};
@@ -210,7 +209,7 @@ TEST(ShmSlots, InconsistentMessagesAreCorrupt) {
     // The lane stays what it is: nobody knows where the next message begins.
     EXPECT_EQ(channel.receive(envelope_of(8), memory.data()), Code::kCorrupt);
   }
-  munmap(reinterpret_cast<void*>(bad_address), 4096);
+  munmap(reinterpret_cast<void*>(bad_address), 4096);  // NOLINT(performance-no-int-to-ptr)
 }
 
 TEST(ShmSlots, AFragmentThatDoesNotFitIsCorrupt) {
