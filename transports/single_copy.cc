@@ -24,6 +24,7 @@ Code read_memory(const Owner& owner, uint64_t address, std::byte* to, size_t byt
   // at any moment, and then this is an error and no crash.
   while (bytes > 0) {
     iovec local{.iov_base = to, .iov_len = bytes};
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of the owner's, never followed here
     iovec remote{.iov_base = reinterpret_cast<void*>(address), .iov_len = bytes};
     const ssize_t got = process_vm_readv(owner.pid, &local, 1, &remote, 1, 0);
     if (got < 0 && errno == EINTR) continue;

@@ -25,8 +25,8 @@ Status Transport::release(std::byte* memory) {
 }
 
 std::span<const TransportKind> transport_kinds() {
-  static const std::array<TransportKind, 3> kKinds = {shm_kind(), ucx_kind(), loopback_kind()};
-  return kKinds;
+  static const std::array<TransportKind, 3> kinds = {shm_kind(), ucx_kind(), loopback_kind()};
+  return kinds;
 }
 
 namespace {

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include <exception>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -111,17 +110,14 @@ int run(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape): without memory it just ends
   CLI::App app("Trains a small network on Fashion-MNIST, data-parallel.", "train_mnist");
   Options options;
   describe(app, options);
   try {
     app.parse(argc, argv);
-    return run(options);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "train_mnist: {}\n", error.what());
-    return 1;
   }
+  return run(options);
 }
