@@ -344,7 +344,8 @@ int surprises_of_a_child(banyan_comm_t parents, banyan_request_t request) {
 
 TEST_P(Lives, OfAParentAreNotItsChilds) {
   if (GetParam() == Kind::kThreads) GTEST_SKIP() << "a child has one thread of its parent only";
-  if (kThreadSanitizer) GTEST_SKIP() << "its own state does not survive fork() with threads";
+  if (kThreadSanitizer)
+    GTEST_SKIP() << "the thread sanitizer does not survive fork() beside threads";
   run_joined(3, [](Rank& self, banyan_comm_t comm) {
     int64_t in = 1, out = 0;
     const banyan_call_t call = call_of([&](banyan_call_t& made) {

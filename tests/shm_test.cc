@@ -209,7 +209,8 @@ TEST(ShmSlots, InconsistentMessagesAreCorrupt) {
     // The lane stays what it is: nobody knows where the next message begins.
     EXPECT_EQ(channel.receive(envelope_of(8), memory.data()), Code::kCorrupt);
   }
-  munmap(reinterpret_cast<void*>(bad_address), 4096);  // NOLINT(performance-no-int-to-ptr)
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an envelope carries addresses as numbers
+  munmap(reinterpret_cast<void*>(bad_address), 4096);
 }
 
 TEST(ShmSlots, AFragmentThatDoesNotFitIsCorrupt) {
