@@ -248,7 +248,7 @@ TEST_P(TransportTest, ABlockedLaneBlocksNoOther) {
 class WithoutHooks : public testing::Environment {
   void SetUp() override { setenv("UCX_MEM_EVENTS", "n", 0); }  // NOLINT: no other thread yet
 };
-const testing::Environment* const kWithoutHooks =
+const testing::Environment* const without_hooks =
     testing::AddGlobalTestEnvironment(new WithoutHooks);
 
 INSTANTIATE_TEST_SUITE_P(All, TransportTest,
