@@ -12,7 +12,7 @@ namespace {
 // Turns without success before a rank yields, and before it sleeps. With more ranks than cores a
 // spinning rank keeps the one that it waits for from running.
 constexpr int kSpins = 1000;
-constexpr int kMostSleepMs = 200;
+constexpr int kMostSleepMs = kSaysAgain.count();
 constexpr uint32_t kTurnsBetweenClocks = 4096;
 
 bool all_done(std::span<Operation* const> operations) {

@@ -59,6 +59,8 @@ std::byte* output_of(const Call& call) {
   return static_cast<std::byte*>(whole ? const_cast<void*>(call.send) : call.recv);
 }
 
+constexpr int kSaysAgainUs = std::chrono::microseconds(kSaysAgain).count();
+
 bool is_message(Collective collective) {
   return collective == Collective::kSend || collective == Collective::kRecv;
 }
@@ -224,16 +226,14 @@ void Membership::look_around() {
   if (const Trouble found = engine_.find_other_call()) trouble(found);
 }
 
-// The chain of who sleeps for whom ends at the rank that holds up everybody; a circle has no end,
-// and then it is the one that we wait for.
 void Membership::time_out() {
   const int peer = engine_.waiting_for();
   int culprit = peer;
-  for (int hops = 0; culprit >= 0 && hops < size(); ++hops) {
-    const int next = failure_.board().waiting_for(culprit);
-    if (next < 0) break;
-    culprit = next == rank() || hops + 1 == size() ? peer : next;
-    if (culprit == peer) break;
+  if (peer >= 0) {
+    std::vector<Waiting> said;
+    for (int other = 0; other < size(); ++other)
+      said.push_back(failure_.board().waiting_for(other));
+    culprit = culprit_of(rank(), peer, said);
   }
   std::string text = "timeout: an operation did not end in time";
   if (culprit >= 0) text += fmt::format("; rank {} waits for rank {}", rank(), culprit);
@@ -348,7 +348,7 @@ void Membership::serve_background() {
       descriptors.push_back(transport->descriptor());
     }
     if (nothing) say_waiting();
-    doze(descriptors, nothing && !wanted_.load() ? 1000000 : 0);
+    doze(descriptors, nothing && !wanted_.load() ? kSaysAgainUs : 0);
     for (size_t i = 0; i < armed; ++i) engine_.transports()[i]->disarm();
   }
 }

@@ -33,6 +33,12 @@ bool plausible(uint64_t code) {
   return (code >= 1 && code <= 8) || (code >= 32 && code <= 37);
 }
 
+// Of the clock that all processes of a host share.
+uint32_t milliseconds_now() {
+  const auto now = Clock::now().time_since_epoch();
+  return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
 Status system_error(std::string_view what) {
   return {Code::kSystem,
           fmt::format("{}: {}", what, std::strerror(errno))};  // NOLINT(concurrency-mt-unsafe)
@@ -46,8 +52,13 @@ struct VerdictBoard::Page {
   std::atomic<uint32_t> text_ready;
   uint32_t unused;
   char text[kTextBytes];
-  std::atomic<int32_t> waiting_for[1];  // one for each rank, plus one; 0: nobody
+  // One for each rank, plus one: the millisecond in which it said so, modulo 2^32 | peer + 1.
+  std::atomic<uint64_t> waiting_for[1];
 };
+
+size_t VerdictBoard::bytes_of_page(int ranks) {
+  return sizeof(Page) + sizeof(Page::waiting_for) * static_cast<size_t>(ranks);
+}
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
@@ -74,7 +85,7 @@ VerdictBoard::~VerdictBoard() {
 }
 
 Result<VerdictBoard> VerdictBoard::create(int ranks) {
-  const size_t bytes = sizeof(Page) + sizeof(std::atomic<int32_t>) * static_cast<size_t>(ranks);
+  const size_t bytes = bytes_of_page(ranks);
   Descriptor memory(memfd_create("banyan-verdict", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.valid()) return system_error("memfd_create");
   if (ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) return system_error("ftruncate");
@@ -85,7 +96,7 @@ Result<VerdictBoard> VerdictBoard::create(int ranks) {
 }
 
 Result<VerdictBoard> VerdictBoard::attach(const Descriptor& memory, int ranks) {
-  const size_t bytes = sizeof(Page) + sizeof(std::atomic<int32_t>) * static_cast<size_t>(ranks);
+  const size_t bytes = bytes_of_page(ranks);
   struct stat status {};
   if (fstat(memory.get(), &status) != 0) return system_error("fstat of the verdict board");
   const int seals = fcntl(memory.get(), F_GET_SEALS);
@@ -138,12 +149,17 @@ Verdict VerdictBoard::read() const {
 }
 
 void VerdictBoard::set_waiting_for(int rank, int peer) {
-  page_->waiting_for[rank].store(peer + 1, std::memory_order_relaxed);
+  const uint64_t word = uint64_t{milliseconds_now()} << 32 | static_cast<uint32_t>(peer + 1);
+  page_->waiting_for[rank].store(word, std::memory_order_relaxed);
 }
 
-int VerdictBoard::waiting_for(int rank) const {
-  const int peer = page_->waiting_for[rank].load(std::memory_order_relaxed) - 1;
-  return peer >= 0 && peer < ranks_ ? peer : -1;
+// Any process of the job may have written it: a peer that is none is nobody, a time to come is now.
+Waiting VerdictBoard::waiting_for(int rank) const {
+  const uint64_t word = page_->waiting_for[rank].load(std::memory_order_relaxed);
+  const auto peer = static_cast<uint32_t>(word);
+  const auto age = static_cast<int32_t>(milliseconds_now() - static_cast<uint32_t>(word >> 32));
+  if (peer == 0 || peer > static_cast<uint32_t>(ranks_)) return {};
+  return {static_cast<int>(peer) - 1, std::chrono::milliseconds(std::max(0, age))};
 }
 
 std::string_view describe(Code code) {

@@ -13,6 +13,7 @@
 
 #include "banyan/status.h"
 #include "src/base/descriptor.h"
+#include "src/blame.h"
 
 namespace banyan {
 
@@ -41,15 +42,17 @@ class VerdictBoard {
   // rest.
   Verdict read() const;
 
-  // Which rank this one sleeps for, -1 none; and what the others say. For naming who holds up all.
+  // Which rank this one sleeps for, -1 none; and what the others said last. For naming who holds up
+  // all (blame.h).
   void set_waiting_for(int rank, int peer);
-  int waiting_for(int rank) const;
+  Waiting waiting_for(int rank) const;
 
   // To be passed to the other ranks of the host, then closed.
   Descriptor& memory() { return memory_; }
 
  private:
   struct Page;
+  static size_t bytes_of_page(int ranks);
   VerdictBoard(Page* page, size_t bytes, int ranks, Descriptor memory);
 
   Page* page_ = nullptr;

@@ -81,10 +81,14 @@ TEST(VerdictBoard, IsTheSameForWhoeverAttaches) {
   EXPECT_EQ(board.read().failed_rank, 2);
   EXPECT_FALSE(board.decide({Code::kPeerLost, 0, ""}));
   board.set_waiting_for(1, 2);
-  EXPECT_EQ(other->waiting_for(1), 2);
-  EXPECT_EQ(other->waiting_for(0), -1);
+  EXPECT_EQ(other->waiting_for(1).peer, 2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_GE(other->waiting_for(1).age.count(), 19);
+  board.set_waiting_for(1, 2);
+  EXPECT_LT(other->waiting_for(1).age.count(), 19) << "said again";
+  EXPECT_EQ(other->waiting_for(0).peer, -1);
   board.set_waiting_for(1, -1);
-  EXPECT_EQ(other->waiting_for(1), -1);
+  EXPECT_EQ(other->waiting_for(1).peer, -1);
 }
 
 TEST(VerdictBoard, OneOfManyThreadsDecides) {
@@ -123,8 +127,8 @@ TEST(VerdictBoard, TakesNonsenseForAnInternalError) {
     EXPECT_LT(verdict.failed_rank, 4);
     EXPECT_LT(verdict.text.size(), page.bytes);
     for (int rank = 0; rank < 4; ++rank) {
-      EXPECT_GE(board.waiting_for(rank), -1);
-      EXPECT_LT(board.waiting_for(rank), 4);
+      EXPECT_GE(board.waiting_for(rank).peer, -1);
+      EXPECT_LT(board.waiting_for(rank).peer, 4);
     }
   }
 }
