@@ -22,6 +22,7 @@ namespace banyan {
 namespace {
 
 constexpr auto kRetry = std::chrono::milliseconds(5);
+constexpr auto kNewsComeWithin = std::chrono::milliseconds(300);
 
 Status from_rank(size_t rank, const HostIdentity& host, const Status& status) {
   return {status.code(), fmt::format("rank {} ({}): {}", rank, host.name, status.message())};
@@ -117,7 +118,10 @@ class Connector {
   Connector(Links& links, Exchange& exchange, Gate gate, TimePoint deadline)
       : links_(links), exchange_(exchange), gate_(std::move(gate)), deadline_(deadline) {}
 
-  Status run(std::vector<Outgoing> outgoing);
+  Status run(std::vector<Outgoing> outgoing) {
+    outgoing_ = std::move(outgoing);
+    return or_earlier_news(connect_all());
+  }
 
  private:
   HandshakeTerms terms(int server) const { return {links_.key, links_.epoch, server}; }
@@ -127,6 +131,8 @@ class Connector {
   Status accept();
   Status wait();
   Status late() const;
+  Status connect_all();
+  Status or_earlier_news(Status status);
 
   Links& links_;
   Exchange& exchange_;
@@ -236,8 +242,19 @@ Status Connector::late() const {
                                       absent_ranks_have(present), links_.rank)};
 }
 
-Status Connector::run(std::vector<Outgoing> outgoing) {
-  outgoing_ = std::move(outgoing);
+// A rank that no longer listens may have left because it has heard that another one is lost. Then
+// we hear that in a moment, too, and it is what is to be told.
+Status Connector::or_earlier_news(Status status) {
+  const int news = exchange_.failure_descriptor();
+  if (news < 0 || (status.code() != Code::kPeerLost && status.code() != Code::kSystem))
+    return status;
+  pollfd entry{news, POLLIN, 0};
+  if (::poll(&entry, 1, static_cast<int>(kNewsComeWithin.count())) <= 0) return status;
+  const Status earlier = exchange_.failure();
+  return earlier.ok() ? status : earlier;
+}
+
+Status Connector::connect_all() {
   while (true) {
     for (Outgoing& out : outgoing_) {
       if (!out.done && !out.dial && Clock::now() >= out.again) BANYAN_TRY(begin(out));

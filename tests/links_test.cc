@@ -295,6 +295,27 @@ TEST(Links, ALostRankIsNewsThatComesByItself) {
   });
 }
 
+// Rank 0 has left because rank 2 is lost; rank 1 finds that out before it hears of rank 2.
+TEST(Links, WhoLeftBecauseOfALostRankIsNotToBlame) {
+  meet_and(3, [](Exchange& exchange) {
+    if (exchange.rank() != 1) {
+      Introduction introduction;
+      introduction.host_digest = this_host()->digest;
+      ASSERT_TRUE(exchange.allgather(encode_introduction(introduction), deadline_after(20)).ok());
+      const auto nobody = encode_whereabouts({*random_local_name(), {}});
+      ASSERT_TRUE(exchange.allgather(nobody, deadline_after(20)).ok());
+      if (exchange.rank() == 0) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      (void)::shutdown(exchange.failure_descriptor(), SHUT_RDWR);
+      return;
+    }
+    const auto links = connect_links(exchange, on_loopback(), deadline_after(20), silent());
+    EXPECT_EQ(links.status().code(), Code::kPeerLost);
+    EXPECT_NE(links.status().message().find("rank 2"), std::string_view::npos)
+        << links.status().message();
+  });
+}
+
 TEST(Links, StrangersAtAnAbstractNameGetNowhere) {
   // Names can be read by everybody in /proc/net/unix; here they are known from the exchange.
   std::atomic<bool> over{false};
