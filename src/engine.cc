@@ -291,6 +291,13 @@ Trouble Engine::find_other_call() const {
   return {};
 }
 
+bool Engine::has_call_before(uint32_t call) const {
+  return std::any_of(running_.begin(), running_.end(), [&](const Execution* execution) {
+    return execution != nullptr && execution->lane_ == Lane::kCollective &&
+           execution->envelope_.call < call;
+  });
+}
+
 int Engine::waiting_for() const {
   const Execution* oldest = nullptr;
   for (const Execution* execution : running_)

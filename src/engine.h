@@ -104,6 +104,8 @@ class Engine {
   // A peer at the head of whose lane waits a message of another call than the running one of that
   // number. For ranks that have waited long.
   Trouble find_other_call() const;
+  // Whether a collective call with a lower number is running.
+  bool has_call_before(uint32_t call) const;
   // The peer that the oldest running operation waits for, -1: none.
   int waiting_for() const;
 

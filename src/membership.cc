@@ -171,9 +171,10 @@ void Membership::leave_baton() {
 }
 
 // A verdict about a later call must not spoil an earlier one whose last messages are here or on
-// their way: what can still move moves, and only then the operations fail.
+// their way: what can still move moves, and only then the operations fail. Where ranks disagree,
+// nobody is lost, and those that are late with an earlier call may have to wait for a core.
 Result<bool> Membership::turn() {
-  constexpr double kGraceSeconds = 0.002;
+  constexpr double kGraceSeconds = 0.002, kGraceOfSparedSeconds = 1;
   const bool failed = failure_.failed();
   if (failed && failure_.aborted()) return failure_.status();
   Trouble found;
@@ -189,7 +190,12 @@ Result<bool> Membership::turn() {
     said_waiting_ = false;
   }
   if (!failed) return moved;
-  if (*moved || grace_ends_ == TimePoint()) grace_ends_ = deadline_after(kGraceSeconds);
+  const bool first = grace_ends_ == TimePoint();
+  if (first) spared_before_ = failure_.verdict().spares_calls_before;
+  if (*moved || first) {
+    const bool spared = engine_.has_call_before(spared_before_);
+    grace_ends_ = deadline_after(spared ? kGraceOfSparedSeconds : kGraceSeconds);
+  }
   if (*moved || Clock::now() < grace_ends_) return *moved;
   return failure_.status();
 }
@@ -200,6 +206,8 @@ void Membership::trouble(const Trouble& found) {
   if (found.code == Code::kMismatch) {
     const Envelope& mine = found.expected;
     const Envelope& theirs = found.seen;
+    if (mine.signature.collective != Collective::kSend)  // whose messages have numbers of their own
+      verdict.spares_calls_before = std::min(mine.call, theirs.call);
     if (mine.call != theirs.call) {
       verdict.text =
           fmt::format("collective differs: rank {} is in call {} ({}), rank {} in call {} ({})",

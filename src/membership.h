@@ -132,6 +132,7 @@ class Membership {
   Patience service_patience_;
   bool said_waiting_ = false;
   TimePoint grace_ends_;  // of operations that may still end well after a failure
+  uint32_t spared_before_ = 0;
 
   Descriptor service_bell_;  // eventfds: for the service thread and for the caller that sleeps
   Descriptor caller_bell_;

@@ -14,7 +14,7 @@
 namespace banyan {
 namespace {
 
-constexpr size_t kTextBytes = 488;
+constexpr size_t kTextBytes = 484;
 constexpr size_t kSignedBytes = kFrameBytes - sizeof(Mac);
 
 bool is_failure(uint32_t code) {
@@ -40,6 +40,7 @@ FrameBytes encode_frame(const LinkFrame& frame, const Key& key, uint64_t counter
   writer.put(static_cast<uint32_t>(frame.type));
   writer.put(static_cast<uint32_t>(frame.verdict.code));
   writer.put(static_cast<int32_t>(frame.verdict.failed_rank));
+  writer.put(frame.verdict.spares_calls_before);
   writer.put(static_cast<uint32_t>(length));
   writer.put(counter);
   writer.put_raw(std::as_bytes(std::span(frame.verdict.text)).first(length));
@@ -61,6 +62,7 @@ std::optional<LinkFrame> decode_frame(std::span<const std::byte, kFrameBytes> by
   const auto type = reader.get<uint32_t>();
   const auto code = reader.get<uint32_t>();
   const auto failed_rank = reader.get<int32_t>();
+  const auto spares_calls_before = reader.get<uint32_t>();
   const auto length = reader.get<uint32_t>();
   const auto sent_counter = reader.get<uint64_t>();
   if (type < 1 || type > 3 || length > kTextBytes || sent_counter != counter) return std::nullopt;
@@ -72,6 +74,7 @@ std::optional<LinkFrame> decode_frame(std::span<const std::byte, kFrameBytes> by
   frame.type = static_cast<LinkFrameType>(type);
   frame.verdict.code = static_cast<Code>(code);
   frame.verdict.failed_rank = failed_rank;
+  frame.verdict.spares_calls_before = spares_calls_before;
   const auto text = reader.get_raw(length);
   frame.verdict.text.assign(reinterpret_cast<const char*>(text.data()), text.size());
   return frame;

@@ -32,7 +32,7 @@ enum class LinkFrameType : uint8_t { kGoodbye = 1, kPropose = 2, kFinal = 3 };
 
 // { type 8, 0 24, code 32, failed rank 32, text length 32, counter 64, text 488, MAC 256 } bits and
 // bytes as named, little-endian.
-inline constexpr size_t kFrameBytes = 24 + 488 + 32;
+inline constexpr size_t kFrameBytes = 28 + 484 + 32;
 using FrameBytes = std::array<std::byte, kFrameBytes>;
 
 struct LinkFrame {

@@ -50,7 +50,7 @@ Status system_error(std::string_view what) {
 struct VerdictBoard::Page {
   std::atomic<uint64_t> word;
   std::atomic<uint32_t> text_ready;
-  uint32_t unused;
+  uint32_t spares_calls_before;  // like the text, there once text_ready is set
   char text[kTextBytes];
   // One for each rank, plus one: the millisecond in which it said so, modulo 2^32 | peer + 1.
   std::atomic<uint64_t> waiting_for[1];
@@ -116,6 +116,7 @@ bool VerdictBoard::decide(const Verdict& verdict) {
   const size_t length = std::min(verdict.text.size(), kTextBytes - 1);
   std::memcpy(page_->text, verdict.text.data(), length);
   page_->text[length] = '\0';
+  page_->spares_calls_before = verdict.spares_calls_before;
   page_->text_ready.store(1, std::memory_order_release);
   return true;
 }
@@ -140,6 +141,7 @@ Verdict VerdictBoard::read() const {
     char text[kTextBytes];
     std::memcpy(text, page_->text, kTextBytes);
     verdict.text.assign(text, strnlen(text, kTextBytes));
+    verdict.spares_calls_before = page_->spares_calls_before;
   }
   if (verdict.text.empty())
     verdict.text = verdict.failed_rank >= 0

@@ -21,6 +21,9 @@ struct Verdict {
   Code code = Code::kOk;
   int failed_rank = -1;
   std::string text;
+  // Ranks that disagree about one collective call have all begun those before it, which may still
+  // end well: the calls with lower numbers than this.
+  uint32_t spares_calls_before = 0;
 };
 
 // Thread-safe. Mapped by every rank of the host; owns its mapping.

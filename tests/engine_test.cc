@@ -275,10 +275,13 @@ TEST(Engine, KnowsWhomTheOldestCallWaitsFor) {
   engines.start(0, second, barrier, 2);
   Trouble trouble;
   for (int turn = 0; turn < 3; ++turn) ASSERT_TRUE(engines.of(0).progress(trouble).ok());
+  EXPECT_FALSE(engines.of(0).has_call_before(1));
+  EXPECT_TRUE(engines.of(0).has_call_before(2));
   const int peer = engines.of(0).waiting_for();
   EXPECT_TRUE(peer == 1 || peer == 2) << peer;
   engines.of(0).cancel();
   EXPECT_EQ(engines.of(0).waiting_for(), -1);
+  EXPECT_FALSE(engines.of(0).has_call_before(100));
 }
 
 // Starting again allocates nothing: an execution is as good as new.

@@ -28,13 +28,14 @@ TEST(LinkFrame, ComesBackAsItWas) {
   for (const LinkFrameType type : {LinkFrameType::kPropose, LinkFrameType::kFinal})
     for (const Code code : {Code::kMismatch, Code::kTimeout, Code::kPeerLost, Code::kCorrupt})
       for (const int rank : {-1, 0, 6}) {
-        const LinkFrame frame{type, {code, rank, "rank 6 is lost"}};
+        const LinkFrame frame{type, {code, rank, "rank 6 is lost", 0xfedcba98}};
         const auto back = decode_frame(encode_frame(frame, key, 9), key, 9, 7);
         ASSERT_TRUE(back.has_value());
         EXPECT_EQ(back->type, type);
         EXPECT_EQ(back->verdict.code, code);
         EXPECT_EQ(back->verdict.failed_rank, rank);
         EXPECT_EQ(back->verdict.text, frame.verdict.text);
+        EXPECT_EQ(back->verdict.spares_calls_before, 0xfedcba98);
       }
   const auto goodbye = decode_frame(encode_frame({LinkFrameType::kGoodbye, {}}, key, 0), key, 0, 2);
   ASSERT_TRUE(goodbye.has_value());

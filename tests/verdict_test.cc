@@ -43,13 +43,14 @@ TEST(VerdictBoard, KeepsTheFirstVerdict) {
   VerdictBoard board = make_board(4);
   EXPECT_FALSE(board.decided());
   EXPECT_EQ(board.read().code, Code::kOk);
-  EXPECT_TRUE(board.decide({Code::kPeerLost, 3, "rank 3 is lost"}));
+  EXPECT_TRUE(board.decide({Code::kPeerLost, 3, "rank 3 is lost", 17}));
   EXPECT_FALSE(board.decide({Code::kMismatch, -1, "later"}));
   EXPECT_TRUE(board.decided());
   const Verdict verdict = board.read();
   EXPECT_EQ(verdict.code, Code::kPeerLost);
   EXPECT_EQ(verdict.failed_rank, 3);
   EXPECT_EQ(verdict.text, "rank 3 is lost");
+  EXPECT_EQ(verdict.spares_calls_before, 17U);
 }
 
 TEST(VerdictBoard, ShowsEveryCodeAndRankAsTheyWere) {
