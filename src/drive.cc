@@ -3,15 +3,11 @@
 
 #include <algorithm>
 
-#include "src/base/relax.h"
 #include "src/membership.h"
 
 namespace banyan {
 namespace {
 
-// Turns without success before a rank yields, and before it sleeps. With more ranks than cores a
-// spinning rank keeps the one that it waits for from running.
-constexpr int kSpins = 1000;
 constexpr int kMostSleepMs = kSaysAgain.count();
 constexpr uint32_t kTurnsBetweenClocks = 4096;
 
@@ -61,31 +57,44 @@ void sleep_all(std::span<Membership* const> memberships, TimePoint deadline) {
 
 Status drive(std::span<Membership* const> memberships, std::span<Operation* const> operations) {
   if (memberships.empty()) return {};
-  const bool crowded = std::any_of(memberships.begin(), memberships.end(),
-                                   [](const Membership* each) { return each->crowded(); });
-  const int spins = crowded ? 0 : kSpins;
   Status status;
   uint32_t turns = 0;
-  Patience& patience = memberships.front()->patience();
-  for (int idle = 0; !all_done(operations);) {
+  Wait wait(memberships.front()->patience());
+  while (!all_done(operations)) {
     if (++turns % kTurnsBetweenClocks == 0)
       check_deadline(memberships, earliest_deadline(operations));
     if (turn_all(memberships, status)) {
-      idle = 0;
-    } else if (++idle <= spins) {
-      relax();
-    } else if (yield_a_little(patience, idle == spins + 1)) {
-      continue;
-    } else {
+      wait.moved();
+    } else if (!wait.linger()) {
       const TimePoint deadline = earliest_deadline(operations);
       check_deadline(memberships, deadline);
       sleep_all(memberships, deadline);
-      patience.slept();
-      idle = spins;  // yields a little before the next sleep
+      wait.slept();
     }
   }
   for (Membership* membership : memberships) membership->leave_baton();
   return status;
+}
+
+bool run_patiently(QuickCall& quick, Program::Stop stop) {
+  Program& program = quick.program;
+  Membership& membership = quick.membership;
+  Wait wait(membership.patience());
+  for (uint32_t before = program.position(); stop == Program::Stop::kWaits; stop = program.run()) {
+    if (program.position() != before) {
+      before = program.position();
+      wait.moved();
+    }
+    if (membership.failure().failed() || !wait.linger()) return false;
+  }
+  return stop == Program::Stop::kDone;
+}
+
+Status go_on(QuickCall& quick) {
+  quick.membership.hand_over(quick);
+  Membership* membership = &quick.membership;
+  Operation* operation = quick.operation.get();
+  return drive({&membership, 1}, {&operation, 1});
 }
 
 }  // namespace banyan

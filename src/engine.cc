@@ -3,25 +3,8 @@
 #include "src/engine.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace banyan {
-namespace {
-
-std::byte* at(const Spaces& spaces, Slice slice) {
-  switch (slice.space) {
-    case Space::kInput: return const_cast<std::byte*>(spaces.input) + slice.offset;
-    case Space::kOutput: return spaces.output + slice.offset;
-    case Space::kScratch: return spaces.scratch + slice.offset;
-  }
-  return nullptr;
-}
-
-bool is_message(Op op) {
-  return op == Op::kSend || op == Op::kRecv || op == Op::kRecvReduce || op == Op::kRecvDecodeAdd;
-}
-
-}  // namespace
 
 Execution::Execution(const Schedule& schedule)
     : schedule_(schedule),
@@ -64,17 +47,37 @@ void Engine::offer(Execution& execution, uint32_t step) {
   if (ports_[index].head == &turn && schedule.port_steps[turn.cursor] == step) list(index);
 }
 
+// The turns of this operation at its ports, behind those of the operations started before.
+void Engine::queue_messages(Execution& execution, uint32_t steps_done) {
+  const Schedule& schedule = execution.schedule_;
+  for (size_t local = 0; local < schedule.ports.size(); ++local) {
+    const Port& port = schedule.ports[local];
+    uint32_t cursor = port.begin;
+    while (cursor < port.end && schedule.port_steps[cursor] < steps_done) ++cursor;
+    if (cursor == port.end) continue;
+    Execution::Turn& turn = execution.turns_[local];
+    turn = {&execution, nullptr, cursor, port.end};
+    PortQueue& queue = ports_[port_index(port.peer, port.sending, execution.lane_)];
+    (queue.head == nullptr ? queue.head : queue.tail->next) = &turn;
+    queue.tail = &turn;
+  }
+}
+
 void Engine::start(Execution& execution, const Spaces& spaces, const Arithmetic& arithmetic,
-                   const Envelope& envelope, Lane lane) {
+                   const Envelope& envelope, Lane lane, uint32_t steps_done) {
   const Schedule& schedule = execution.schedule_;
   execution.spaces_ = spaces;
   execution.arithmetic_ = arithmetic;
   execution.envelope_ = envelope;
   execution.lane_ = lane;
-  execution.remaining_ = schedule.steps.size();
+  execution.remaining_ = schedule.steps.size() - steps_done;
   execution.ready_.clear();
   execution.waiting_for_ = schedule.dependency_count;
   std::fill(execution.finished_.begin(), execution.finished_.end(), uint8_t{0});
+  for (uint32_t step = 0; step < steps_done; ++step) {
+    execution.finished_[step] = 1;
+    for (const uint32_t next : schedule.successors_of(step)) --execution.waiting_for_[next];
+  }
   if (execution.remaining_ == 0) return;
 
   size_t slot = 0;
@@ -87,16 +90,9 @@ void Engine::start(Execution& execution, const Spaces& spaces, const Arithmetic&
   execution.slot_ = static_cast<uint32_t>(slot);
   ++running_count_;
 
-  for (size_t local = 0; local < schedule.ports.size(); ++local) {
-    const Port& port = schedule.ports[local];
-    Execution::Turn& turn = execution.turns_[local];
-    turn = {&execution, nullptr, port.begin, port.end};
-    PortQueue& queue = ports_[port_index(port.peer, port.sending, lane)];
-    (queue.head == nullptr ? queue.head : queue.tail->next) = &turn;
-    queue.tail = &turn;
-  }
+  queue_messages(execution, steps_done);
   // Pushed last to first, because the stack of local steps then starts with the first one.
-  for (size_t step = schedule.steps.size(); step-- > 0;)
+  for (size_t step = schedule.steps.size(); step-- > steps_done;)
     if (execution.waiting_for_[step] == 0) offer(execution, static_cast<uint32_t>(step));
 }
 
@@ -111,38 +107,6 @@ void Engine::complete(Execution& execution, uint32_t step) {
   }
 }
 
-void Engine::run_step(const Execution& execution, const Step& step) {
-  const Spaces& spaces = execution.spaces_;
-  const Arithmetic& arithmetic = execution.arithmetic_;
-  const auto type = static_cast<size_t>(step.type);
-  const auto op = static_cast<size_t>(arithmetic.op);
-  std::byte* dst = at(spaces, step.dst);
-  const std::byte* src = at(spaces, step.src);
-  switch (step.op) {
-    case Op::kCopy: std::memmove(dst, src, step.dst.size); break;
-    case Op::kReduce:
-      kernels_.reduce[type][op](dst, src, at(spaces, step.src2), step.dst.size / size_of(step.type),
-                                nullptr);
-      break;
-    case Op::kEncode:
-      kernels_.encode[type](dst, src, step.dst.size / size_of(step.type), arithmetic.divisor);
-      break;
-    case Op::kDecode:
-      kernels_.decode[type](
-          dst, src, step.src.size / size_of(step.type),
-          arithmetic.op == ReduceOp::kPreMulSum ? arithmetic.scalar.data() : nullptr);
-      break;
-    case Op::kDecodeAdd:
-      kernels_.decode_reduce[type][op](dst, src, at(spaces, step.src2),
-                                       step.src2.size / size_of(step.type), nullptr);
-      break;
-    case Op::kSend:
-    case Op::kRecv:
-    case Op::kRecvReduce:
-    case Op::kRecvDecodeAdd: break;  // messages never come here
-  }
-}
-
 bool Engine::run_local() {
   bool moved = false;
   while (!with_local_work_.empty()) {
@@ -150,41 +114,20 @@ bool Engine::run_local() {
     const uint32_t step = execution.ready_.back();
     execution.ready_.pop_back();
     if (execution.ready_.empty()) with_local_work_.pop_back();
-    run_step(execution, execution.schedule_.steps[step]);
+    run_local_step(execution.schedule_.steps[step], execution.spaces_, execution.arithmetic_,
+                   kernels_);
     complete(execution, step);
     moved = true;
   }
   return moved;
 }
 
-Transfer Engine::transfer_of(const Execution& execution, uint32_t id) const {
-  const Step& step = execution.schedule_.steps[id];
-  const Spaces& spaces = execution.spaces_;
-  Transfer transfer;
+Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
+  const Step& what = execution.schedule_.steps[step];
+  Transfer transfer = transfer_of(what, execution.arithmetic_.op, execution.envelope_, kernels_);
+  place(transfer, what, execution.spaces_);
   transfer.lane = execution.lane_;
-  transfer.peer = step.peer;
-  transfer.envelope = execution.envelope_;
-  transfer.cookie = (uint64_t{execution.slot_} << 32) | id;
-  if (step.op == Op::kSend) {
-    transfer.direction = Direction::kSend;
-    transfer.memory = at(spaces, step.src);
-    transfer.envelope.bytes = step.src.size;
-    return transfer;
-  }
-  transfer.direction = Direction::kRecv;
-  transfer.memory = at(spaces, step.dst);
-  transfer.envelope.bytes = step.dst.size;
-  if (step.op == Op::kRecv) return transfer;
-
-  const auto type = static_cast<size_t>(step.type);
-  const auto op = static_cast<size_t>(execution.arithmetic_.op);
-  const bool decode = step.op == Op::kRecvDecodeAdd;
-  const DataType local = decode ? accumulator_of(step.type, ReduceOp::kSum) : step.type;
-  transfer.combine = (decode ? kernels_.decode_reduce : kernels_.reduce)[type][op];
-  transfer.local = at(spaces, step.src);
-  transfer.message_element = static_cast<uint32_t>(size_of(step.type));
-  transfer.local_element = static_cast<uint32_t>(size_of(local));
-  transfer.envelope.bytes = step.dst.size / size_of(local) * size_of(step.type);
+  transfer.cookie = (uint64_t{execution.slot_} << 32) | step;
   return transfer;
 }
 
@@ -198,7 +141,7 @@ bool Engine::post_port(size_t port, Trouble& trouble) {
     const uint32_t step = execution.schedule_.port_steps[turn.cursor];
     if (execution.waiting_for_[step] != 0) return moved;
     const int peer = execution.schedule_.steps[step].peer;
-    const Status status = transport_to(peer).post(transfer_of(execution, step));
+    const Status status = transport_to(peer).post(transfer_for(execution, step));
     if (status.code() == Code::kBusy) {
       retry_.push_back(static_cast<uint32_t>(port));
       return moved;
@@ -246,7 +189,7 @@ Result<bool> Engine::collect(Trouble& trouble) {
         continue;
       }
       trouble = {completion.code, execution->schedule_.steps[step].peer,
-                 transfer_of(*execution, step).envelope, completion.seen, ""};
+                 transfer_for(*execution, step).envelope, completion.seen, ""};
       return moved;
     }
   }

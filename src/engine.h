@@ -20,24 +20,10 @@
 #include "algorithms/schedule.h"
 #include "banyan/status.h"
 #include "compression/kernels.h"
+#include "src/steps.h"
 #include "transports/transport.h"
 
 namespace banyan {
-
-// The memory of one call.
-struct Spaces {
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-  std::byte* scratch = nullptr;
-};
-
-// What a schedule needs besides memory.
-struct Arithmetic {
-  DataType type = DataType::kFloat32;
-  ReduceOp op = ReduceOp::kSum;
-  int divisor = 1;                    // of kEncode: the number of ranks for kAvg, else 1
-  std::array<std::byte, 8> scalar{};  // of kDecode for kPreMulSum
-};
 
 // One run of one schedule. Made once and restarted: starting allocates nothing.
 class Execution {
@@ -89,9 +75,10 @@ class Engine {
   Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes,
          const Kernels& kernels);
 
-  // The execution must not be running, and stays where it is until it is done or cancelled.
+  // The execution must not be running, and stays where it is until it is done or cancelled. The
+  // first `steps_done` steps count as done: a program ran them (program.h).
   void start(Execution& execution, const Spaces& spaces, const Arithmetic& arithmetic,
-             const Envelope& envelope, Lane lane);
+             const Envelope& envelope, Lane lane, uint32_t steps_done = 0);
 
   // Runs what can run, without waiting; true: something moved.
   Result<bool> progress(Trouble& trouble);
@@ -114,6 +101,7 @@ class Engine {
     return *transports_[static_cast<size_t>(routes_[static_cast<size_t>(peer)])];
   }
   std::span<const int> routes() const { return routes_; }
+  const Kernels& kernels() const { return kernels_; }
 
  private:
   struct PortQueue {
@@ -126,14 +114,14 @@ class Engine {
     return (static_cast<size_t>(peer) * 2 + (sending ? 1 : 0)) * kLaneCount +
            static_cast<size_t>(lane);
   }
+  void queue_messages(Execution& execution, uint32_t steps_done);
   void list(size_t port);
   void offer(Execution& execution, uint32_t step);
   void complete(Execution& execution, uint32_t step);
   bool run_local();
-  void run_step(const Execution& execution, const Step& step);
   bool post_all(Trouble& trouble);
   bool post_port(size_t port, Trouble& trouble);
-  Transfer transfer_of(const Execution& execution, uint32_t id) const;
+  Transfer transfer_for(const Execution& execution, uint32_t step) const;
   Result<bool> collect(Trouble& trouble);
 
   std::vector<std::unique_ptr<Transport>> transports_;

@@ -16,13 +16,6 @@
 namespace banyan {
 namespace {
 
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
 void ring(const Descriptor& bell) {
   const uint64_t one = 1;
   // Fails only when 2^64 - 2 rings are unread, and then it is ringing.
@@ -51,12 +44,11 @@ class SignalsBlocked {
 };
 
 // Where kOutput begins: for reductions and scatters in place, the whole buffer is the send buffer.
-std::byte* output_of(const Call& call) {
-  const Collective collective = call.problem.collective;
-  const bool whole = call.problem.in_place && (collective == Collective::kReduceScatter ||
-                                               collective == Collective::kReduceScatterv ||
-                                               collective == Collective::kScatter);
-  return static_cast<std::byte*>(whole ? const_cast<void*>(call.send) : call.recv);
+bool output_in_send(const Problem& problem) {
+  const Collective collective = problem.collective;
+  return problem.in_place &&
+         (collective == Collective::kReduceScatter || collective == Collective::kReduceScatterv ||
+          collective == Collective::kScatter);
 }
 
 constexpr int kSaysAgainUs = std::chrono::microseconds(kSaysAgain).count();
@@ -79,9 +71,6 @@ Membership::Membership(Settings settings, Links links, VerdictBoard board,
       messages_in_(static_cast<size_t>(links_.size)),
       service_bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       caller_bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  const auto local = std::count_if(links_.peers.begin(), links_.peers.end(),
-                                   [](const LinkPeer& peer) { return peer.same_host; });
-  crowded_ = local > usable_cores();
   if (links_.size == 1) return;  // nobody to watch, nothing that does not end at once
   const SignalsBlocked blocked;
   service_ = std::jthread([this] { serve(); });
@@ -122,23 +111,34 @@ Result<Operation*> Membership::start(const std::shared_ptr<Plan>& plan, const Ca
   operation->deadline = deadline_after(timeout);
 
   const Problem& problem = plan->problem;
+  Arithmetic arithmetic = arithmetic_of(problem);
+  arithmetic.scalar = call.scalar;
+  void* output = output_in_send(problem) ? const_cast<void*>(call.send) : call.recv;
+  const Spaces spaces(static_cast<const std::byte*>(call.send), static_cast<std::byte*>(output),
+                      operation->scratch);
+  engine_.start(operation->execution, spaces, arithmetic, next_envelope(*plan),
+                is_message(problem.collective) ? Lane::kMessage : Lane::kCollective);
+  return operation.release();
+}
+
+// But for the scalar.
+Arithmetic Membership::arithmetic_of(const Problem& problem) const {
+  return {problem.type, problem.op, problem.op == ReduceOp::kAvg ? links_.size : 1, {}};
+}
+
+// Without the length of a message.
+Envelope Membership::next_envelope(const Plan& plan) {
+  const Problem& problem = plan.problem;
   Envelope envelope;
   envelope.epoch = links_.epoch;
-  envelope.signature = plan->signature;
-  Lane lane = Lane::kCollective;
+  envelope.signature = plan.signature;
   if (is_message(problem.collective)) {
     auto& numbers = problem.collective == Collective::kSend ? messages_out_ : messages_in_;
     envelope.call = numbers[static_cast<size_t>(problem.root)]++;
-    lane = Lane::kMessage;
   } else {
     envelope.call = next_call_++;
   }
-  const Spaces spaces{static_cast<const std::byte*>(call.send), output_of(call),
-                      operation->scratch};
-  const Arithmetic arithmetic{problem.type, problem.op,
-                              problem.op == ReduceOp::kAvg ? links_.size : 1, call.scalar};
-  engine_.start(operation->execution, spaces, arithmetic, envelope, lane);
-  return operation.release();
+  return envelope;
 }
 
 void Membership::finish(Operation* operation) {
@@ -147,6 +147,23 @@ void Membership::finish(Operation* operation) {
   scratch_.give_back(owned->scratch, plan->schedule.scratch_size);
   owned->scratch = nullptr;
   plan->idle.push_back(std::move(owned));
+}
+
+std::unique_ptr<QuickCall> Membership::prepare_quick(const std::shared_ptr<Plan>& plan) {
+  const Problem& problem = plan->problem;
+  if (is_message(problem.collective) || problem.op == ReduceOp::kPreMulSum) return nullptr;
+  const Envelope envelope{0, links_.epoch, 0, plan->signature};
+  auto program = Program::lower(plan->schedule, arithmetic_of(problem), envelope, engine_);
+  if (!program) return nullptr;
+  const size_t lines = plan->schedule.scratch_size / sizeof(CacheLine) + 1;
+  return std::make_unique<QuickCall>(
+      QuickCall{*this, plan, std::move(*program), std::make_unique<Operation>(*plan),
+                std::vector<CacheLine>(lines), output_in_send(problem)});
+}
+
+void Membership::hand_over(QuickCall& quick) {
+  quick.operation->deadline = deadline_after(settings_.timeout_s);
+  quick.program.hand_over(engine_, quick.operation->execution);
 }
 
 // ---- Driving
@@ -331,20 +348,16 @@ void Membership::serve() {
 // With the baton: until it is wanted, or nothing is left to do.
 void Membership::serve_background() {
   std::vector<int> descriptors;
-  for (bool idle = false;
-       !wanted_.load() && !stop_.load() && !engine_.idle() && !failure_.failed();) {
+  Wait wait(service_patience_);
+  while (!wanted_.load() && !stop_.load() && !engine_.idle() && !failure_.failed()) {
     const Result<bool> moved = turn();
     if (!moved.ok()) break;
     if (*moved) {
-      idle = false;
+      wait.moved();
       continue;
     }
-    if (yield_a_little(service_patience_, !idle)) {
-      idle = true;
-      continue;
-    }
-    idle = false;
-    service_patience_.slept();
+    if (wait.linger()) continue;
+    wait.slept();
     look_around();
     descriptors.clear();
     bool nothing = true;

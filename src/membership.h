@@ -28,6 +28,7 @@
 #include "src/monitor.h"
 #include "src/patience.h"
 #include "src/plans.h"
+#include "src/program.h"
 #include "src/scratch.h"
 
 namespace banyan {
@@ -49,9 +50,27 @@ struct Call {
   Problem problem;
   const void* send = nullptr;
   void* recv = nullptr;
+  uint64_t send_bytes = 0;  // of the range that is read or written; 0 for lists of blocks
+  uint64_t recv_bytes = 0;
   std::array<std::byte, 8> scalar{};  // of kPreMulSum
   int algorithm = -1;                 // wanted by the call
   double timeout_s = 0;               // 0: the communicator's
+};
+
+class Membership;
+
+struct alignas(64) CacheLine {
+  std::array<std::byte, 64> bytes;
+};
+
+// A call that was made before and fits a program: only its addresses are new.
+struct QuickCall {
+  Membership& membership;
+  std::shared_ptr<Plan> plan;
+  Program program;
+  std::unique_ptr<Operation> operation;  // for the engine, where the program cannot go on
+  std::vector<CacheLine> scratch;
+  bool output_in_send = false;
 };
 
 class Membership {
@@ -80,6 +99,21 @@ class Membership {
   void finish(Operation* operation);
   bool busy() const { return !engine_.idle(); }
 
+  // Null: the plan fits no program. Those of messages and scaled operations fit none.
+  std::unique_ptr<QuickCall> prepare_quick(const std::shared_ptr<Plan>& plan);
+  // Requires that the communicator is at rest.
+  void begin(QuickCall& quick, const void* send, void* recv) {
+    std::byte* output =
+        static_cast<std::byte*>(quick.output_in_send ? const_cast<void*>(send) : recv);
+    quick.program.begin(
+        {static_cast<const std::byte*>(send), output, quick.scratch.data()->bytes.data()},
+        next_call_++);
+  }
+  // The engine takes over where the program stands.
+  void hand_over(QuickCall& quick);
+  // The caller holds the baton, and nothing is under way.
+  bool at_rest() const { return !left_ && engine_.idle(); }
+
   // ---- Driving ----------------------------------------------------------------------------------
   void take_baton();
   // Gives it to the service thread where operations are in flight.
@@ -92,8 +126,6 @@ class Membership {
   void time_out();
   // Sleeps until something may have happened, at most so long.
   void sleep(int most_ms);
-  // Cores that this rank may run on are fewer than the ranks of this host.
-  bool crowded() const { return crowded_; }
   // Of the caller that waits.
   Patience& patience() { return patience_; }
 
@@ -107,6 +139,8 @@ class Membership {
   Status release(void* memory);
 
  private:
+  Arithmetic arithmetic_of(const Problem& problem) const;
+  Envelope next_envelope(const Plan& plan);
   void serve();
   void serve_background();
   void wake_service();
@@ -127,9 +161,8 @@ class Membership {
   std::vector<uint32_t> messages_out_;  // numbers of the next message to and from each rank
   std::vector<uint32_t> messages_in_;
   uint32_t next_call_ = 0;
-  bool crowded_ = false;
   Patience patience_;
-  Patience service_patience_;
+  Patience service_patience_{0};
   bool said_waiting_ = false;
   TimePoint grace_ends_;  // of operations that may still end well after a failure
   uint32_t spared_before_ = 0;
@@ -144,6 +177,15 @@ class Membership {
   std::vector<pollfd> sleep_descriptors_;  // of the caller
   std::jthread service_;
 };
+
+// Runs the program of a call that was begun, as long as the wait for messages is short. False:
+// go_on(), which ends the call as drive() does.
+bool run_patiently(QuickCall& quick, Program::Stop stop);
+inline bool run_through(QuickCall& quick) {
+  const Program::Stop stop = quick.program.run();
+  return stop == Program::Stop::kDone || run_patiently(quick, stop);
+}
+Status go_on(QuickCall& quick);
 
 // Drives the communicators until all operations are done, a deadline passes, or one fails.
 // Holds their batons meanwhile and leaves them afterwards.

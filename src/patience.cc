@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "src/base/relax.h"
+
 namespace banyan {
 
 void Patience::begin(TimePoint now) {
@@ -13,8 +15,10 @@ void Patience::begin(TimePoint now) {
 }
 
 void Patience::yielded(TimePoint before, TimePoint after) {
-  if (after - before < kDearYield) {
-    if (after - before < kYieldFor) backoff_ = 1;
+  const auto took = after - before;
+  looks_ = std::min(most_looks_, took < kSwitch ? std::max(1, 2 * looks_) : kFewLooks);
+  if (took < kDearYield) {
+    if (took < kYieldFor) backoff_ = 1;
     return;
   }
   backoff_ = std::min(2 * backoff_, kMostSleeps);
@@ -26,13 +30,24 @@ void Patience::slept() {
   if (sleeps_left_ > 0) --sleeps_left_;
 }
 
-bool yield_a_little(Patience& patience, bool first) {
-  const TimePoint now = Clock::now();
-  if (first) patience.begin(now);
-  if (!patience.yields(now)) return false;
-  sched_yield();
-  patience.yielded(now, Clock::now());
+bool Wait::look() {
+  relax();
   return true;
+}
+
+bool Wait::yield() {
+  const TimePoint now = Clock::now();
+  if (!yielding_) patience_.begin(now);
+  yielding_ = true;
+  if (!patience_.yields(now)) return false;
+  sched_yield();
+  patience_.yielded(now, Clock::now());
+  return true;
+}
+
+void Wait::slept() {
+  patience_.slept();
+  yielding_ = false;  // yields a little before the next sleep
 }
 
 }  // namespace banyan

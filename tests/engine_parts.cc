@@ -103,20 +103,11 @@ size_t Hub::poll(int rank, std::span<Completion> completions) {
 
 namespace {
 
-std::byte* at(const Spaces& spaces, Slice slice) {
-  switch (slice.space) {
-    case Space::kInput: return const_cast<std::byte*>(spaces.input) + slice.offset;
-    case Space::kOutput: return spaces.output + slice.offset;
-    case Space::kScratch: return spaces.scratch + slice.offset;
-  }
-  return nullptr;
-}
-
 void run_local(const Step& step, const Spaces& spaces, const Arithmetic& arithmetic,
                const Kernels& kernels, const std::byte* src2) {
   const size_t type = index_of(step.type), op = index_of(arithmetic.op);
-  std::byte* dst = at(spaces, step.dst);
-  const std::byte* src = at(spaces, step.src);
+  std::byte* dst = spaces.at(step.dst);
+  const std::byte* src = spaces.at(step.src);
   const size_t accumulator = size_of(accumulator_of(step.type, ReduceOp::kSum));
   switch (step.op) {
     case Op::kCopy: std::memmove(dst, src, step.dst.size); break;
@@ -160,9 +151,9 @@ bool interpret(Calls& calls, const Kernels& kernels) {
       for (; next[index] < steps.size(); ++next[index], moved = true) {
         const Step& step = steps[next[index]];
         const Spaces spaces = calls.spaces(rank);
-        const std::byte* src2 = at(spaces, step.src2);
+        const std::byte* src2 = spaces.at(step.src2);
         if (step.op == Op::kSend) {
-          const std::byte* src = at(spaces, step.src);
+          const std::byte* src = spaces.at(step.src);
           wires[{rank, step.peer}].emplace_back(src, src + step.src.size);
           continue;
         }
@@ -176,7 +167,7 @@ bool interpret(Calls& calls, const Kernels& kernels) {
           wire.pop_front();
           src2 = message.data();
           if (step.op == Op::kRecv && !message.empty())
-            std::memcpy(at(spaces, step.dst), message.data(), message.size());
+            std::memcpy(spaces.at(step.dst), message.data(), message.size());
         }
         run_local(step, spaces, calls.arithmetic, kernels, src2);
       }

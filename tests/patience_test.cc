@@ -49,5 +49,32 @@ TEST(Patience, YieldsAgainOnceItIsCheap) {
   EXPECT_EQ(yields_until_sleep(patience, now, kCheap), 100) << "it starts again with few sleeps";
 }
 
+// Looks pay where nobody else is on this core.
+TEST(Patience, LooksAsLongAsYieldsFindNobody) {
+  Patience patience;
+  TimePoint now;
+  EXPECT_EQ(patience.looks(), Patience::kManyLooks);
+  yields_until_sleep(patience, now, kCheap);
+  EXPECT_EQ(patience.looks(), Patience::kFewLooks) << "a microsecond: somebody else ran";
+  yields_until_sleep(patience, now, std::chrono::nanoseconds(200));
+  EXPECT_EQ(patience.looks(), Patience::kManyLooks);
+  Patience never(0);
+  yields_until_sleep(never, now, std::chrono::nanoseconds(200));
+  EXPECT_EQ(never.looks(), 0);
+}
+
+TEST(Wait, LooksThenYieldsThenAsksForSleep) {
+  Patience patience;
+  Wait wait(patience);
+  for (int round = 0; round < 3; ++round) {
+    const TimePoint before = Clock::now();
+    int turns = 0;
+    while (wait.linger()) ASSERT_LT(++turns, 100000000) << "never asks for sleep";
+    EXPECT_GE(turns, round == 0 ? Patience::kManyLooks : 0);
+    EXPECT_GE(Clock::now() - before, round == 0 ? Patience::kYieldFor : Clock::duration());
+    wait.slept();
+  }
+}
+
 }  // namespace
 }  // namespace banyan

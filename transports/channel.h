@@ -73,6 +73,10 @@ struct alignas(kLineBytes) Line {
   Word word;
   std::array<Word, 4> envelope;
   std::array<Word, 3> payload;  // or in the first: offset, address
+
+  // The payload as bytes. The word orders them between writer and reader.
+  std::byte* bytes() { return reinterpret_cast<std::byte*>(payload.data()); }
+  const std::byte* bytes() const { return reinterpret_cast<const std::byte*>(payload.data()); }
 };
 static_assert(sizeof(Line) == kLineBytes);
 

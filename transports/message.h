@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -28,17 +29,38 @@ bool is_valid(const Envelope& envelope);
 enum class Judgement : uint8_t { kAccept, kDrop, kMismatch, kCorrupt };
 Judgement judge(const Envelope& seen, const Envelope& expected, uint32_t epoch);
 
+// memcpy, without a call for the sizes of small messages.
+inline void copy_few(std::byte* to, const std::byte* from, size_t bytes) {
+  const auto ends = [&]<typename Word>(Word) {
+    Word first, last;
+    std::memcpy(&first, from, sizeof first);
+    std::memcpy(&last, from + bytes - sizeof last, sizeof last);
+    std::memcpy(to, &first, sizeof first);
+    std::memcpy(to + bytes - sizeof last, &last, sizeof last);
+  };
+  if (bytes > 2 * sizeof(uint64_t)) {
+    std::memcpy(to, from, bytes);
+  } else if (bytes >= sizeof(uint64_t)) {
+    ends(uint64_t{});
+  } else if (bytes >= sizeof(uint32_t)) {
+    ends(uint32_t{});
+  } else {
+    for (size_t i = 0; i < bytes; ++i) to[i] = from[i];
+  }
+}
+
 // Bytes [offset, offset + bytes) of the message of a receive have come.
 inline void deliver(const Transfer& transfer, uint64_t offset, const std::byte* incoming,
                     size_t bytes) {
   if (bytes == 0) return;
   if (transfer.combine == nullptr) {
-    std::memcpy(transfer.memory + offset, incoming, bytes);
+    copy_few(transfer.memory + offset, incoming, bytes);
     return;
   }
-  const uint64_t at = offset / transfer.message_element * transfer.local_element;
-  transfer.combine(transfer.memory + at, transfer.local + at, incoming,
-                   bytes / transfer.message_element, transfer.parameter);
+  const int element_bits = std::countr_zero(transfer.message_element);
+  const uint64_t at = (offset >> element_bits) * transfer.local_element;
+  transfer.combine(transfer.memory + at, transfer.local + at, incoming, bytes >> element_bits,
+                   transfer.parameter);
 }
 
 // First in, first out, of a fixed capacity: no allocation after construction.

@@ -41,6 +41,9 @@ class SendPort {
   bool idle() const { return pending_.empty(); }
   bool full() const { return pending_.full(); }
   void push(const Transfer& transfer);
+  // A whole message in one slot, at once and past the queue. False, and nothing happened: something
+  // is pending, no slot is free, or the message needs more than one.
+  bool send_whole(const std::byte* memory, const Envelope& envelope);
   // Whether anything was published.
   bool progress(Completions& completions);
   // For arm(): whether progress() would find something.
@@ -58,7 +61,9 @@ class SendPort {
   void update_read();
   SlotKind kind_for(const Transfer& transfer) const;
   size_t send_slot(Pending& pending);
-  void publish(const SlotWord& word);
+  Line& next_line() const { return channel_.lines[slots_sent_ & (channel_.slots - 1)]; }
+  void copy_in(Line& line, const SlotWord& word, const std::byte* memory) const;
+  void publish(Line& line, const SlotWord& word);
   void complete(Completions& completions);
 
   Channel channel_;
@@ -90,6 +95,10 @@ class RecvPort {
   bool idle() const { return pending_.empty(); }
   bool full() const { return pending_.full(); }
   void push(const Transfer& transfer) { pending_.push(transfer); }
+  // The message at the head, if it is the expected one and whole in its slot, at once and past the
+  // queue. kOther: it is for push() and progress() to deal with. May acknowledge: acknowledged().
+  enum class Whole : uint8_t { kTaken, kNotThere, kOther };
+  Whole receive_whole(const Transfer& transfer);
   // Whether anything was acknowledged. `bounce` is for messages that are combined from afar.
   bool progress(Completions& completions, std::span<std::byte> bounce);
   bool ready() const;
@@ -102,10 +111,14 @@ class RecvPort {
   struct Head {
     SlotWord word;
     Envelope envelope;
-    std::array<uint64_t, 3> payload{};
+    uint64_t where = 0;  // in place: offset or address
   };
 
   const Line& line() const { return channel_.lines[slots_taken_ & (channel_.slots - 1)]; }
+  const std::byte* payload() const {
+    return channel_.payload + (slots_taken_ & (channel_.slots - 1)) * channel_.slot_bytes;
+  }
+  const std::byte* whole_payload(const SlotWord& word, uint64_t bytes) const;
   bool slot_is_there(std::memory_order order) const;
   bool find_head();
   Head read_head() const;

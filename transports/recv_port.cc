@@ -32,9 +32,7 @@ RecvPort::Head RecvPort::read_head() const {
     envelope[i] = line().envelope[i].load(std::memory_order_relaxed);
   }
   head.envelope = std::bit_cast<Envelope>(envelope);
-  for (size_t i = 0; i < head.payload.size(); ++i) {
-    head.payload[i] = line().payload[i].load(std::memory_order_relaxed);
-  }
+  head.where = line().payload[0].load(std::memory_order_relaxed);
   return head;
 }
 
@@ -48,9 +46,9 @@ bool RecvPort::is_consistent(const Head& head) const {
       return bytes > 0 && head.word.bytes == std::min<uint64_t>(bytes, channel_.slot_bytes);
     case SlotKind::kHeap:
       return bytes > 0 && bytes <= channel_.heap.size() &&
-             head.payload[0] <= channel_.heap.size() - bytes;
+             head.where <= channel_.heap.size() - bytes;
     case SlotKind::kMemory:
-      return bytes > 0 && channel_.reads_memory && bytes <= UINT64_MAX - head.payload[0];
+      return bytes > 0 && channel_.reads_memory && bytes <= UINT64_MAX - head.where;
   }
   return false;
 }
@@ -76,6 +74,31 @@ void RecvPort::drop_fragment() {
   const SlotWord word = unpack(line().word.load(std::memory_order_acquire));
   bytes_to_drop_ -= std::min<uint64_t>(bytes_to_drop_, std::max<uint32_t>(word.bytes, 1));
   take(true);
+}
+
+// Where the payload of a message is that lies whole in its slot; null: it does not.
+const std::byte* RecvPort::whole_payload(const SlotWord& word, uint64_t bytes) const {
+  if (!word.first || word.bytes != bytes) return nullptr;
+  if (word.kind == SlotKind::kInline && bytes <= kInlineMost) return line().bytes();
+  if (word.kind == SlotKind::kFragment && bytes > 0 && bytes <= channel_.slot_bytes)
+    return payload();
+  return nullptr;
+}
+
+RecvPort::Whole RecvPort::receive_whole(const Transfer& transfer) {
+  const SlotWord word = unpack(line().word.load(std::memory_order_acquire));
+  if (word.number != static_cast<uint32_t>(slots_taken_ + 1)) return Whole::kNotThere;
+  if (!pending_.empty() || bytes_to_drop_ > 0 || broken_ != Code::kOk) return Whole::kOther;
+  const auto expected = std::bit_cast<std::array<uint64_t, 4>>(transfer.envelope);
+  uint64_t difference = 0;
+  for (size_t i = 0; i < expected.size(); ++i)
+    difference |= expected[i] ^ line().envelope[i].load(std::memory_order_relaxed);
+  const std::byte* payload = whole_payload(word, transfer.envelope.bytes);
+  if (difference != 0 || payload == nullptr) return Whole::kOther;
+  deliver(transfer, 0, payload, word.bytes);
+  head_.reset();  // as peek() has left it
+  take(word.kind == SlotKind::kFragment);
+  return Whole::kTaken;
 }
 
 // Whether a message of this epoch is at the head. It is read once, into head_.
@@ -145,8 +168,7 @@ bool RecvPort::open(Completions& completions) {
 size_t RecvPort::move(Completions& completions, std::span<std::byte> bounce) {
   if (is_in_place(head_->word.kind)) return move_from_afar(completions, bounce);
   if (head_->word.kind == SlotKind::kFragment) return move_fragment(completions);
-  deliver(pending_.front(), 0, reinterpret_cast<const std::byte*>(head_->payload.data()),
-          head_->word.bytes);
+  deliver(pending_.front(), 0, line().bytes(), head_->word.bytes);
   take(channel_.lane == Lane::kMessage);
   complete(completions, Code::kOk, head_->envelope);
   head_.reset();
@@ -165,8 +187,7 @@ size_t RecvPort::move_fragment(Completions& completions) {
       return 1024;
     }
   }
-  const uint64_t slot = slots_taken_ & (channel_.slots - 1);
-  deliver(pending_.front(), bytes_done_, channel_.payload + slot * channel_.slot_bytes, bytes);
+  deliver(pending_.front(), bytes_done_, payload(), bytes);
   bytes_done_ += bytes;
   take(true);
   if (bytes_done_ == head_->envelope.bytes) {
@@ -192,7 +213,7 @@ size_t RecvPort::move_from_afar(Completions& completions, std::span<std::byte> b
   const bool bounces = !heap && pending_.front().combine != nullptr;
   const size_t most = bounces ? std::min(bounce.size(), kChunkBytes) : kChunkBytes;
   const size_t bytes = std::min<uint64_t>(head_->envelope.bytes - bytes_done_, most);
-  const uint64_t from = head_->payload[0] + bytes_done_;
+  const uint64_t from = head_->where + bytes_done_;
   Code code = Code::kOk;
   if (heap) {
     deliver(pending_.front(), bytes_done_, channel_.heap.data() + from, bytes);

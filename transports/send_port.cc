@@ -15,10 +15,11 @@ constexpr uint64_t kHeapLeast = 4 << 10;
 // From here on the peer copies straight from our memory.
 constexpr uint64_t kMemoryLeast = 64 << 10;
 
-std::array<uint64_t, 3> inline_payload(const std::byte* memory, size_t bytes) {
-  std::array<uint64_t, 3> words{};
-  if (bytes > 0) std::memcpy(words.data(), memory, bytes);
-  return words;
+void write_envelope(Line& line, const Envelope& envelope) {
+  const auto words = std::bit_cast<std::array<uint64_t, 4>>(envelope);
+  for (size_t i = 0; i < words.size(); ++i) {
+    line.envelope[i].store(words[i], std::memory_order_relaxed);
+  }
 }
 
 }  // namespace
@@ -62,49 +63,62 @@ SlotKind SendPort::kind_for(const Transfer& transfer) const {
   return SlotKind::kFragment;
 }
 
-void SendPort::publish(const SlotWord& word) {
-  Line& line = channel_.lines[slots_sent_ & (channel_.slots - 1)];
+// The payload that travels in the line or in its slot.
+void SendPort::copy_in(Line& line, const SlotWord& word, const std::byte* memory) const {
+  if (word.kind == SlotKind::kFragment) {
+    const uint64_t slot = slots_sent_ & (channel_.slots - 1);
+    std::memcpy(channel_.payload + slot * channel_.slot_bytes, memory, word.bytes);
+    return;
+  }
+  copy_few(line.bytes(), memory, word.bytes);
+}
+
+void SendPort::publish(Line& line, const SlotWord& word) {
   line.word.store(pack(word), std::memory_order_seq_cst);
   ++slots_sent_;
+}
+
+bool SendPort::send_whole(const std::byte* memory, const Envelope& envelope) {
+  if (!pending_.empty() || envelope.bytes > channel_.slot_bytes || corrupt_ || !has_room()) {
+    return false;
+  }
+  Line& line = next_line();
+  const SlotWord word{
+      .number = static_cast<uint32_t>(slots_sent_ + 1),
+      .first = true,
+      .kind = envelope.bytes <= kInlineMost ? SlotKind::kInline : SlotKind::kFragment,
+      .bytes = static_cast<uint32_t>(envelope.bytes)};
+  write_envelope(line, envelope);
+  copy_in(line, word, memory);
+  publish(line, word);
+  return true;
 }
 
 // Fills one slot. Returns what that cost, in bytes moved.
 size_t SendPort::send_slot(Pending& pending) {
   const Transfer& transfer = pending.transfer;
   const uint64_t bytes = transfer.envelope.bytes;
-  const uint64_t slot = slots_sent_ & (channel_.slots - 1);
-  Line& line = channel_.lines[slot];
+  Line& line = next_line();
   SlotWord word{.number = static_cast<uint32_t>(slots_sent_ + 1),
                 .first = pending.bytes_sent == 0,
                 .kind = SlotKind::kFragment,
                 .bytes = 0};
   if (word.first) {
     word.kind = kind_for(transfer);
-    const auto envelope = std::bit_cast<std::array<uint64_t, 4>>(transfer.envelope);
-    for (size_t i = 0; i < envelope.size(); ++i) {
-      line.envelope[i].store(envelope[i], std::memory_order_relaxed);
-    }
-  }
-  std::array<uint64_t, 3> payload{};
-  switch (word.kind) {
-    case SlotKind::kInline:
-      word.bytes = static_cast<uint32_t>(bytes);
-      payload = inline_payload(transfer.memory, bytes);
-      break;
-    case SlotKind::kFragment:
-      word.bytes = static_cast<uint32_t>(
-          std::min<uint64_t>(bytes - pending.bytes_sent, channel_.slot_bytes));
-      std::memcpy(channel_.payload + slot * channel_.slot_bytes,
-                  transfer.memory + pending.bytes_sent, word.bytes);
-      break;
-    case SlotKind::kHeap: payload[0] = *channel_.heap->offset_of(transfer.memory, bytes); break;
-    case SlotKind::kMemory: payload[0] = reinterpret_cast<uintptr_t>(transfer.memory); break;
-  }
-  for (size_t i = 0; i < payload.size(); ++i) {
-    line.payload[i].store(payload[i], std::memory_order_relaxed);
+    write_envelope(line, transfer.envelope);
   }
   const bool in_place = word.kind == SlotKind::kHeap || word.kind == SlotKind::kMemory;
-  publish(word);
+  if (in_place) {
+    const uint64_t where = word.kind == SlotKind::kHeap
+                               ? *channel_.heap->offset_of(transfer.memory, bytes)
+                               : reinterpret_cast<uintptr_t>(transfer.memory);
+    line.payload[0].store(where, std::memory_order_relaxed);
+  } else {
+    const uint64_t left = bytes - pending.bytes_sent;
+    word.bytes = static_cast<uint32_t>(std::min<uint64_t>(left, channel_.slot_bytes));
+    copy_in(line, word, transfer.memory + pending.bytes_sent);
+  }
+  publish(line, word);
   pending.bytes_sent += word.bytes;
   pending.sent = in_place || pending.bytes_sent == bytes;
   const bool until_read = in_place || channel_.lane == Lane::kMessage;

@@ -12,6 +12,7 @@
 
 #include "transports/kinds.h"
 #include "transports/port.h"
+#include "transports/quick.h"
 #include "transports/territory.h"
 
 namespace banyan {
@@ -23,9 +24,10 @@ using shm::SendPort;
 
 struct Peer {
   Neighbour neighbour;
-  uint64_t rung = 0;  // the sleep for which its doorbell was rung
+  Bell bell;
   std::array<SendPort, kLaneCount> send;
   std::array<RecvPort, kLaneCount> recv;
+  QuickLink quick;
 };
 
 // A port with something pending: its peer's index, lane and direction.
@@ -85,6 +87,9 @@ class ShmTransport final : public Transport {
         peer.send[lane] = SendPort(channel_to(*own_, peer.neighbour, i, lane));
         peer.recv[lane] = RecvPort(channel_from(*own_, peer.neighbour, i, lane, epoch));
       }
+      peer.bell = Bell(&peer.neighbour.sleeping(), peer.neighbour.doorbell.get());
+      constexpr auto kLane = static_cast<size_t>(Lane::kCollective);
+      peer.quick = QuickLink(&peer.send[kLane], &peer.recv[kLane], &peer.bell);
     }
     active_.reserve(peers_.size() * kLaneCount * 2);
   }
@@ -110,7 +115,7 @@ class ShmTransport final : public Transport {
     port.push(transfer);
     if (!first) return {};
     // Most messages are small and leave here.
-    if (port.progress(completions_)) ring(peer);
+    if (port.progress(completions_)) peer.bell.ring();
     if (!port.idle()) active_.push_back(active);
     return {};
   }
@@ -125,8 +130,13 @@ class ShmTransport final : public Transport {
     if (index < 0) return std::nullopt;
     RecvPort& port = peers_[index].recv[static_cast<int>(lane)];
     const auto envelope = port.peek();
-    if (port.acknowledged()) ring(peers_[index]);
+    if (port.acknowledged()) peers_[index].bell.ring();
     return envelope;
+  }
+
+  QuickLink* quick_link(int peer) override {
+    const int index = index_of(peer);
+    return index < 0 ? nullptr : &peers_[index].quick;
   }
 
   bool arm() override {
@@ -175,14 +185,6 @@ class ShmTransport final : public Transport {
     return rank >= 0 && rank < static_cast<int>(index_of_rank_.size()) ? index_of_rank_[rank] : -1;
   }
 
-  // Once for each sleep: the peer looks at all its channels when it wakes.
-  void ring(Peer& peer) {
-    const uint64_t sleep = peer.neighbour.sleeping().load(std::memory_order_seq_cst);
-    if (sleep % 2 == 0 || sleep == peer.rung) return;
-    peer.rung = sleep;
-    eventfd_write(peer.neighbour.doorbell.get(), 1);
-  }
-
   void progress() {
     for (size_t i = 0; i < active_.size();) {
       const Active active = active_[i];
@@ -190,7 +192,8 @@ class ShmTransport final : public Transport {
       RecvPort& recv = peer.recv[active.lane];
       SendPort& send = peer.send[active.lane];
       const bool sending = active.direction == Direction::kSend;
-      if (sending ? send.progress(completions_) : recv.progress(completions_, bounce_)) ring(peer);
+      if (sending ? send.progress(completions_) : recv.progress(completions_, bounce_))
+        peer.bell.ring();
       if (sending ? send.idle() : recv.idle()) {
         active_[i] = active_.back();
         active_.pop_back();

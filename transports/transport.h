@@ -69,6 +69,8 @@ struct Completion {
   Envelope seen;
 };
 
+class QuickLink;
+
 // Moves bytes between this rank and the peers it serves. Not thread-safe: whoever drives the engine
 // owns it. No call blocks.
 class Transport {
@@ -87,6 +89,10 @@ class Transport {
   // The envelope at the head of a lane from a peer, if a message has arrived there and no receive
   // has taken it. For finding ranks that make another call.
   virtual std::optional<Envelope> peek(int peer, Lane lane) = 0;
+
+  // The way past the queues of the collective lane (quick.h), valid as long as the transport. Null
+  // where there is none.
+  virtual QuickLink* quick_link(int /*peer*/) { return nullptr; }
 
   // Sleeping: arm() asks that descriptor() becomes readable when poll() may have something to do;
   // false: it has something to do now. disarm() ends that and makes the descriptor unreadable.

@@ -350,6 +350,8 @@ class Checker {
     problem().in_place = used.in_place && call_.send != nullptr && call_.recv != nullptr;
     result_.send = call_.send;
     result_.recv = call_.recv;
+    result_.send_bytes = used.send.whole.bytes;
+    result_.recv_bytes = used.recv.whole.bytes;
     // In place, one buffer lies in the other; blocks of a list must be apart all the same.
     if (problem().in_place) used.send.whole = {0, 0};
     if (problem().in_place && used.recv.blocks.empty()) return {};

@@ -54,6 +54,11 @@ banyan_comm_t communicator_handle(uint64_t place) {
   return reinterpret_cast<banyan_comm_t>(place);  // NOLINT(performance-no-int-to-ptr)
 }
 
+OpenCommunicator* own_communicator(banyan_comm_t handle) noexcept {
+  auto* found = static_cast<OpenCommunicator*>(process().communicators.find(place_of(handle)));
+  return found != nullptr && is_ours(*found) ? found : nullptr;
+}
+
 Result<OpenCommunicator*> find_communicator(banyan_comm_t handle) {
   void* found = process().communicators.find(place_of(handle));
   if (found == nullptr) return stale("comm", handle);

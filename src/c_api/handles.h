@@ -12,6 +12,7 @@
 
 #include "banyan/banyan.h"
 #include "banyan/status.h"
+#include "src/c_api/known_calls.h"
 #include "src/membership.h"
 
 namespace banyan {
@@ -19,6 +20,7 @@ namespace banyan {
 // A banyan_comm_t.
 struct OpenCommunicator {
   std::unique_ptr<Membership> membership;
+  KnownCalls known;
   std::atomic<bool> finalized{false};
   struct Scalar {
     DataType type;
@@ -43,6 +45,8 @@ struct OpenRequest {
 // kInvalidArgument: null, destroyed, or never a handle. kInvalidUsage: this process was made by
 // fork() since.
 Result<OpenCommunicator*> find_communicator(banyan_comm_t handle);
+// Null where find_communicator() fails.
+OpenCommunicator* own_communicator(banyan_comm_t handle) noexcept;
 Result<OpenRequest*> find_request(banyan_request_t handle);
 banyan_comm_t communicator_handle(uint64_t place);
 // Made in this process, not in a parent of it.

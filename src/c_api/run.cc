@@ -22,8 +22,10 @@ struct Item {
   OpenRequest* request = nullptr;
 };
 
+// Of this thread. Apart from the rest, so that looking at it costs no initialisation.
+constinit thread_local int group_depth = 0;
+
 struct CallGroup {
-  int depth = 0;
   Status failed;
   std::vector<Item> items;
 };
@@ -102,6 +104,34 @@ Status begin(Item& item, std::vector<Operation*>& running, std::vector<Membershi
   return {};
 }
 
+// Requires the baton.
+Status run_plan(Membership& membership, const std::shared_ptr<Plan>& plan, const Call& call) {
+  const Result<Operation*> operation = membership.start(plan, call);
+  BANYAN_TRY(operation.status());
+  Membership* only = &membership;
+  Operation* running = *operation;
+  Status status = drive({&only, 1}, {&running, 1});
+  membership.finish(running);
+  return status;
+}
+
+// A call that is too long for a program, or finds others under way.
+Status run_known(Membership& membership, const KnownCall& known, const PlainCall& plain) {
+  Call call;
+  call.send = plain.send;
+  call.recv = plain.recv;
+  membership.take_baton();
+  return run_plan(membership, known.plan, call);
+}
+
+// So that the next such call need not be checked and planned again.
+void remember(OpenCommunicator& communicator, const PlainCall& plain, const Call& call) {
+  Membership& membership = *communicator.membership;
+  if (plain.op > BANYAN_AVG || !membership.at_rest()) return;
+  const std::shared_ptr<Plan> plan = membership.plan(call.problem, call.algorithm);
+  communicator.known.remember(plain, call, {plan, membership.prepare_quick(plan)});
+}
+
 Status resolve(Item& item) {
   const Result<OpenCommunicator*> communicator = find_communicator(item.comm);
   BANYAN_TRY(communicator.status());
@@ -146,6 +176,18 @@ void reset_requests(std::vector<Item>& items) {
 
 }  // namespace
 
+QuickCall* begin_known(banyan_comm_t handle, const PlainCall& plain) noexcept {
+  OpenCommunicator* communicator = own_communicator(handle);
+  if (communicator == nullptr || in_group() || communicator->finalized.load()) return nullptr;
+  const KnownCall* known = communicator->known.find(plain);
+  Membership& membership = *communicator->membership;
+  if (known == nullptr || known->quick == nullptr || !membership.at_rest() ||
+      membership.failure().failed())
+    return nullptr;
+  membership.begin(*known->quick, plain.send, plain.recv);
+  return known->quick.get();
+}
+
 Status check_usable(const OpenCommunicator& communicator) {
   if (communicator.membership->failure().failed())
     return communicator.membership->failure().status();
@@ -155,21 +197,20 @@ Status check_usable(const OpenCommunicator& communicator) {
 }
 
 Status run_now(OpenCommunicator& communicator, const Call& call) {
-  Membership* membership = communicator.membership.get();
-  membership->take_baton();
-  const std::shared_ptr<Plan> plan = membership->plan(call.problem, call.algorithm);
-  const Result<Operation*> operation = membership->start(plan, call);
-  BANYAN_TRY(operation.status());
-  Operation* running = *operation;
-  Status status = drive({&membership, 1}, {&running, 1});
-  membership->finish(running);
-  return status;
+  Membership& membership = *communicator.membership;
+  membership.take_baton();
+  return run_plan(membership, membership.plan(call.problem, call.algorithm), call);
 }
 
-Status run_call(banyan_comm_t handle, const banyan_call_t& given) {
+Status run_call(banyan_comm_t handle, const banyan_call_t& given, const PlainCall* plain) {
   const Result<OpenCommunicator*> communicator = find_communicator(handle);
   if (!communicator.ok()) return fail_group(communicator.status());
   if (const Status usable = check_usable(**communicator); !usable.ok()) return fail_group(usable);
+  Membership& membership = *(*communicator)->membership;
+  if (plain != nullptr && !in_group()) {
+    const KnownCall* known = (*communicator)->known.find(*plain);
+    if (known != nullptr) return run_known(membership, *known, *plain);
+  }
   const Result<Call> call = check_call(**communicator, given);
   if (!call.ok()) return fail_group(call.status());
   if (in_group()) {
@@ -179,23 +220,24 @@ Status run_call(banyan_comm_t handle, const banyan_call_t& given) {
   const Problem& problem = call->problem;
   const bool message =
       problem.collective == Collective::kSend || problem.collective == Collective::kRecv;
-  if (message && problem.root == (*communicator)->membership->rank())
+  if (message && problem.root == membership.rank())
     return {Code::kInvalidUsage,
             fmt::format("peer {} is this rank itself: a message to oneself needs a group",
                         problem.root)};
-  return run_now(**communicator, *call);
+  Status status = run_now(**communicator, *call);
+  if (status.ok() && plain != nullptr) remember(**communicator, *plain, *call);
+  return status;
 }
 
 // ---- The group of this thread
 // -----------------------------------------------------------------------
 
 bool in_group() {
-  return group().depth > 0;
+  return group_depth > 0;
 }
 
 Status fail_group(const Status& status) {
-  CallGroup& open = group();
-  if (open.depth > 0 && open.failed.ok()) open.failed = status;
+  if (in_group() && group().failed.ok()) group().failed = status;
   return status;
 }
 
@@ -248,17 +290,17 @@ using banyan::Status;
 
 banyan_result_t banyan_group_start(void) {
   return door([]() -> Status {
-    ++banyan::group().depth;
+    ++banyan::group_depth;
     return {};
   });
 }
 
 banyan_result_t banyan_group_end(void) {
   return door([]() -> Status {
-    banyan::CallGroup& open = banyan::group();
-    if (open.depth == 0)
+    if (banyan::group_depth == 0)
       return {Code::kInvalidUsage, "banyan_group_end without banyan_group_start"};
-    if (--open.depth > 0) return {};
+    if (--banyan::group_depth > 0) return {};
+    banyan::CallGroup& open = banyan::group();
     std::vector<banyan::Item> items = std::move(open.items);
     const Status failed = std::exchange(open.failed, Status());
     open.items.clear();

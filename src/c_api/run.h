@@ -13,11 +13,16 @@ namespace banyan {
 // Usable for a call: not finalized; its failure otherwise.
 Status check_usable(const OpenCommunicator& communicator);
 
+// A small call that is known, on a communicator that is at rest and usable, begun; null:
+// run_call().
+QuickCall* begin_known(banyan_comm_t handle, const PlainCall& plain) noexcept;
+
 // Runs to the end. Not for groups.
 Status run_now(OpenCommunicator& communicator, const Call& call);
 
-// A blocking function of banyan.h: checks, then runs, or joins the open group.
-Status run_call(banyan_comm_t handle, const banyan_call_t& given);
+// A blocking function of banyan.h: checks, then runs, or joins the open group. `plain`, where it
+// is there, says the same as `given`; then the call is remembered.
+Status run_call(banyan_comm_t handle, const banyan_call_t& given, const PlainCall* plain = nullptr);
 
 // ---- The group of this thread
 // -----------------------------------------------------------------------

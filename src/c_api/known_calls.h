@@ -1,0 +1,91 @@
+// Blocking calls that were made before: what the check of a call finds depends on few numbers, and
+// training makes the same calls again and again. A known call costs a comparison instead.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "banyan/banyan.h"
+#include "src/c_api/structs.h"
+#include "src/membership.h"
+
+namespace banyan {
+
+// A call without options that has one range of memory on either side.
+struct PlainCall {
+  banyan_collective_t collective;
+  banyan_datatype_t datatype;
+  int op;
+  int root;
+  size_t count;
+  const void* send;
+  void* recv;
+};
+
+// What is known of one.
+struct KnownCall {
+  std::shared_ptr<Plan> plan;        // null: nothing
+  std::unique_ptr<QuickCall> quick;  // null: the plan fits no program
+};
+
+class KnownCalls {
+ public:
+  // Null: not known with these numbers and buffers that lie to each other as they did; such a call
+  // is to be checked.
+  const KnownCall* find(const PlainCall& call) const {
+    const Place& place = places_[place_of(call)];
+    return place.matches(call) ? &place.known : nullptr;
+  }
+  // It was checked and is `checked`; it takes the place of another one. Not for operators that may
+  // end before the communicator.
+  void remember(const PlainCall& call, const Call& checked, KnownCall known);
+
+ private:
+  struct Place {
+    int collective = 0;
+    int datatype = 0;
+    int op = 0;
+    int root = 0;
+    size_t count = 0;
+    bool in_place = false;
+    uintptr_t distance = 0;  // in place: from recv to send
+    uint64_t send_bytes = 0;
+    uint64_t recv_bytes = 0;
+    KnownCall known;
+
+    bool matches(const PlainCall& call) const {
+      return count == call.count && op == call.op && root == call.root &&
+             collective == number_in(call.collective) && datatype == number_in(call.datatype) &&
+             known.plan != nullptr &&
+             buffers_match(reinterpret_cast<uintptr_t>(call.send),
+                           reinterpret_cast<uintptr_t>(call.recv));
+    }
+    // As the check has it (arguments.cc): needed buffers are there, and lie apart unless in place.
+    bool buffers_match(uintptr_t send, uintptr_t recv) const {
+      if (send == 0 && (send_bytes != 0 || in_place)) return false;
+      if (recv == 0 && (recv_bytes != 0 || in_place)) return false;
+      if (in_place) return send - recv == distance;
+      return send_bytes == 0 || recv_bytes == 0 || send + send_bytes <= recv ||
+             recv + recv_bytes <= send;
+    }
+  };
+  static constexpr int kPlaceBits = 6;
+
+  static size_t place_of(const PlainCall& call) {
+    const auto part = [](int number, int shift) {
+      return static_cast<uint64_t>(static_cast<uint32_t>(number)) << shift;
+    };
+    const uint64_t small = part(number_in(call.collective), 12) ^
+                           part(number_in(call.datatype), 6) ^ part(call.op, 0) ^
+                           part(call.root, 20) ^ part(call.send == call.recv ? 1 : 0, 52);
+    return ((call.count + small * 0x9e3779b97f4a7c15U) * 0xbf58476d1ce4e5b9U) >> (64 - kPlaceBits);
+  }
+
+  std::array<Place, size_t{1} << kPlaceBits> places_;
+};
+
+}  // namespace banyan

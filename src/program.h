@@ -1,0 +1,69 @@
+// A schedule of small messages, lowered for transports with quick links: its steps one after
+// another in program order, without queues, counters or completions. What a step costs is its copy
+// or sum and a cache line.
+//
+// A program does what is easy. It stops where a message has not come, where there is no room for
+// one, and where something unexpected has come; whoever runs it may run it on later, or let the
+// engine take over at that step, which waits, sleeps and diagnoses. Messages look the same either
+// way, so each rank decides for itself. That program order may wait longer than the dependencies
+// require is harmless for the same reason.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "algorithms/schedule.h"
+#include "src/engine.h"
+#include "src/steps.h"
+#include "transports/quick.h"
+
+namespace banyan {
+
+class Program {
+ public:
+  // Empty where the schedule does not fit: a long message, many steps, a peer without a quick link.
+  // `envelope` comes without call and length. Schedule and engine must outlive the program.
+  static std::optional<Program> lower(const Schedule& schedule, const Arithmetic& arithmetic,
+                                      const Envelope& envelope, Engine& engine);
+
+  // From the first step, as the call of that number. The engine must be idle, and stays so until
+  // the program is done or handed over.
+  void begin(const Spaces& spaces, uint32_t call) {
+    spaces_ = spaces;
+    position_ = 0;
+    envelope_.call = call;
+  }
+  // kWaits: run it again later. kOther: only the engine can go on.
+  enum class Stop : uint8_t { kDone, kWaits, kOther };
+  Stop run();
+  // The steps before this one are done.
+  uint32_t position() const { return static_cast<uint32_t>(position_); }
+  // The engine goes on from there.
+  void hand_over(Engine& engine, Execution& execution) const;
+
+ private:
+  struct Instruction {
+    const Step* step = nullptr;
+    QuickLink* link = nullptr;  // null: a local step
+    Transfer transfer;          // of a message
+  };
+
+  Program(std::vector<Instruction> instructions, const Arithmetic& arithmetic,
+          const Envelope& envelope, const Kernels& kernels)
+      : instructions_(std::move(instructions)),
+        arithmetic_(arithmetic),
+        envelope_(envelope),
+        kernels_(&kernels) {}
+
+  std::vector<Instruction> instructions_;
+  Arithmetic arithmetic_;
+  Envelope envelope_;
+  const Kernels* kernels_;
+  Spaces spaces_;
+  size_t position_ = 0;
+};
+
+}  // namespace banyan

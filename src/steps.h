@@ -1,0 +1,56 @@
+// What a step of a schedule means in memory.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "algorithms/schedule.h"
+#include "compression/kernels.h"
+#include "transports/transport.h"
+
+namespace banyan {
+
+// The memory of one call.
+class Spaces {
+ public:
+  Spaces() = default;
+  Spaces(const std::byte* input, std::byte* output, std::byte* scratch)
+      : base_{const_cast<std::byte*>(input), output, scratch} {}
+
+  // Of the input, which nobody writes, too.
+  std::byte* at(Slice slice) const {
+    return base_[static_cast<size_t>(slice.space)] + slice.offset;
+  }
+
+ private:
+  std::array<std::byte*, kSpaceCount> base_{};
+};
+static_assert(static_cast<int>(Space::kInput) == 0 && static_cast<int>(Space::kScratch) == 2);
+
+// What a schedule needs besides memory.
+struct Arithmetic {
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  int divisor = 1;                    // of kEncode: the number of ranks for kAvg, else 1
+  std::array<std::byte, 8> scalar{};  // of kDecode for kPreMulSum
+};
+
+// Sends and receives; the other steps are local.
+bool is_message(Op op);
+
+void run_local_step(const Step& step, const Spaces& spaces, const Arithmetic& arithmetic,
+                    const Kernels& kernels);
+
+// The half of a message that a step is, but for lane, cookie and addresses. `envelope` comes
+// without the length.
+Transfer transfer_of(const Step& step, ReduceOp op, const Envelope& envelope,
+                     const Kernels& kernels);
+// The addresses of a transfer.
+inline void place(Transfer& transfer, const Step& step, const Spaces& spaces) {
+  transfer.memory = spaces.at(step.op == Op::kSend ? step.src : step.dst);
+  if (transfer.combine != nullptr) transfer.local = spaces.at(step.src);
+}
+
+}  // namespace banyan
