@@ -1,0 +1,46 @@
+// Small allreduces on ranks that share one thread. Each goes on as far as it can, in turn: nobody
+// waits, so what is counted or timed is work, and the same work each time.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "banyan/banyan.h"
+#include "src/membership.h"
+
+namespace banyan {
+
+class SmallCalls {
+ public:
+  // A communicator of that many ranks, all in this process; sums of `count` floats.
+  SmallCalls(int ranks, size_t count);
+  SmallCalls(const SmallCalls&) = delete;
+  SmallCalls& operator=(const SmallCalls&) = delete;
+  ~SmallCalls();
+
+  // One call on all ranks, each by its program, or each by its engine.
+  void by_programs();
+  void by_engines();
+  // Through banyan.h; with one rank only, because it returns when the call is done.
+  void by_door();
+  // Of one rank.
+  size_t steps() const { return ranks_.front().plan->schedule.steps.size(); }
+
+ private:
+  struct Rank {
+    banyan_comm_t comm = nullptr;
+    Membership* membership = nullptr;
+    std::shared_ptr<Plan> plan;
+    std::unique_ptr<QuickCall> quick;
+    Operation* operation = nullptr;
+    std::vector<float> input, output;
+  };
+
+  size_t count_;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace banyan
