@@ -162,7 +162,7 @@ void RendezvousServer::finish_round() {
     member->gave = false;
     member->result_at = 0;
   }
-  for (const auto& member : members_) pump(*member);
+  for_each_rank_0_last([this](Member& member) { pump(member); });
 }
 
 // Sends on what the socket takes of the last result.
@@ -211,12 +211,16 @@ void RendezvousServer::decide(Status verdict) {
              verdict.message());
   verdict_ = std::move(verdict);
   end_ = Clock::now() + kAfterwards;
-  // Rank 0 last: this is often its process, which may end as soon as it knows.
+  for_each_rank_0_last([this](Member& member) { tell(member); });
+}
+
+// This is often the process of rank 0, which may end as soon as it knows.
+void RendezvousServer::for_each_rank_0_last(const std::function<void(Member&)>& use) {
   for (const auto& member : members_) {
-    if (member->rank != 0) tell(*member);
+    if (member->rank != 0) use(*member);
   }
   for (const auto& member : members_) {
-    if (member->rank == 0) tell(*member);
+    if (member->rank == 0) use(*member);
   }
 }
 

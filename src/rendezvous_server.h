@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -48,6 +49,7 @@ class RendezvousServer {
   Status take(Member& member, const Frame& frame);
   Status contribute(Member& member, const Frame& frame);
   void finish_round();
+  void for_each_rank_0_last(const std::function<void(Member&)>& use);
   void pump(Member& member);
   void gone(Member& member, const Status& why);
   void late();
