@@ -305,7 +305,8 @@ TEST(Links, WhoLeftBecauseOfALostRankIsNotToBlame) {
       const auto nobody = encode_whereabouts({*random_local_name(), {}});
       ASSERT_TRUE(exchange.allgather(nobody, deadline_after(20)).ok());
       if (exchange.rank() == 0) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds(50));  // rank 1 has dialled rank 0 by then
       (void)::shutdown(exchange.failure_descriptor(), SHUT_RDWR);
       return;
     }
