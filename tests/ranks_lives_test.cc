@@ -347,6 +347,8 @@ TEST_P(Lives, OfAParentAreNotItsChilds) {
   if (GetParam() == Kind::kThreads) GTEST_SKIP() << "a child has one thread of its parent only";
   if (kThreadSanitizer)
     GTEST_SKIP() << "the thread sanitizer does not survive fork() beside threads";
+  if (kAddressSanitizer)
+    GTEST_SKIP() << "a child may inherit a lock of the address sanitizer's allocator";
   run_joined(3, [](Rank& self, banyan_comm_t comm) {
     int64_t in = 1, out = 0;
     const banyan_call_t call = call_of([&](banyan_call_t& made) {
