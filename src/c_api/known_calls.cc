@@ -5,7 +5,8 @@
 namespace banyan {
 
 void KnownCalls::remember(const PlainCall& call, const Call& checked, KnownCall known) {
-  places_[place_of(call)] = {
+  Set& set = sets_[set_of(call)];
+  set.places[set.next++ % set.places.size()] = {
       .collective = number_in(call.collective),
       .datatype = number_in(call.datatype),
       .op = call.op,

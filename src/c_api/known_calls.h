@@ -37,11 +37,12 @@ class KnownCalls {
   // Null: not known with these numbers and buffers that lie to each other as they did; such a call
   // is to be checked.
   const KnownCall* find(const PlainCall& call) const {
-    const Place& place = places_[place_of(call)];
-    return place.matches(call) ? &place.known : nullptr;
+    for (const Place& place : sets_[set_of(call)].places)
+      if (place.matches(call)) return &place.known;
+    return nullptr;
   }
-  // It was checked and is `checked`; it takes the place of another one. Not for operators that may
-  // end before the communicator.
+  // It was checked and is `checked`; it may take the place of another one. Not for operators that
+  // may end before the communicator.
   void remember(const PlainCall& call, const Call& checked, KnownCall known);
 
  private:
@@ -73,19 +74,23 @@ class KnownCalls {
              recv + recv_bytes <= send;
     }
   };
-  static constexpr int kPlaceBits = 6;
+  struct Set {
+    std::array<Place, 4> places;
+    uint32_t next = 0;  // to be taken
+  };
+  static constexpr int kSetBits = 5;
 
-  static size_t place_of(const PlainCall& call) {
+  static size_t set_of(const PlainCall& call) {
     const auto part = [](int number, int shift) {
       return static_cast<uint64_t>(static_cast<uint32_t>(number)) << shift;
     };
     const uint64_t small = part(number_in(call.collective), 12) ^
                            part(number_in(call.datatype), 6) ^ part(call.op, 0) ^
                            part(call.root, 20) ^ part(call.send == call.recv ? 1 : 0, 52);
-    return ((call.count + small * 0x9e3779b97f4a7c15U) * 0xbf58476d1ce4e5b9U) >> (64 - kPlaceBits);
+    return ((call.count + small * 0x9e3779b97f4a7c15U) * 0xbf58476d1ce4e5b9U) >> (64 - kSetBits);
   }
 
-  std::array<Place, size_t{1} << kPlaceBits> places_;
+  std::array<Set, size_t{1} << kSetBits> sets_;
 };
 
 }  // namespace banyan
