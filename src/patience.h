@@ -23,12 +23,14 @@ class Patience {
   static constexpr auto kYieldFor = std::chrono::microseconds(100);
   static constexpr auto kDearYield = std::chrono::microseconds(500);
   static constexpr int kMostSleeps = 1024;
-  // Between a yield to nobody and one to another process and back.
-  static constexpr auto kSwitch = std::chrono::nanoseconds(400);
-  static constexpr int kFewLooks = 8;
+  static constexpr int kFewLooks = 2;
   static constexpr int kManyLooks = 256;
 
-  explicit Patience(int most_looks = kManyLooks) : most_looks_(most_looks), looks_(most_looks) {}
+  // What a yield takes at least that lets another process run, on this machine.
+  static Clock::duration switch_time();
+
+  explicit Patience(int most_looks = kManyLooks, Clock::duration switch_least = switch_time())
+      : most_looks_(most_looks), switch_least_(switch_least), looks_(most_looks) {}
 
   // Before the first yield of a wait.
   int looks() const { return looks_; }
@@ -42,6 +44,7 @@ class Patience {
  private:
   TimePoint until_;
   int most_looks_;
+  Clock::duration switch_least_;
   int looks_;
   int sleeps_left_ = 0;  // before the next try of a yield
   int backoff_ = 1;

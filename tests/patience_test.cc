@@ -51,14 +51,15 @@ TEST(Patience, YieldsAgainOnceItIsCheap) {
 
 // Looks pay where nobody else is on this core.
 TEST(Patience, LooksAsLongAsYieldsFindNobody) {
-  Patience patience;
+  constexpr auto kSwitch = std::chrono::nanoseconds(400);
+  Patience patience(Patience::kManyLooks, kSwitch);
   TimePoint now;
   EXPECT_EQ(patience.looks(), Patience::kManyLooks);
   yields_until_sleep(patience, now, kCheap);
   EXPECT_EQ(patience.looks(), Patience::kFewLooks) << "a microsecond: somebody else ran";
   yields_until_sleep(patience, now, std::chrono::nanoseconds(200));
   EXPECT_EQ(patience.looks(), Patience::kManyLooks);
-  Patience never(0);
+  Patience never(0, kSwitch);
   yields_until_sleep(never, now, std::chrono::nanoseconds(200));
   EXPECT_EQ(never.looks(), 0);
 }
