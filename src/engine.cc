@@ -5,12 +5,33 @@
 #include <algorithm>
 
 namespace banyan {
+namespace {
+
+// An output of so much is not in the caches of its core any more when it is done.
+constexpr uint64_t kLargeLeast = 16 << 20;
+
+bool sums_messages(const Schedule& schedule) {
+  return std::any_of(schedule.steps.begin(), schedule.steps.end(), [](const Step& step) {
+    return step.op == Op::kRecvReduce || step.op == Op::kRecvDecodeAdd;
+  });
+}
+
+uint64_t output_bytes(const Schedule& schedule) {
+  uint64_t end = 0;
+  for (const Step& step : schedule.steps)
+    if (step.dst.space == Space::kOutput) end = std::max(end, step.dst.end());
+  return end;
+}
+
+}  // namespace
 
 Execution::Execution(const Schedule& schedule)
     : schedule_(schedule),
       waiting_for_(schedule.steps.size()),
       finished_(schedule.steps.size()),
-      turns_(schedule.ports.size()) {
+      turns_(schedule.ports.size()),
+      large_(output_bytes(schedule) >= kLargeLeast),
+      sums_(sums_messages(schedule)) {
   ready_.reserve(schedule.steps.size());
 }
 
@@ -127,6 +148,9 @@ Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
   Transfer transfer = transfer_of(what, execution.arithmetic_.op, execution.envelope_, kernels_);
   place(transfer, what, execution.spaces_);
   transfer.lane = execution.lane_;
+  transfer.stream = execution.large_ && execution.sums_;
+  transfer.far = execution.large_ && what.dst.space == Space::kOutput &&
+                 execution.schedule_.successors_of(step).empty();
   transfer.cookie = (uint64_t{execution.slot_} << 32) | step;
   return transfer;
 }

@@ -51,6 +51,8 @@ class Execution {
   std::vector<Turn> turns_;      // one for each of schedule_.ports
   std::vector<uint32_t> ready_;  // local steps that may run, a stack with room for all of them
   size_t remaining_ = 0;
+  bool large_;  // the output is more than the caches hold
+  bool sums_;   // messages are summed as they come
   Spaces spaces_;
   Arithmetic arithmetic_;
   Envelope envelope_;  // without bytes

@@ -55,7 +55,9 @@ Program::Stop Program::run() {
     transfer.envelope.call = envelope_.call;
     place(transfer, step, spaces_);
     if (step.op == Op::kSend) {
-      if (!instruction.link->send(transfer.memory, transfer.envelope)) return Stop::kWaits;
+      const auto departure = instruction.link->send(transfer.memory, transfer.envelope);
+      if (departure == QuickLink::Departure::kNoRoom) return Stop::kWaits;
+      if (departure == QuickLink::Departure::kOther) return Stop::kOther;
     } else {
       const auto arrival = instruction.link->receive(transfer);
       if (arrival == QuickLink::Arrival::kNotThere) return Stop::kWaits;

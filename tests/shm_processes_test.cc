@@ -145,6 +145,58 @@ TEST(ShmProcesses, ALongMessageIsReadFromTheSender) {
   EXPECT_EQ(trouble, "");
 }
 
+// Rank 0 sends a long message for which rank 1 has memory in its heap. `between` is what rank 1
+// does meanwhile; its result is passed on.
+template <typename Function>
+bool send_to_a_heap(MeshWiring& wiring, Function between) {
+  constexpr size_t kBytes = 1 << 20;
+  const auto transport = connected("shm", wiring);
+  if (transport == nullptr) return false;
+  std::vector<std::byte> memory(kBytes, std::byte{9});
+  Transfer transfer;
+  transfer.peer = 1 - wiring.rank();
+  transfer.envelope = envelope_of(kBytes);
+  transfer.memory = memory.data();
+  if (wiring.rank() == 0) {
+    if (!wiring.allgather({}).ok() || !transport->post(transfer).ok()) return false;
+    const Code code = wait(*transport, 1);
+    return wiring.allgather({}).ok() && wiring.allgather({}).ok() && code == Code::kOk;
+  }
+  auto heap = transport->allocate(kBytes + 4096);
+  if (!heap.ok()) return false;
+  transfer.direction = Direction::kRecv;
+  transfer.memory = *heap + 100;
+  std::fill_n(*heap, kBytes + 4096, std::byte{5});
+  if (!transport->post(transfer).ok()) return false;
+  const auto meanwhile = [&] { return wiring.allgather({}).ok() && wiring.allgather({}).ok(); };
+  const bool result = between(*transport, std::span(transfer.memory, kBytes), meanwhile);
+  return (*heap)[99] == std::byte{5} && transfer.memory[kBytes] == std::byte{5} &&
+         wiring.allgather({}).ok() && result;
+}
+
+bool is_all(std::span<const std::byte> bytes, std::byte value) {
+  return std::all_of(bytes.begin(), bytes.end(), [&](std::byte byte) { return byte == value; });
+}
+
+TEST(ShmProcesses, ALongMessageIsWrittenWhereItIsWanted) {
+  const std::string trouble = test::run_processes(2, [](MeshWiring& wiring) {
+    return send_to_a_heap(wiring, [](Transport& transport, std::span<std::byte> memory, auto sent) {
+      return sent() && is_all(memory, std::byte{9}) && wait(transport, 1) == Code::kOk;
+    });
+  });
+  EXPECT_EQ(trouble, "");
+}
+
+TEST(ShmProcesses, NobodyWritesWhereAFailedReceiveWantedIt) {
+  const std::string trouble = test::run_processes(2, [](MeshWiring& wiring) {
+    return send_to_a_heap(wiring, [](Transport& transport, std::span<std::byte> memory, auto sent) {
+      transport.abandon();
+      return sent() && is_all(memory, std::byte{5});
+    });
+  });
+  EXPECT_EQ(trouble, "");
+}
+
 void await_death(int pid) {
   const Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   pollfd entry{.fd = process.get(), .events = POLLIN, .revents = 0};

@@ -196,6 +196,7 @@ TEST(ShmSlots, InconsistentMessagesAreCorrupt) {
       {{1, true, SlotKind::kHeap, 0}, 100, UINT64_MAX - 50},
       {{1, true, SlotKind::kMemory, 0}, 100, UINT64_MAX - 50},
       {{1, true, SlotKind::kMemory, 0}, 4096, bad_address},
+      {{1, true, SlotKind::kPut, 0}, 100, 0},
       {{1, true, static_cast<SlotKind>(0), 8}, 8, 0},
       {{1, true, static_cast<SlotKind>(99), 8}, 8, 0},
   };
@@ -249,7 +250,7 @@ TEST(ShmSlots, NoiseHarmsNobody) {
       if (random() % 4 == 0) envelope.epoch = static_cast<uint32_t>(random());
       channel.write(
           slot,
-          {slot + 1, random() % 2 == 0, static_cast<SlotKind>(random() % 6),
+          {slot + 1, random() % 2 == 0, static_cast<SlotKind>(random() % 7),
            static_cast<uint32_t>(random() % 4 == 0 ? random() & 0xffffff : envelope.bytes % 600)},
           envelope, random() % 2 == 0 ? random() % 5000 : random());
     }
@@ -288,6 +289,65 @@ TEST(ShmSlots, APeerThatReadsWhatWasNotSentIsNotBelieved) {
   port.progress(completions);
   ASSERT_FALSE(completions.empty());
   EXPECT_EQ(completions.front().code, Code::kCorrupt);
+}
+
+// Only an offer for this very message, within the heap, is used; otherwise the message goes through
+// its slots.
+TEST(ShmSlots, AnOfferThatDoesNotFitIsNotUsed) {
+  constexpr uint32_t kBytes = 64 << 10;
+  constexpr size_t kHeapBytes = 2 * kBytes;
+  Envelope another = envelope_of(kBytes);
+  another.call = 77;
+  struct Case {
+    uint64_t number;
+    Envelope envelope;
+    uint64_t offset;
+    bool fits;
+  };
+  const Case cases[] = {
+      {1, envelope_of(kBytes), 512, true},
+      {1, envelope_of(kBytes), kHeapBytes - kBytes, true},
+      {1, envelope_of(kBytes), kHeapBytes - kBytes + 1, false},
+      {1, envelope_of(kBytes), UINT64_MAX - 5, false},
+      {0, envelope_of(kBytes), 0, false},
+      {2, envelope_of(kBytes), 0, false},
+      {1, envelope_of(kBytes - 1), 0, false},
+      {1, another, 0, false},
+  };
+  for (const Case& row : cases) {
+    std::array<Line, 4> lines{};
+    std::vector<std::byte> payload(4 * size_t{kBytes});
+    std::vector<std::byte> heap_of_peer(kHeapBytes);
+    Word slots_read = 0;
+    Word abilities = 0;
+    Offer offer{};
+    const Heap heap;
+    Completions completions;
+    SendPort port({.lines = lines.data(),
+                   .payload = payload.data(),
+                   .slots = 4,
+                   .slot_bytes = kBytes,
+                   .slots_read = &slots_read,
+                   .abilities = &abilities,
+                   .heap = &heap,
+                   .offer = &offer,
+                   .peer_heap = heap_of_peer,
+                   .lane = Lane::kCollective});
+    const auto words = std::bit_cast<std::array<uint64_t, 4>>(row.envelope);
+    for (size_t i = 0; i < words.size(); ++i) offer.envelope[i] = words[i];
+    offer.offset = row.offset;
+    offer.number = row.number;
+    std::vector<std::byte> memory(kBytes, std::byte{9});
+    Transfer transfer;
+    transfer.envelope = envelope_of(kBytes);
+    transfer.memory = memory.data();
+    port.push(transfer);
+    EXPECT_TRUE(port.progress(completions));
+    EXPECT_EQ(unpack(lines[0].word).kind, row.fits ? SlotKind::kPut : SlotKind::kFragment);
+    std::vector<std::byte> expected(kHeapBytes);
+    if (row.fits) std::copy(memory.begin(), memory.end(), expected.begin() + row.offset);
+    EXPECT_EQ(heap_of_peer, expected);
+  }
 }
 
 // ---- the heap

@@ -6,6 +6,7 @@
 //
 //     block of a peer:                          (one for each peer, all of the same length)
 //       Acknowledgements, one for each lane     how far the owner has read the *peer's* channels
+//       Offer, one for each lane                where the owner wants the next message of the peer
 //       Abilities                               what the owner can do with the peer's memory
 //       Line x slots, for each lane             headers of the slots of the channel to the peer
 //       pad to a page
@@ -36,7 +37,7 @@ namespace banyan::shm {
 using Word = std::atomic<uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8, "words are shared by processes");
 
-inline constexpr uint64_t kMagic = 0x314d48534e594e42;  // "BNYNSHM1"
+inline constexpr uint64_t kMagic = 0x324d48534e594e42;  // "BNYNSHM2"
 inline constexpr size_t kLineBytes = 64;
 inline constexpr size_t kPageBytes = 4096;
 inline constexpr size_t kInlineMost = 24;
@@ -48,6 +49,7 @@ enum class SlotKind : uint8_t {
   kFragment,    // the payload is in the slot
   kHeap,        // the line holds an offset into the owner's heap
   kMemory,      // the line holds an address in the owner's process
+  kPut,         // the payload is where the reader's offer wanted it
 };
 
 // Number of the slot (modulo 2^32) | first of a message, 1 bit | kind, 7 bits | bytes, 24 bits.
@@ -82,6 +84,16 @@ static_assert(sizeof(Line) == kLineBytes);
 
 struct alignas(kLineBytes) Acknowledgement {
   Word slots_read;
+};
+
+// The reader of a channel wants message `number` of it (the first of all is 1), if its envelope is
+// this one, at `offset` in the reader's heap. Whoever sends that message may write it there, and
+// then sends a kPut slot; any other kind is as good. Number 0: not valid.
+struct alignas(kLineBytes) Offer {
+  Word number;
+  std::array<Word, 4> envelope;
+  Word offset;
+  Word far;  // 1: Transfer::far
 };
 
 inline constexpr uint64_t kReadsHeap = 1;
@@ -121,7 +133,10 @@ struct Layout {
   size_t blocks_at() const { return pages(ranks_at() + peer_count * sizeof(int32_t)); }
   // Within a block:
   size_t acknowledgement_at(int lane) const { return lane * sizeof(Acknowledgement); }
-  size_t abilities_at() const { return kLaneCount * sizeof(Acknowledgement); }
+  size_t offer_at(int lane) const {
+    return kLaneCount * sizeof(Acknowledgement) + lane * sizeof(Offer);
+  }
+  size_t abilities_at() const { return offer_at(kLaneCount); }
   size_t lines_at(int lane) const {
     return abilities_at() + sizeof(Abilities) + (lane == 0 ? 0 : slots[0] * sizeof(Line));
   }

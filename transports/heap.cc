@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <system_error>
 
 namespace banyan::shm {
@@ -89,6 +90,19 @@ Status Heap::release(const std::byte* memory) {
             static_cast<off_t>(bytes));
   add_free(start, bytes);
   return {};
+}
+
+void Heap::withdraw(std::span<std::byte> memory) {
+  const auto offset = offset_of(memory.data(), memory.size());
+  if (!offset || memory.empty()) return;
+  const size_t begin = *offset / kPageBytes * kPageBytes;
+  const size_t bytes = Layout::pages(*offset + memory.size() - begin);
+  void* copy = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) return;  // the memory stays shared, which is all that can be done
+  std::memcpy(copy, mapping_.base() + begin, bytes);
+  if (mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, mapping_.base() + begin) ==
+      MAP_FAILED)
+    munmap(copy, bytes);
 }
 
 void Heap::add_free(size_t offset, size_t bytes) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 
 #include "banyan/status.h"
 #include "src/base/descriptor.h"
@@ -25,7 +26,7 @@ class Heap {
 
   const Descriptor& memory() const { return memory_; }
   size_t bytes() const { return mapping_.bytes(); }
-  const std::byte* base() const { return mapping_.base(); }
+  std::byte* base() const { return mapping_.base(); }
   // Where [memory, memory + bytes) lies, if it lies in the heap.
   std::optional<uint64_t> offset_of(const std::byte* memory, size_t bytes) const;
 
@@ -33,6 +34,9 @@ class Heap {
   Result<std::byte*> allocate(size_t bytes);
   // kInvalidArgument: not from allocate().
   Status release(const std::byte* memory);
+  // What peers still write there goes elsewhere: the pages become this process's own, with what
+  // they hold. For the memory of a failed communicator.
+  void withdraw(std::span<std::byte> memory);
 
  private:
   void add_free(size_t offset, size_t bytes);

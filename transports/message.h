@@ -50,9 +50,12 @@ inline void copy_few(std::byte* to, const std::byte* from, size_t bytes) {
 }
 
 // Bytes [offset, offset + bytes) of the message of a receive have come.
+void deliver_far(const Transfer& transfer, uint64_t offset, const std::byte* incoming,
+                 size_t bytes);
 inline void deliver(const Transfer& transfer, uint64_t offset, const std::byte* incoming,
                     size_t bytes) {
   if (bytes == 0) return;
+  if (transfer.far) return deliver_far(transfer, offset, incoming, bytes);
   if (transfer.combine == nullptr) {
     copy_few(transfer.memory + offset, incoming, bytes);
     return;

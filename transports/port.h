@@ -19,6 +19,8 @@
 namespace banyan::shm {
 
 inline constexpr size_t kPendingMost = 8;
+// From here on a receive says where in our heap it wants its message.
+inline constexpr uint64_t kOfferLeast = 64 << 10;
 // Bytes that one port moves in one call, so that ports share a thread fairly.
 inline constexpr size_t kBytesAtOnce = 512 << 10;
 
@@ -32,6 +34,8 @@ class SendPort {
     const Word* slots_read = nullptr;  // the peer writes it
     const Word* abilities = nullptr;   // the peer writes them
     const Heap* heap = nullptr;        // ours
+    const Offer* offer = nullptr;      // the peer writes it; null: nothing is put
+    std::span<std::byte> peer_heap{};  // as mapped here
     Lane lane = Lane::kCollective;
   };
 
@@ -41,9 +45,11 @@ class SendPort {
   bool idle() const { return pending_.empty(); }
   bool full() const { return pending_.full(); }
   void push(const Transfer& transfer);
-  // A whole message in one slot, at once and past the queue. False, and nothing happened: something
-  // is pending, no slot is free, or the message needs more than one.
-  bool send_whole(const std::byte* memory, const Envelope& envelope);
+  // A whole message in one slot, at once and past the queue. kNoRoom: something is pending, or no
+  // slot is free. kOther: it is for push() and progress(), which need not copy it, or more than one
+  // slot for it. Nothing happened then.
+  enum class Whole : uint8_t { kSent, kNoRoom, kOther };
+  Whole send_whole(const std::byte* memory, const Envelope& envelope);
   // Whether anything was published.
   bool progress(Completions& completions);
   // For arm(): whether progress() would find something.
@@ -52,6 +58,9 @@ class SendPort {
  private:
   struct Pending {
     Transfer transfer;
+    uint64_t number = 0;          // of the message in its lane, from 1
+    std::byte* target = nullptr;  // in the peer's heap, for a message that is put
+    bool far = false;             // the peer reads it not soon
     uint64_t bytes_sent = 0;
     uint64_t done_at = 0;  // complete when the peer has read this many slots
     bool sent = false;
@@ -60,8 +69,14 @@ class SendPort {
   bool has_room();
   void update_read();
   SlotKind kind_for(const Transfer& transfer) const;
+  void look_for_offer(Pending& pending) const;
+  size_t put(Pending& pending);
   size_t send_slot(Pending& pending);
   Line& next_line() const { return channel_.lines[slots_sent_ & (channel_.slots - 1)]; }
+  std::byte* next_slot() const {
+    return channel_.payload + (slots_sent_ & (channel_.slots - 1)) * channel_.slot_bytes;
+  }
+  bool is_read_in_place(const std::byte* memory, uint64_t bytes) const;
   void copy_in(Line& line, const SlotWord& word, const std::byte* memory) const;
   void publish(Line& line, const SlotWord& word);
   void complete(Completions& completions);
@@ -69,6 +84,7 @@ class SendPort {
   Channel channel_;
   FixedQueue<Pending, kPendingMost> pending_;
   size_t sending_ = 0;  // index in pending_ of the first that is not sent
+  uint64_t messages_ = 0;
   uint64_t slots_sent_ = 0;
   uint64_t slots_read_ = 0;
   bool corrupt_ = false;
@@ -82,6 +98,8 @@ class RecvPort {
     uint32_t slots = 0;
     uint32_t slot_bytes = 0;
     Word* slots_read = nullptr;
+    Offer* offer = nullptr;           // to the peer; null: none is made
+    const Heap* own_heap = nullptr;   // ours
     std::span<const std::byte> heap;  // the peer's, as mapped here; empty: none
     Owner owner;
     bool reads_memory = false;
@@ -94,7 +112,7 @@ class RecvPort {
 
   bool idle() const { return pending_.empty(); }
   bool full() const { return pending_.full(); }
-  void push(const Transfer& transfer) { pending_.push(transfer); }
+  void push(const Transfer& transfer);
   // The message at the head, if it is the expected one and whole in its slot, at once and past the
   // queue. kOther: it is for push() and progress() to deal with. May acknowledge: acknowledged().
   enum class Whole : uint8_t { kTaken, kNotThere, kOther };
@@ -105,6 +123,8 @@ class RecvPort {
   // What is at the head and not taken. May acknowledge what it drops: acknowledged() says so.
   std::optional<Envelope> peek();
   bool acknowledged() { return std::exchange(acknowledged_, false); }
+  // What the peer may write until the receive is complete; empty: nothing.
+  std::span<std::byte> offered() const;
 
  private:
   // The header at the head of the lane, as read once.
@@ -123,6 +143,8 @@ class RecvPort {
   bool find_head();
   Head read_head() const;
   bool is_consistent(const Head& head) const;
+  uint64_t number_of_first() const { return messages_ + 1 - pending_.size(); }
+  void make_offer(const Transfer& transfer);
   void drop(const Head& head);
   void drop_fragment();
   bool open(Completions& completions);
@@ -136,6 +158,8 @@ class RecvPort {
 
   Channel channel_;
   FixedQueue<Transfer, kPendingMost> pending_;
+  uint64_t messages_ = 0;  // that were asked for
+  uint64_t offered_ = 0;   // the number of the latest that was offered a place
   std::optional<Head> head_;
   bool open_ = false;  // the first of pending_ has taken head_
   uint64_t bytes_done_ = 0;

@@ -36,19 +36,20 @@ class Bell {
 // Both directions to one peer in one lane. Belongs to its transport, and to the same thread.
 class QuickLink {
  public:
+  using Departure = shm::SendPort::Whole;
   using Arrival = shm::RecvPort::Whole;
   // Longer messages are better left to the queues, which need not copy them twice.
-  static constexpr uint64_t kBytesMost = 4096;
+  static constexpr uint64_t kBytesMost = 32 << 10;
 
   QuickLink() = default;
   QuickLink(shm::SendPort* send, shm::RecvPort* recv, Bell* bell)
       : send_(send), recv_(recv), bell_(bell) {}
 
-  // False, and nothing happened: there is no room, or something is under way.
-  bool send(const std::byte* memory, const Envelope& envelope) {
-    if (!send_->send_whole(memory, envelope)) return false;
-    bell_->ring();
-    return true;
+  // kOther: post the send and poll, which deals with everything.
+  Departure send(const std::byte* memory, const Envelope& envelope) {
+    const Departure departure = send_->send_whole(memory, envelope);
+    if (departure == Departure::kSent) bell_->ring();
+    return departure;
   }
 
   // kOther: post the receive and poll, which deals with everything.

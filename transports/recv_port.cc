@@ -19,6 +19,35 @@ bool is_in_place(SlotKind kind) {
 
 }  // namespace
 
+void RecvPort::push(const Transfer& transfer) {
+  pending_.push(transfer);
+  ++messages_;
+  const bool free = offered_ < number_of_first();
+  if (channel_.offer != nullptr && free && transfer.combine == nullptr &&
+      transfer.envelope.bytes >= kOfferLeast)
+    make_offer(transfer);
+}
+
+void RecvPort::make_offer(const Transfer& transfer) {
+  const auto offset = channel_.own_heap->offset_of(transfer.memory, transfer.envelope.bytes);
+  if (!offset) return;
+  Offer& offer = *channel_.offer;
+  const auto envelope = std::bit_cast<std::array<uint64_t, 4>>(transfer.envelope);
+  for (size_t i = 0; i < envelope.size(); ++i)
+    offer.envelope[i].store(envelope[i], std::memory_order_relaxed);
+  offer.offset.store(*offset, std::memory_order_relaxed);
+  offer.far.store(transfer.far ? 1 : 0, std::memory_order_relaxed);
+  offer.number.store(messages_, std::memory_order_release);
+  offered_ = messages_;
+}
+
+std::span<std::byte> RecvPort::offered() const {
+  const uint64_t first = number_of_first();
+  if (pending_.empty() || offered_ < first) return {};
+  const Transfer& transfer = pending_[offered_ - first];
+  return {transfer.memory, transfer.envelope.bytes};
+}
+
 bool RecvPort::slot_is_there(std::memory_order order) const {
   const uint64_t word = line().word.load(order);
   return unpack(word).number == static_cast<uint32_t>(slots_taken_ + 1);
@@ -49,6 +78,7 @@ bool RecvPort::is_consistent(const Head& head) const {
              head.where <= channel_.heap.size() - bytes;
     case SlotKind::kMemory:
       return bytes > 0 && channel_.reads_memory && bytes <= UINT64_MAX - head.where;
+    case SlotKind::kPut: return bytes > 0 && offered_ == number_of_first();
   }
   return false;
 }
@@ -57,7 +87,7 @@ bool RecvPort::is_consistent(const Head& head) const {
 // only when it may run out of slots, or waits for this one.
 void RecvPort::take(bool at_once) {
   ++slots_taken_;
-  if (!at_once && (slots_taken_ - slots_acknowledged_) * 4 < channel_.slots) return;
+  if (!at_once && (slots_taken_ - slots_acknowledged_) * 2 < channel_.slots) return;
   channel_.slots_read->store(slots_taken_, std::memory_order_seq_cst);
   slots_acknowledged_ = slots_taken_;
   acknowledged_ = true;
@@ -96,8 +126,9 @@ RecvPort::Whole RecvPort::receive_whole(const Transfer& transfer) {
   const std::byte* payload = whole_payload(word, transfer.envelope.bytes);
   if (difference != 0 || payload == nullptr) return Whole::kOther;
   deliver(transfer, 0, payload, word.bytes);
+  ++messages_;
   head_.reset();  // as peek() has left it
-  take(word.kind == SlotKind::kFragment);
+  take(false);
   return Whole::kTaken;
 }
 
@@ -168,7 +199,8 @@ bool RecvPort::open(Completions& completions) {
 size_t RecvPort::move(Completions& completions, std::span<std::byte> bounce) {
   if (is_in_place(head_->word.kind)) return move_from_afar(completions, bounce);
   if (head_->word.kind == SlotKind::kFragment) return move_fragment(completions);
-  deliver(pending_.front(), 0, line().bytes(), head_->word.bytes);
+  if (head_->word.kind == SlotKind::kInline)
+    deliver(pending_.front(), 0, line().bytes(), head_->word.bytes);
   take(channel_.lane == Lane::kMessage);
   complete(completions, Code::kOk, head_->envelope);
   head_.reset();

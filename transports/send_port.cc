@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "src/base/copy_far.h"
+#include "src/base/prepare_store.h"
 #include "transports/port.h"
 
 namespace banyan::shm {
@@ -14,6 +16,10 @@ namespace {
 constexpr uint64_t kHeapLeast = 4 << 10;
 // From here on the peer copies straight from our memory.
 constexpr uint64_t kMemoryLeast = 64 << 10;
+// Of a message that leaves past the queues. A core has about as many misses under way.
+constexpr size_t kPreparedMost = 16 * kLineBytes;
+// Written into the peer's heap at once.
+constexpr uint64_t kPutAtOnce = 256 << 10;
 
 void write_envelope(Line& line, const Envelope& envelope) {
   const auto words = std::bit_cast<std::array<uint64_t, 4>>(envelope);
@@ -25,7 +31,7 @@ void write_envelope(Line& line, const Envelope& envelope) {
 }  // namespace
 
 void SendPort::push(const Transfer& transfer) {
-  pending_.push({.transfer = transfer, .bytes_sent = 0, .done_at = 0, .sent = false});
+  pending_.push({.transfer = transfer, .number = ++messages_});
 }
 
 // A peer that claims to have read what was never sent is not believed again.
@@ -54,20 +60,21 @@ bool SendPort::ready() const {
 SlotKind SendPort::kind_for(const Transfer& transfer) const {
   const uint64_t bytes = transfer.envelope.bytes;
   if (bytes <= kInlineMost) return SlotKind::kInline;
-  const uint64_t abilities = channel_.abilities->load(std::memory_order_acquire);
-  if (bytes >= kHeapLeast && (abilities & kReadsHeap) != 0 &&
-      channel_.heap->offset_of(transfer.memory, bytes)) {
-    return SlotKind::kHeap;
-  }
-  if (bytes >= kMemoryLeast && (abilities & kReadsMemory) != 0) return SlotKind::kMemory;
+  if (is_read_in_place(transfer.memory, bytes)) return SlotKind::kHeap;
+  const bool readable = (channel_.abilities->load(std::memory_order_acquire) & kReadsMemory) != 0;
+  if (bytes >= kMemoryLeast && !transfer.stream && readable) return SlotKind::kMemory;
   return SlotKind::kFragment;
+}
+
+bool SendPort::is_read_in_place(const std::byte* memory, uint64_t bytes) const {
+  return bytes >= kHeapLeast && channel_.heap->offset_of(memory, bytes) &&
+         (channel_.abilities->load(std::memory_order_acquire) & kReadsHeap) != 0;
 }
 
 // The payload that travels in the line or in its slot.
 void SendPort::copy_in(Line& line, const SlotWord& word, const std::byte* memory) const {
   if (word.kind == SlotKind::kFragment) {
-    const uint64_t slot = slots_sent_ & (channel_.slots - 1);
-    std::memcpy(channel_.payload + slot * channel_.slot_bytes, memory, word.bytes);
+    std::memcpy(next_slot(), memory, word.bytes);
     return;
   }
   copy_few(line.bytes(), memory, word.bytes);
@@ -78,11 +85,17 @@ void SendPort::publish(Line& line, const SlotWord& word) {
   ++slots_sent_;
 }
 
-bool SendPort::send_whole(const std::byte* memory, const Envelope& envelope) {
-  if (!pending_.empty() || envelope.bytes > channel_.slot_bytes || corrupt_ || !has_room()) {
-    return false;
-  }
+SendPort::Whole SendPort::send_whole(const std::byte* memory, const Envelope& envelope) {
+  if (envelope.bytes > channel_.slot_bytes || is_read_in_place(memory, envelope.bytes))
+    return Whole::kOther;
+  if (!pending_.empty() || corrupt_ || !has_room()) return Whole::kNoRoom;
   Line& line = next_line();
+  // The peer has copies of the lines of the message before last: they all come back at once.
+  prepare_store(&line);
+  if (envelope.bytes > kInlineMost) {
+    const size_t most = std::min<size_t>(envelope.bytes, kPreparedMost);
+    for (size_t i = 0; i < most; i += kLineBytes) prepare_store(next_slot() + i);
+  }
   const SlotWord word{
       .number = static_cast<uint32_t>(slots_sent_ + 1),
       .first = true,
@@ -91,13 +104,55 @@ bool SendPort::send_whole(const std::byte* memory, const Envelope& envelope) {
   write_envelope(line, envelope);
   copy_in(line, word, memory);
   publish(line, word);
-  return true;
+  ++messages_;
+  return Whole::kSent;
+}
+
+// Where the peer wants the message, if it does, and nowhere that cannot be.
+void SendPort::look_for_offer(Pending& pending) const {
+  if (channel_.offer == nullptr || pending.transfer.envelope.bytes < kOfferLeast) return;
+  const Offer& offer = *channel_.offer;
+  if (offer.number.load(std::memory_order_acquire) != pending.number) return;
+  std::array<uint64_t, 4> envelope{};
+  for (size_t i = 0; i < envelope.size(); ++i)
+    envelope[i] = offer.envelope[i].load(std::memory_order_relaxed);
+  const uint64_t offset = offer.offset.load(std::memory_order_relaxed);
+  const Envelope& ours = pending.transfer.envelope;
+  if (std::bit_cast<Envelope>(envelope) != ours || ours.bytes > channel_.peer_heap.size() ||
+      offset > channel_.peer_heap.size() - ours.bytes)
+    return;
+  pending.target = channel_.peer_heap.data() + offset;
+  pending.far = offer.far.load(std::memory_order_relaxed) == 1;
+}
+
+// Writes a piece of the message where the peer wants it, and says so after the last one.
+size_t SendPort::put(Pending& pending) {
+  const Envelope& envelope = pending.transfer.envelope;
+  const size_t bytes = std::min<uint64_t>(envelope.bytes - pending.bytes_sent, kPutAtOnce);
+  std::byte* to = pending.target + pending.bytes_sent;
+  const std::byte* from = pending.transfer.memory + pending.bytes_sent;
+  if (pending.far)
+    copy_far(to, from, bytes);
+  else
+    std::memcpy(to, from, bytes);
+  pending.bytes_sent += bytes;
+  if (pending.bytes_sent < envelope.bytes) return bytes;
+  Line& line = next_line();
+  write_envelope(line, envelope);
+  publish(line, {.number = static_cast<uint32_t>(slots_sent_ + 1),
+                 .first = true,
+                 .kind = SlotKind::kPut,
+                 .bytes = 0});
+  pending.sent = true;
+  return bytes;
 }
 
 // Fills one slot. Returns what that cost, in bytes moved.
 size_t SendPort::send_slot(Pending& pending) {
   const Transfer& transfer = pending.transfer;
   const uint64_t bytes = transfer.envelope.bytes;
+  if (pending.bytes_sent == 0) look_for_offer(pending);
+  if (pending.target != nullptr) return put(pending);
   Line& line = next_line();
   SlotWord word{.number = static_cast<uint32_t>(slots_sent_ + 1),
                 .first = pending.bytes_sent == 0,
@@ -127,16 +182,15 @@ size_t SendPort::send_slot(Pending& pending) {
 }
 
 bool SendPort::progress(Completions& completions) {
-  bool published = false;
+  const uint64_t slots_before = slots_sent_;
   size_t moved = 0;
   while (sending_ < pending_.size() && moved < kBytesAtOnce && !corrupt_ && has_room()) {
     Pending& pending = pending_[sending_];
     moved += send_slot(pending);
-    published = true;
     if (pending.sent) ++sending_;
   }
   complete(completions);
-  return published;
+  return slots_sent_ != slots_before;
 }
 
 void SendPort::complete(Completions& completions) {

@@ -37,6 +37,11 @@ struct Active {
   Direction direction = Direction::kSend;
 };
 
+// Ranks of one process have one address space, in which a rank cannot withdraw its memory.
+bool puts_between(const shm::Territory& own, const Neighbour& peer) {
+  return peer.shared == nullptr && own.heap.bytes() > 0 && !peer.heap.empty();
+}
+
 SendPort::Channel channel_to(const shm::Territory& own, const Neighbour& peer, size_t index,
                              int lane) {
   std::byte* block = own.block(index);
@@ -51,6 +56,10 @@ SendPort::Channel channel_to(const shm::Territory& own, const Neighbour& peer, s
           .abilities =
               &reinterpret_cast<const shm::Abilities*>(theirs + peer.layout.abilities_at())->flags,
           .heap = &own.heap,
+          .offer = puts_between(own, peer)
+                       ? reinterpret_cast<const shm::Offer*>(theirs + peer.layout.offer_at(lane))
+                       : nullptr,
+          .peer_heap = peer.heap,
           .lane = static_cast<Lane>(lane)};
 }
 
@@ -63,6 +72,10 @@ RecvPort::Channel channel_from(const shm::Territory& own, const Neighbour& peer,
           .slots_read = &reinterpret_cast<shm::Acknowledgement*>(
                              own.block(index) + own.layout.acknowledgement_at(lane))
                              ->slots_read,
+          .offer = puts_between(own, peer)
+                       ? reinterpret_cast<shm::Offer*>(own.block(index) + own.layout.offer_at(lane))
+                       : nullptr,
+          .own_heap = &own.heap,
           .heap = peer.heap,
           .owner = peer.owner,
           .reads_memory = peer.reads_memory,
@@ -170,6 +183,12 @@ class ShmTransport final : public Transport {
   }
 
   Status release(std::byte* memory) override { return own_->heap.release(memory); }
+
+  // Peers may still write where a receive wanted its message.
+  void abandon() override {
+    for (Peer& peer : peers_)
+      for (const RecvPort& port : peer.recv) own_->heap.withdraw(port.offered());
+  }
 
   Status flush() override {
     for (const Active& active : active_) {

@@ -116,7 +116,7 @@ std::optional<size_t> find_self(const std::byte* ranks, uint32_t count, int self
 }
 
 void map_heap(Neighbour& neighbour, const Descriptor& heap, size_t bytes, const Log& log) {
-  auto mapping = Mapping::map(heap, bytes, Mapping::Access::kRead);
+  auto mapping = Mapping::map(heap, bytes, Mapping::Access::kReadWrite);
   if (!mapping.ok()) {
     BANYAN_LOG(log, Subsystem::kNet, LogLevel::kInfo,
                "shm: memory of rank {} is not read in place: {}", neighbour.rank,

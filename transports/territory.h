@@ -42,7 +42,7 @@ struct Neighbour {
   Layout layout;  // checked
   const std::byte* segment = nullptr;
   const std::byte* block = nullptr;  // ours in the peer's segment
-  std::span<const std::byte> heap;   // empty: not mapped
+  std::span<std::byte> heap;         // empty: not mapped
   Descriptor doorbell;               // an eventfd of the peer
   Mapping segment_mapping;
   Mapping heap_mapping;

@@ -57,6 +57,8 @@ struct Transfer {
   uint32_t message_element = 1;
   uint32_t local_element = 1;
   const void* parameter = nullptr;
+  bool stream = false;  // sends only: the receiver had better not read the memory itself
+  bool far = false;     // receives only: nobody reads the memory soon, so it need not be in a cache
   uint64_t cookie = 0;  // comes back in the Completion
 };
 

@@ -1,15 +1,14 @@
-// The list of transports, the grammar of BANYAN_TRANSPORTS, and what all transports share.
+// The list of transports, the grammar of BANYAN_TRANSPORTS, and what transports do unless they can
+// do better.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "src/base/parse.h"
 #include "transports/kinds.h"
-#include "transports/message.h"
 #include "transports/transport.h"
 
 namespace banyan {
@@ -95,48 +94,6 @@ Result<std::vector<int>> parse_transports(std::string_view text) {
                   fmt::format("transports '{}' leaves none; valid: {}", all, join(names())));
   }
   return chosen;
-}
-
-Status check_transfer(const Transfer& transfer, bool served) {
-  if (!served) {
-    return {Code::kInvalidArgument,
-            fmt::format("rank {} is not served by this transport", transfer.peer)};
-  }
-  if (transfer.memory == nullptr && transfer.envelope.bytes != 0) {
-    return {Code::kInvalidArgument, fmt::format("no memory for {} bytes", transfer.envelope.bytes)};
-  }
-  if (transfer.direction == Direction::kSend || transfer.combine == nullptr) return {};
-  const uint32_t element = transfer.message_element;
-  if (!std::has_single_bit(element) || element > kMessageElementMost ||
-      transfer.local_element == 0 || transfer.envelope.bytes % element != 0 ||
-      (transfer.local == nullptr && transfer.envelope.bytes != 0)) {
-    return {
-        Code::kInvalidArgument,
-        fmt::format("cannot combine {} bytes in elements of {} into elements of {}; elements "
-                    "of a message are a power of two up to {}",
-                    transfer.envelope.bytes, element, transfer.local_element, kMessageElementMost)};
-  }
-  return {};
-}
-
-bool is_valid(const Envelope& envelope) {
-  const CallSignature& signature = envelope.signature;
-  return static_cast<int>(signature.collective) < kCollectiveCount &&
-         static_cast<int>(signature.type) < kDataTypeCount &&
-         static_cast<int>(signature.op) < kReduceOpCount;
-}
-
-Judgement judge(const Envelope& seen, const Envelope& expected, uint32_t epoch) {
-  if (seen.epoch != epoch) return Judgement::kDrop;
-  if (!is_valid(seen)) return Judgement::kCorrupt;
-  return seen == expected ? Judgement::kAccept : Judgement::kMismatch;
-}
-
-size_t report(Completions& from, std::span<Completion> to) {
-  const size_t count = std::min(from.size(), to.size());
-  for (size_t i = 0; i < count; ++i) to[i] = from[i];
-  from.pop(count);
-  return count;
 }
 
 }  // namespace banyan

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transports/message.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/base/copy_far.h"
+
+namespace banyan {
+
+Status check_transfer(const Transfer& transfer, bool served) {
+  if (!served) {
+    return {Code::kInvalidArgument,
+            fmt::format("rank {} is not served by this transport", transfer.peer)};
+  }
+  if (transfer.memory == nullptr && transfer.envelope.bytes != 0) {
+    return {Code::kInvalidArgument, fmt::format("no memory for {} bytes", transfer.envelope.bytes)};
+  }
+  if (transfer.direction == Direction::kSend || transfer.combine == nullptr) return {};
+  const uint32_t element = transfer.message_element;
+  if (!std::has_single_bit(element) || element > kMessageElementMost ||
+      transfer.local_element == 0 || transfer.envelope.bytes % element != 0 ||
+      (transfer.local == nullptr && transfer.envelope.bytes != 0)) {
+    return {
+        Code::kInvalidArgument,
+        fmt::format("cannot combine {} bytes in elements of {} into elements of {}; elements "
+                    "of a message are a power of two up to {}",
+                    transfer.envelope.bytes, element, transfer.local_element, kMessageElementMost)};
+  }
+  return {};
+}
+
+bool is_valid(const Envelope& envelope) {
+  const CallSignature& signature = envelope.signature;
+  return static_cast<int>(signature.collective) < kCollectiveCount &&
+         static_cast<int>(signature.type) < kDataTypeCount &&
+         static_cast<int>(signature.op) < kReduceOpCount;
+}
+
+Judgement judge(const Envelope& seen, const Envelope& expected, uint32_t epoch) {
+  if (seen.epoch != epoch) return Judgement::kDrop;
+  if (!is_valid(seen)) return Judgement::kCorrupt;
+  return seen == expected ? Judgement::kAccept : Judgement::kMismatch;
+}
+
+size_t report(Completions& from, std::span<Completion> to) {
+  const size_t count = std::min(from.size(), to.size());
+  for (size_t i = 0; i < count; ++i) to[i] = from[i];
+  from.pop(count);
+  return count;
+}
+
+// What is combined is combined in a cache first.
+void deliver_far(const Transfer& transfer, uint64_t offset, const std::byte* incoming,
+                 size_t bytes) {
+  if (transfer.combine == nullptr) {
+    copy_far(transfer.memory + offset, incoming, bytes);
+    return;
+  }
+  constexpr size_t kPiece = 8192;
+  alignas(64) std::array<std::byte, kPiece> piece;
+  const size_t local_element = transfer.local_element;
+  const size_t most = kPiece / local_element;
+  size_t first = offset / transfer.message_element;
+  for (size_t left = bytes / transfer.message_element; left > 0;) {
+    const size_t count = std::min(left, most);
+    transfer.combine(piece.data(), transfer.local + first * local_element, incoming, count,
+                     transfer.parameter);
+    copy_far(transfer.memory + first * local_element, piece.data(), count * local_element);
+    incoming += count * transfer.message_element;
+    first += count;
+    left -= count;
+  }
+}
+
+}  // namespace banyan
