@@ -1,6 +1,7 @@
 // The user's buffers, agreement and accumulators.
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -249,16 +250,53 @@ Accumulators accumulate_scatter(ScheduleBuilder& builder, const Group& group,
           slices_of(whole_input(group, problem), blocks, problem.element()), std::move(targets)};
 }
 
+// ---- Segments
+// -----------------------------------------------------------------------------------
+
+namespace {
+
+// So that a rank finds in its cache what it has just summed when it passes that on.
+int segments_of(const Group& group, const Problem& problem) {
+  constexpr uint64_t kWholeMost = 16 << 20;
+  constexpr uint64_t kBlockBytes = 256 << 10;
+  constexpr uint64_t kSegmentsMost = 1024;
+  const uint64_t bytes = problem.count * problem.element();
+  if (bytes < kWholeMost) return 1;
+  const uint64_t segments = bytes / static_cast<uint64_t>(group.size()) / kBlockBytes;
+  return static_cast<int>(std::clamp<uint64_t>(segments, 1, kSegmentsMost));
+}
+
+std::vector<Part> cut(Part whole, int parts) {
+  std::vector<Part> result;
+  for (int i = 0; i < parts; ++i) {
+    const Part part = part_of(whole.count, parts, i);
+    result.push_back({whole.begin + part.begin, part.count});
+  }
+  return result;
+}
+
+}  // namespace
+
 // ---- Collectives made of phases
 // ---------------------------------------------------------------------
 
 void allreduce_by(ScheduleBuilder& builder, const Group& group, const Problem& problem,
                   ReduceScatterPhase reduce_scatter, AllgatherPhase allgather) {
-  const std::vector<Slice> output =
-      slices_of(whole_output(group, problem), output_blocks(group, problem), problem.element());
-  Accumulators sums = accumulate_parts(builder, group, problem);
-  reduce_scatter(builder, group, sums);
-  allgather(builder, group, output);
+  const Slice input = whole_input(group, problem);
+  const Slice output = whole_output(group, problem);
+  const int segments = segments_of(group, problem);
+  std::vector<Slice> results, results_before;
+  for (int i = 0; i <= segments; ++i) {
+    results_before = std::exchange(results, {});
+    if (i < segments) {
+      const std::vector<Part> blocks = cut(part_of(problem.count, segments, i), group.size());
+      results = slices_of(output, blocks, problem.element());
+      Accumulators sums(builder, group, problem, slices_of(input, blocks, problem.element()),
+                        results);
+      reduce_scatter(builder, group, sums);
+    }
+    if (i > 0) allgather(builder, group, results_before);
+  }
 }
 
 void reduce_scatter_by(ScheduleBuilder& builder, const Group& group, const Problem& problem,

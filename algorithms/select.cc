@@ -38,9 +38,11 @@ using enum Values;
 // clang-format off: columns
 constexpr Line kTable[] = {
     // collective     values   bytes up to  ranks          algorithm
+    {kAllreduce, kAny, 2 * kKiB, 3, 8, "direct"},
     {kAllreduce, kAny, 8 * kKiB, 0, kAnyRanks, "recursive_doubling"},
     {kAllreduce, kNarrow, kAnySize, 0, kAnyRanks, "direct"},
-    {kAllreduce, kAny, kAnySize, 0, 2, "recursive_doubling"},
+    {kAllreduce, kAny, 32 * kKiB, 0, kAnyRanks, "recursive_doubling"},
+    {kAllreduce, kAny, 512 * kKiB, 0, 2, "recursive_doubling"},
     {kAllreduce, kAny, kAnySize, 0, kAnyRanks, "circulant"},
     {kAllreduce, kAny, kAnySize, 0, kAnyRanks, "ring"},
 
@@ -73,6 +75,7 @@ constexpr Line kTable[] = {
     {kScatter, kAny, 4 * kKiB, 0, kAnyRanks, "binomial"},
     {kScatter, kAny, kAnySize, 0, kAnyRanks, "direct"},
 
+    {kBarrier, kAny, kAnySize, 0, 8, "direct"},
     {kBarrier, kAny, kAnySize, 0, kAnyRanks, "dissemination"},
 };
 // clang-format on

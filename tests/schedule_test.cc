@@ -394,6 +394,26 @@ TEST(Algorithms, AreRightForEveryNumberOfRanks) {
     });
 }
 
+// Long vectors are cut into segments that follow each other.
+TEST(Algorithms, AreRightForLongVectors) {
+  uint32_t draw = 0;
+  for (int algorithm = 0; algorithm < static_cast<int>(algorithms().size()); ++algorithm) {
+    if (!algorithms()[static_cast<size_t>(algorithm)].fits(Collective::kAllreduce)) continue;
+    for (const int ranks : {1, 2, 3, 5, 8})
+      for (const bool in_place : {false, true}) {
+        const Codec codec = kCodecs[++draw % std::size(kCodecs)];
+        const VerifiedCase call{.algorithm = algorithm,
+                                .ranks = ranks,
+                                .count = (uint64_t{17} << 20) / size_of(codec.type) + 1,
+                                .in_place = in_place,
+                                .type = codec.type,
+                                .op = codec.op};
+        const Verification result = verify_case(call, draw);
+        EXPECT_TRUE(result.ok) << text_of(call, draw) << ": " << result.reason;
+      }
+  }
+}
+
 // Where each rank has few steps.
 bool stays_small(std::string_view name, Collective collective) {
   if (name == "bruck") return collective != Collective::kAlltoall;

@@ -114,10 +114,14 @@ TEST(DefaultTable, sizes) {
   using enum Collective;
   using enum DataType;
   const Boundary boundaries[] = {
-      {kAllreduce, kFloat32, 3, 8 * kKiB, "recursive_doubling", "circulant"},
-      {kAllreduce, kFloat32, 1000, 8 * kKiB, "recursive_doubling", "circulant"},
-      {kAllreduce, kInt8, 4, 8 * kKiB, "recursive_doubling", "circulant"},
-      {kAllreduce, kFloat32, 2, 8 * kKiB, "recursive_doubling", "recursive_doubling"},
+      {kAllreduce, kFloat32, 2, 2 * kKiB, "recursive_doubling", "recursive_doubling"},
+      {kAllreduce, kFloat32, 3, 2 * kKiB, "direct", "recursive_doubling"},
+      {kAllreduce, kBfloat16, 8, 2 * kKiB, "direct", "recursive_doubling"},
+      {kAllreduce, kFloat32, 9, 2 * kKiB, "recursive_doubling", "recursive_doubling"},
+      {kAllreduce, kFloat32, 3, 32 * kKiB, "recursive_doubling", "circulant"},
+      {kAllreduce, kFloat32, 1000, 32 * kKiB, "recursive_doubling", "circulant"},
+      {kAllreduce, kInt8, 4, 32 * kKiB, "recursive_doubling", "circulant"},
+      {kAllreduce, kFloat32, 2, 512 * kKiB, "recursive_doubling", "circulant"},
       {kAllreduce, kBfloat16, 2, 8 * kKiB, "recursive_doubling", "direct"},
       {kAllreduce, kFloat8E4m3, 64, 8 * kKiB, "recursive_doubling", "direct"},
       {kReduceScatter, kFloat32, 4, 4, "circulant", "circulant"},
@@ -141,9 +145,10 @@ TEST(DefaultTable, sizes) {
       {kAlltoallv, kInt8, 9, 256, "pairwise", "pairwise"},
       {kGather, kFloat32, 5, 4 * kKiB, "binomial", "direct"},
       {kScatter, kFloat32, 5, 4 * kKiB, "binomial", "direct"},
-      {kBarrier, kInt8, 5, 0, "dissemination", "dissemination"},
-      {kFinalize, kInt8, 5, 0, "dissemination", "dissemination"},
-      {kSplit, kInt8, 5, 0, "dissemination", "dissemination"},
+      {kBarrier, kInt8, 8, 0, "direct", "direct"},
+      {kBarrier, kInt8, 9, 0, "dissemination", "dissemination"},
+      {kFinalize, kInt8, 9, 0, "dissemination", "dissemination"},
+      {kSplit, kInt8, 5, 0, "direct", "direct"},
   };
   for (const Boundary& line : boundaries) {
     const auto of = [&](uint64_t bytes) {
@@ -239,7 +244,7 @@ TEST(Choose, ranges_include_both_ends) {
        std::vector<std::tuple<uint64_t, int, std::string>>{{4 * kKiB, 3, "ring"},
                                                            {8 * kKiB, 5, "ring"},
                                                            {4 * kKiB - 4, 3, "recursive_doubling"},
-                                                           {8 * kKiB + 4, 5, "circulant"},
+                                                           {8 * kKiB + 4, 5, "recursive_doubling"},
                                                            {4 * kKiB, 2, "recursive_doubling"},
                                                            {4 * kKiB, 6, "recursive_doubling"}})
     EXPECT_EQ(chosen(call(Collective::kAllreduce, bytes, ranks), ranks, text), expected)
@@ -263,7 +268,8 @@ TEST(Choose, excluding) {
   EXPECT_EQ(chosen(large, 4, "^circulant"), "ring");
   EXPECT_EQ(chosen(large, 4, "^circulant,ring"), "recursive_doubling");
   EXPECT_EQ(chosen(large, 4, "^circulant,ring,recursive_doubling"), "binomial");
-  EXPECT_EQ(chosen(call(Collective::kAllreduce, 4, 4), 4, "^recursive_doubling"), "circulant");
+  EXPECT_EQ(chosen(call(Collective::kAllreduce, 4, 4), 4, "^direct"), "recursive_doubling");
+  EXPECT_EQ(chosen(call(Collective::kAllreduce, 4, 9), 9, "^recursive_doubling"), "circulant");
   EXPECT_EQ(chosen(call(Collective::kAllreduce, kMiB, 4, DataType::kBfloat16), 4, "^direct"),
             "circulant");
   EXPECT_EQ(chosen(call(Collective::kBroadcast, kMiB, 4), 4, "^circulant"), "double_tree");
