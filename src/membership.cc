@@ -149,6 +149,7 @@ void Membership::finish(Operation* operation) {
   plan->idle.push_back(std::move(owned));
 }
 
+// Nothing is under way, so scratch may move.
 std::unique_ptr<QuickCall> Membership::prepare_quick(const std::shared_ptr<Plan>& plan) {
   const Problem& problem = plan->problem;
   if (is_message(problem.collective) || problem.op == ReduceOp::kPreMulSum) return nullptr;
@@ -156,9 +157,10 @@ std::unique_ptr<QuickCall> Membership::prepare_quick(const std::shared_ptr<Plan>
   auto program = Program::lower(plan->schedule, arithmetic_of(problem), envelope, engine_);
   if (!program) return nullptr;
   const size_t lines = plan->schedule.scratch_size / sizeof(CacheLine) + 1;
-  return std::make_unique<QuickCall>(
-      QuickCall{*this, plan, std::move(*program), std::make_unique<Operation>(*plan),
-                std::vector<CacheLine>(lines), output_in_send(problem)});
+  if (lines > quick_scratch_.size()) quick_scratch_.resize(lines);
+  return std::make_unique<QuickCall>(QuickCall{*this, plan, std::move(*program),
+                                               std::make_unique<Operation>(*plan),
+                                               output_in_send(problem)});
 }
 
 void Membership::hand_over(QuickCall& quick) {

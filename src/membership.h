@@ -69,7 +69,6 @@ struct QuickCall {
   std::shared_ptr<Plan> plan;
   Program program;
   std::unique_ptr<Operation> operation;  // for the engine, where the program cannot go on
-  std::vector<CacheLine> scratch;
   bool output_in_send = false;
 };
 
@@ -99,14 +98,15 @@ class Membership {
   void finish(Operation* operation);
   bool busy() const { return !engine_.idle(); }
 
-  // Null: the plan fits no program. Those of messages and scaled operations fit none.
+  // Null: the plan fits no program. Those of messages and scaled operations fit none. Requires that
+  // the communicator is at rest.
   std::unique_ptr<QuickCall> prepare_quick(const std::shared_ptr<Plan>& plan);
   // Requires that the communicator is at rest.
   void begin(QuickCall& quick, const void* send, void* recv) {
     std::byte* output =
         static_cast<std::byte*>(quick.output_in_send ? const_cast<void*>(send) : recv);
     quick.program.begin(
-        {static_cast<const std::byte*>(send), output, quick.scratch.data()->bytes.data()},
+        {static_cast<const std::byte*>(send), output, quick_scratch_.data()->bytes.data()},
         next_call_++);
   }
   // The engine takes over where the program stands.
@@ -156,6 +156,7 @@ class Membership {
   Engine engine_;
   PlanCache plans_;
   ScratchPool scratch_;
+  std::vector<CacheLine> quick_scratch_;  // of all quick calls: one at a time is under way
   std::map<void*, size_t> plain_memory_;  // of allocate(), where no transport gave any
   std::map<void*, Transport*> transport_memory_;
   std::vector<uint32_t> messages_out_;  // numbers of the next message to and from each rank
