@@ -232,7 +232,7 @@ TEST_P(Lives, OfManyChildrenLeaveNothing) {
 
 TEST_P(Lives, HaveMemoryThatPeersReadInPlace) {
   run_joined(3, [](Rank& self, banyan_comm_t comm) {
-    for (const size_t count : {size_t{1}, size_t{1000}, size_t{700000}}) {
+    for (const size_t count : {size_t{1}, size_t{1000}, size_t{3000}, size_t{700000}}) {
       void *send = nullptr, *recv = nullptr;
       if (!self.expect_ok(banyan_mem_alloc(comm, &send, count * 4), "mem_alloc")) return;
       if (!self.expect_ok(banyan_mem_alloc(comm, &recv, count * 4), "mem_alloc")) return;
@@ -347,6 +347,9 @@ TEST_P(Lives, OfAParentAreNotItsChilds) {
   if (GetParam() == Kind::kThreads) GTEST_SKIP() << "a child has one thread of its parent only";
   if (kThreadSanitizer)
     GTEST_SKIP() << "the thread sanitizer does not survive fork() beside threads";
+  // The sanitizer of clang 14 holds none of its allocator's locks over fork(), and the monitor
+  // thread may have one: then the child waits for it for ever, within the sanitizer (6 of 112
+  // runs).
   if (kAddressSanitizer)
     GTEST_SKIP() << "a child may inherit a lock of the address sanitizer's allocator";
   run_joined(3, [](Rank& self, banyan_comm_t comm) {

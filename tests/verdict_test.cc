@@ -84,7 +84,9 @@ TEST(VerdictBoard, IsTheSameForWhoeverAttaches) {
   EXPECT_FALSE(board.decide({Code::kPeerLost, 0, ""}));
   board.set_waiting_for(1, 2);
   EXPECT_EQ(other->waiting_for(1).peer, 2);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it shows in whole milliseconds
+  // The age of a word is what passes here, and it counts in whole milliseconds. A longer sleep only
+  // makes it older.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_GE(other->waiting_for(1).age.count(), 19);
   const TimePoint again = Clock::now();
   board.set_waiting_for(1, 2);
