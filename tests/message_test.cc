@@ -1,0 +1,72 @@
+// Delivering past the caches gives the bytes that delivering gives, and touches no other.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transports/message.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "src/base/copy_far.h"
+
+namespace banyan {
+namespace {
+
+std::vector<std::byte> numbered(size_t bytes, unsigned salt) {
+  std::vector<std::byte> result(bytes);
+  for (size_t i = 0; i < bytes; ++i) result[i] = static_cast<std::byte>(i * 7 + salt);
+  return result;
+}
+
+TEST(CopyFar, IsMemcpyAtEveryAlignmentAndLength) {
+  const std::vector<std::byte> from = numbered(600, 1);
+  for (size_t at = 0; at < 65; ++at)
+    for (const size_t bytes : {0, 1, 15, 16, 63, 64, 65, 127, 128, 129, 300, 511}) {
+      std::vector<std::byte> to(600, std::byte{0xee}), expected = to;
+      std::copy_n(from.begin() + 3, bytes, expected.begin() + static_cast<ptrdiff_t>(at));
+      copy_far(to.data() + at, from.data() + 3, bytes);
+      ASSERT_EQ(to, expected) << bytes << " bytes at " << at;
+    }
+}
+
+// 16-bit numbers of the message are added to 32-bit ones.
+void add_wide(void* dst, const void* local, const void* incoming, size_t count, const void*) {
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t left = 0;
+    uint16_t right = 0;
+    std::memcpy(&left, static_cast<const std::byte*>(local) + 4 * i, sizeof left);
+    std::memcpy(&right, static_cast<const std::byte*>(incoming) + 2 * i, sizeof right);
+    left += right;
+    std::memcpy(static_cast<std::byte*>(dst) + 4 * i, &left, sizeof left);
+  }
+}
+
+TEST(Deliver, FarIsDeliverElsewhere) {
+  for (const size_t count : {0, 1, 31, 2047, 2048, 2049, 5000})
+    for (const size_t first : {0, 1, 4096})
+      for (const bool combines : {false, true})
+        for (const bool in_place : {false, true}) {
+          const size_t room = 4 * (first + count) + 1;
+          const std::vector<std::byte> message = numbered(2 * count, 5);
+          const std::vector<std::byte> local = numbered(room, 9);
+          std::vector<std::vector<std::byte>> results;
+          for (const bool far : {false, true}) {
+            std::vector<std::byte> memory = in_place ? local : std::vector<std::byte>(room);
+            Transfer transfer;
+            transfer.memory = memory.data();
+            transfer.far = far;
+            if (combines) {
+              transfer.combine = add_wide;
+              transfer.local = in_place ? memory.data() : local.data();
+              transfer.message_element = 2;
+              transfer.local_element = 4;
+            }
+            deliver(transfer, 2 * first, message.data(), message.size());
+            results.push_back(std::move(memory));
+          }
+          ASSERT_EQ(results[0], results[1]) << count << " from " << first;
+        }
+}
+
+}  // namespace
+}  // namespace banyan
