@@ -32,7 +32,8 @@ std::optional<Program> Program::lower(const Schedule& schedule, const Arithmetic
     if (!is_message(step.op)) continue;
     instruction.link = engine.transport_to(step.peer).quick_link(step.peer);
     instruction.transfer = transfer_of(step, arithmetic.op, envelope, engine.kernels());
-    if (instruction.link == nullptr || instruction.transfer.envelope.bytes > QuickLink::kBytesMost)
+    if (instruction.link == nullptr ||
+        instruction.transfer.envelope.bytes > instruction.link->most())
       return std::nullopt;
   }
   return Program(std::move(instructions), arithmetic, envelope, engine.kernels());

@@ -35,7 +35,8 @@ class Heap {
   // kInvalidArgument: not from allocate().
   Status release(const std::byte* memory);
   // What peers still write there goes elsewhere: the pages become this process's own, with what
-  // they hold. For the memory of a failed communicator.
+  // they hold; where the machine has no memory for that, they stay shared. For the memory of a
+  // failed communicator.
   void withdraw(std::span<std::byte> memory);
 
  private:

@@ -45,6 +45,8 @@ class SendPort {
   bool idle() const { return pending_.empty(); }
   bool full() const { return pending_.full(); }
   void push(const Transfer& transfer);
+  // What send_whole() takes at most.
+  uint64_t whole_most() const { return channel_.slot_bytes; }
   // A whole message in one slot, at once and past the queue. kNoRoom: something is pending, or no
   // slot is free. kOther: it is for push() and progress(), which need not copy it, or more than one
   // slot for it. Nothing happened then.
@@ -113,6 +115,7 @@ class RecvPort {
   bool idle() const { return pending_.empty(); }
   bool full() const { return pending_.full(); }
   void push(const Transfer& transfer);
+  uint64_t whole_most() const { return channel_.slot_bytes; }
   // The message at the head, if it is the expected one and whole in its slot, at once and past the
   // queue. kOther: it is for push() and progress() to deal with. May acknowledge: acknowledged().
   enum class Whole : uint8_t { kTaken, kNotThere, kOther };

@@ -7,6 +7,7 @@
 
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -38,12 +39,16 @@ class QuickLink {
  public:
   using Departure = shm::SendPort::Whole;
   using Arrival = shm::RecvPort::Whole;
+
   // Longer messages are better left to the queues, which need not copy them twice.
   static constexpr uint64_t kBytesMost = 32 << 10;
 
   QuickLink() = default;
   QuickLink(shm::SendPort* send, shm::RecvPort* recv, Bell* bell)
       : send_(send), recv_(recv), bell_(bell) {}
+
+  // The longest message that leaves or comes this way.
+  uint64_t most() const { return std::min({kBytesMost, send_->whole_most(), recv_->whole_most()}); }
 
   // kOther: post the send and poll, which deals with everything.
   Departure send(const std::byte* memory, const Envelope& envelope) {

@@ -90,7 +90,7 @@ SendPort::Whole SendPort::send_whole(const std::byte* memory, const Envelope& en
     return Whole::kOther;
   if (!pending_.empty() || corrupt_ || !has_room()) return Whole::kNoRoom;
   Line& line = next_line();
-  // The peer has copies of the lines of the message before last: they all come back at once.
+  // The peer still has copies of these lines, from the last time round: all come back together.
   prepare_store(&line);
   if (envelope.bytes > kInlineMost) {
     const size_t most = std::min<size_t>(envelope.bytes, kPreparedMost);
