@@ -255,13 +255,15 @@ Accumulators accumulate_scatter(ScheduleBuilder& builder, const Group& group,
 
 namespace {
 
-// So that a rank finds in its cache what it has just summed when it passes that on.
+// Vectors that no cache holds are cut, so that a rank finds in its cache what it has just summed
+// when it passes that on. Shorter ones gain nothing, and lose by more messages (measured on two
+// ranks).
 int segments_of(const Group& group, const Problem& problem) {
-  constexpr uint64_t kWholeMost = 16 << 20;
+  constexpr uint64_t kCutLeast = 16 << 20;
   constexpr uint64_t kBlockBytes = 256 << 10;
   constexpr uint64_t kSegmentsMost = 1024;
   const uint64_t bytes = problem.count * problem.element();
-  if (bytes < kWholeMost) return 1;
+  if (bytes < kCutLeast) return 1;
   const uint64_t segments = bytes / static_cast<uint64_t>(group.size()) / kBlockBytes;
   return static_cast<int>(std::clamp<uint64_t>(segments, 1, kSegmentsMost));
 }

@@ -7,7 +7,8 @@
 namespace banyan {
 namespace {
 
-// An output of so much is not in the caches of its core any more when it is done.
+// An output of so much is not in the caches of its core any more when it is done. buffers.cc cuts
+// vectors of that size into segments, for the same reason.
 constexpr uint64_t kLargeLeast = 16 << 20;
 
 bool sums_messages(const Schedule& schedule) {
