@@ -1,5 +1,4 @@
-// Schedules: what the builder derives, what fusion keeps, and that every algorithm is right for
-// every number of ranks.
+// Schedules: what the builder derives and what fusion keeps.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "algorithms/schedule.h"
@@ -8,17 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <random>
-#include <sstream>
-#include <string>
 #include <vector>
 
-#include "algorithms/algorithms.h"
 #include "algorithms/builder.h"
-#include "algorithms/verify.h"
-#include "tests/sanitizers.h"
-#include "tests/verified_case.h"
 
 namespace banyan {
 namespace {
@@ -294,147 +286,6 @@ TEST(Fuse, DoesNotMoveAReductionBeforeWhatItWaitsFor) {
   const Schedule schedule = std::move(builder).finish();
   const Schedule fused = fuse(schedule);
   EXPECT_THAT(ops_of(fused), ElementsAre(Op::kRecv, Op::kRecv, Op::kReduce));
-}
-
-// ---- All algorithms ---------------------------------------------------------------------------
-
-struct Codec {
-  DataType type;
-  ReduceOp op;
-};
-constexpr Codec kCodecs[] = {
-    {DataType::kFloat32, ReduceOp::kSum},       {DataType::kBfloat16, ReduceOp::kSum},
-    {DataType::kFloat32, ReduceOp::kAvg},       {DataType::kBfloat16, ReduceOp::kAvg},
-    {DataType::kFloat32, ReduceOp::kPreMulSum}, {DataType::kBfloat16, ReduceOp::kPreMulSum},
-    {DataType::kFloat32, ReduceOp::kMin},       {DataType::kBfloat16, ReduceOp::kMin},
-};
-
-// What an algorithm is tried with, in an order that meets all pairs of settings soon.
-VerifiedCase case_of(int algorithm, Collective collective, int ranks, uint32_t draw) {
-  const auto size = static_cast<uint64_t>(ranks);
-  const std::array<uint64_t, 7> counts{0, 1, 2, size - 1, size, size + 1, 37};
-  VerifiedCase call{.collective = collective, .algorithm = algorithm, .ranks = ranks};
-  call.count = counts[draw % counts.size()];
-  call.in_place = draw / 3 % 2 == 1 && collective != Collective::kAlltoallv;
-  call.check = draw % 5 != 4;
-  if (has_root(collective)) call.root = static_cast<int>(draw * 7 % static_cast<uint32_t>(ranks));
-  if (is_reduction(collective)) {
-    const Codec codec = kCodecs[(draw + draw / 8) % std::size(kCodecs)];
-    call.type = codec.type;
-    call.op = codec.op;
-  } else {
-    call.type = draw % 2 == 0 ? DataType::kInt8 : DataType::kFloat64;
-  }
-  if (is_synchronisation(collective)) {
-    call.count = 0;
-    call.in_place = false;
-  }
-  return call;
-}
-
-Verification verify_case(const VerifiedCase& call, uint32_t draw) {
-  const BuiltCase built = build_case(call);
-  return verify(built.schedules, built.problems,
-                {.slots = static_cast<int>(draw % 5), .seed = draw});
-}
-
-std::string text_of(const VerifiedCase& call, uint32_t draw) {
-  std::ostringstream text;
-  text << call << ", " << draw % 5 << " slots, seed " << draw;
-  return text.str();
-}
-
-// A failure is reported once for each algorithm and collective.
-template <class Visit>
-void for_each_generator(Visit visit) {
-  for (size_t algorithm = 0; algorithm < algorithms().size(); ++algorithm)
-    for (int collective = 0; collective < kCollectiveCount; ++collective)
-      if (algorithms()[algorithm].fits(static_cast<Collective>(collective)))
-        visit(static_cast<int>(algorithm), static_cast<Collective>(collective));
-}
-
-TEST(Algorithms, AreRightForFewRanksInEveryWay) {
-  for_each_generator([](int algorithm, Collective collective) {
-    for (int ranks = 1; ranks <= 8; ++ranks)
-      for (uint32_t draw = 0; draw < 32; ++draw) {
-        const VerifiedCase call = case_of(algorithm, collective, ranks, draw);
-        const Verification result = verify_case(call, draw / 2);
-        EXPECT_TRUE(result.ok) << text_of(call, draw / 2) << ": " << result.reason;
-        if (!result.ok) return;
-      }
-  });
-}
-
-TEST(Algorithms, AreRightForEveryRoot) {
-  for_each_generator([](int algorithm, Collective collective) {
-    if (!has_root(collective)) return;
-    for (int ranks = 2; ranks <= 8; ++ranks)
-      for (int root = 0; root < ranks; ++root)
-        for (uint32_t draw = 0; draw < 4; ++draw) {
-          VerifiedCase call = case_of(algorithm, collective, ranks, draw * 5 + 1);
-          call.root = root;
-          const Verification result = verify_case(call, draw);
-          EXPECT_TRUE(result.ok) << text_of(call, draw) << ": " << result.reason;
-          if (!result.ok) return;
-        }
-  });
-}
-
-// Every generator for all numbers of ranks to 64. Under a sanitizer, which looks at the verifier
-// and not at the schedules, each gets a part of them.
-TEST(Algorithms, AreRightForEveryNumberOfRanks) {
-  constexpr uint32_t kPart = test::kAddressSanitizer || test::kThreadSanitizer ? 12 : 1;
-  uint32_t draw = 0;
-  for (int ranks = 9; ranks <= 64; ++ranks)
-    for_each_generator([&](int algorithm, Collective collective) {
-      const VerifiedCase call = case_of(algorithm, collective, ranks, ++draw);
-      if (draw % kPart != 0) return;
-      const Verification result = verify_case(call, draw);
-      EXPECT_TRUE(result.ok) << text_of(call, draw) << ": " << result.reason;
-    });
-}
-
-// Long vectors are cut into segments that follow each other.
-TEST(Algorithms, AreRightForLongVectors) {
-  uint32_t draw = 0;
-  for (int algorithm = 0; algorithm < static_cast<int>(algorithms().size()); ++algorithm) {
-    if (!algorithms()[static_cast<size_t>(algorithm)].fits(Collective::kAllreduce)) continue;
-    for (const int ranks : {1, 2, 3, 5, 8})
-      for (const bool in_place : {false, true}) {
-        const Codec codec = kCodecs[++draw % std::size(kCodecs)];
-        const VerifiedCase call{.algorithm = algorithm,
-                                .ranks = ranks,
-                                .count = (uint64_t{17} << 20) / size_of(codec.type) + 1,
-                                .in_place = in_place,
-                                .type = codec.type,
-                                .op = codec.op};
-        const Verification result = verify_case(call, draw);
-        EXPECT_TRUE(result.ok) << text_of(call, draw) << ": " << result.reason;
-      }
-  }
-}
-
-// Where each rank has few steps.
-bool stays_small(std::string_view name, Collective collective) {
-  if (name == "bruck") return collective != Collective::kAlltoall;
-  if (name == "circulant") return collective != Collective::kAllgatherv;
-  return name == "recursive_doubling" || name == "binomial" || name == "double_tree" ||
-         name == "dissemination";
-}
-
-// Above 128 ranks without those whose steps are as many as pairs of ranks.
-TEST(Algorithms, AreRightForManyRanks) {
-  uint32_t draw = 0;
-  for (const int ranks : {65, 127, 255, 256, 1000, 1024}) {
-    for_each_generator([&](int algorithm, Collective collective) {
-      const auto name = algorithms()[static_cast<size_t>(algorithm)].name;
-      const bool small = stays_small(name, collective) && (ranks <= 256 || name != "bruck");
-      const VerifiedCase call = case_of(algorithm, collective, ranks, ++draw);
-      if (small ? draw % 4 != 0 : ranks > 128 || draw % 8 != 0) return;
-      const Verification result = verify_case(call, draw);
-      EXPECT_TRUE(result.ok) << text_of(call, draw) << ": " << result.reason;
-    });
-  }
 }
 
 }  // namespace
