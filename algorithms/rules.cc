@@ -86,6 +86,51 @@ Status unexpected(const Token& token, std::string_view valid) {
                       token.text.empty() ? "end" : quoted(token.text), token.position, valid)};
 }
 
+bool fits(int algorithm, Collective collective) {
+  return algorithms()[static_cast<size_t>(algorithm)].fits(collective);
+}
+
+std::string names_that_fit(const std::vector<Collective>& collectives) {
+  std::vector<std::string_view> names;
+  for (const Algorithm& algorithm : algorithms())
+    if (std::any_of(collectives.begin(), collectives.end(),
+                    [&](Collective collective) { return algorithm.fits(collective); }))
+      names.push_back(algorithm.name);
+  return join(names);
+}
+
+// A name that the collectives of its rule have no use for; without any, every name has one.
+Status check_use(const Rule& rule, int algorithm, const Token& token) {
+  const auto& list = rule.collectives;
+  if (list.empty() || std::any_of(list.begin(), list.end(), [&](Collective collective) {
+        return fits(algorithm, collective);
+      }))
+    return {};
+  return {Code::kInvalidArgument,
+          fmt::format("algorithm {} at position {} does no {}; valid: {}", quoted(token.text),
+                      token.position, name_of(list.front()), names_that_fit(list))};
+}
+
+// Of each collective that the rule names, or of all, one algorithm must be left.
+Status check_rest(const Rule& rule, const Token& first) {
+  if (!rule.excluding) return {};
+  std::vector<Collective> list = rule.collectives;
+  for (int i = 0; list.size() < kNamedCollectives && rule.collectives.empty(); ++i)
+    list.push_back(static_cast<Collective>(i));
+  for (const Collective collective : list) {
+    bool any = false;
+    for (int i = 0; i < static_cast<int>(algorithms().size()); ++i)
+      any = any || (fits(i, collective) && std::find(rule.algorithms.begin(), rule.algorithms.end(),
+                                                     i) == rule.algorithms.end());
+    if (!any)
+      return {Code::kInvalidArgument,
+              fmt::format("'^' at position {} leaves nothing for {}; valid: at most all but one of "
+                          "{}, or name the collectives that are meant, as in 'allreduce: ^ring'",
+                          first.position, name_of(collective), names_that_fit({collective}))};
+  }
+  return {};
+}
+
 class Parser {
  public:
   explicit Parser(std::string_view text) : tokens_(tokenize(text)) {}
@@ -209,7 +254,8 @@ class Parser {
   }
 
   Status choice(Rule& rule) {
-    rule.excluding = peek().is('^');
+    const Token first = peek();
+    rule.excluding = first.is('^');
     if (rule.excluding) ++at_;
     for (;; ++at_) {
       const Token token = peek();
@@ -217,12 +263,13 @@ class Parser {
         return unexpected(token, "one '^' before the first name, for all names of the rule");
       const int algorithm = find_algorithm(token.text);
       if (algorithm < 0) return wrong("algorithm", token, algorithm_names());
+      BANYAN_TRY(check_use(rule, algorithm, token));
       rule.algorithms.push_back(algorithm);
       ++at_;
       if (!peek().is(',')) break;
     }
     if (!peek().text.empty() && !peek().is(';')) return unexpected(peek(), "',' or ';'");
-    return {};
+    return check_rest(rule, first);
   }
 
   std::vector<Token> tokens_;

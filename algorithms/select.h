@@ -6,9 +6,11 @@
 //   CHOICE = NAME (',' NAME)* | '^' NAME (',' NAME)*      first that fits; '^': any but these
 // Sizes are bytes of the call's count with K M G; ranges include both ends. '*' is any collective.
 // The first rule that matches and has an algorithm for the collective decides; a rule whose names
-// do not fit the collective is passed over, so "ring" leaves barrier alone. Every rank knows only
-// its own counts of alltoallv, so rules with a size do not apply to it: ranks would choose
-// differently. Example:  allreduce size=0-32K : recursive_doubling ; allreduce : ring ; ^direct
+// do not fit the collective is passed over, so "ring" leaves barrier alone. Errors are a name that
+// fits none of the collectives that its rule names, and a '^' that leaves a collective nothing.
+// Every rank knows only its own counts of alltoallv, so rules with a size do not apply to it: ranks
+// would choose differently. Example:  allreduce size=0-32K : recursive_doubling ; allreduce : ring
+// ; ^direct
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

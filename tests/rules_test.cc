@@ -98,13 +98,20 @@ TEST(Rules, any_collective_swallows_named_ones) {
   EXPECT_TRUE(rules("allreduce,*:ring")[0].collectives.empty());
 }
 
+int fitting(Collective collective) {
+  int algorithm = 0;
+  while (!algorithms()[static_cast<size_t>(algorithm)].fits(collective)) ++algorithm;
+  return algorithm;
+}
+
 TEST(Rules, every_name_is_a_word) {
   for (const Algorithm& algorithm : algorithms())
     EXPECT_EQ(name(rules(algorithm.name)[0].algorithms[0]), algorithm.name);
   for (int i = 0; i <= static_cast<int>(Collective::kBarrier); ++i) {
     const auto collective = static_cast<Collective>(i);
-    EXPECT_THAT(rules(std::string(name_of(collective)) + ":ring")[0].collectives,
-                ElementsAre(collective));
+    EXPECT_THAT(
+        rules(std::string(name_of(collective)) + ":" + name(fitting(collective)))[0].collectives,
+        ElementsAre(collective));
   }
 }
 
@@ -139,6 +146,20 @@ TEST(Rules, unknown_algorithms) {
   EXPECT_EQ(error("^^ring"), error("^^direct"));
   EXPECT_EQ(error(std::string(1000, 'x')),
             with("unknown algorithm '" + std::string(80, 'x') + "...' at position 1", kAlgorithms));
+}
+
+TEST(Rules, names_without_use) {
+  EXPECT_EQ(error("ring; barrier:ring"),
+            "algorithm 'ring' at position 15 does no barrier; valid: recursive_doubling, binomial, "
+            "dissemination, direct");
+  EXPECT_EQ(error("barrier:^ring").substr(0, 43), "algorithm 'ring' at position 10 does no bar");
+  EXPECT_EQ(rules("barrier,allreduce:ring").size(), 1U);
+  EXPECT_EQ(error("gather:^binomial,direct"),
+            "'^' at position 8 leaves nothing for gather; valid: at most all but one of binomial, "
+            "direct, or name the collectives that are meant, as in 'allreduce: ^ring'");
+  EXPECT_EQ(error("ring;^direct,binomial").substr(0, 44),
+            "'^' at position 6 leaves nothing for gather;");
+  EXPECT_EQ(rules("allreduce:^binomial,direct").size(), 1U);
 }
 
 TEST(Rules, unknown_collectives) {
