@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <memory>
@@ -64,7 +66,8 @@ Machine this_machine() {
     machine.kernel = fmt::format("{} {} {}", names.sysname, names.release, names.machine);
   }
   machine.cpu = field_of("/proc/cpuinfo", "model name");
-  machine.cores = static_cast<int>(usable_cores().size());
+  // Of the machine, whatever this process is bound to.
+  machine.cores = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
   machine.memory_bytes = kilobytes(field_of("/proc/meminfo", "MemTotal"));
   machine.available_bytes = kilobytes(field_of("/proc/meminfo", "MemAvailable"));
   return machine;

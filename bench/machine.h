@@ -13,7 +13,7 @@ struct Machine {
   std::string host;
   std::string cpu;
   std::string kernel;
-  int cores = 1;  // that this process may use
+  int cores = 1;
   uint64_t memory_bytes = 0;
   uint64_t available_bytes = 0;
 };

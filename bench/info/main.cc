@@ -3,44 +3,22 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "algorithms/print.h"
 #include "bench/info/options.h"
 #include "bench/info/show.h"
 #include "bench/machine.h"
+#include "bench/output.h"
 #include "src/base/environment.h"
 #include "src/c_api/inspect.h"
 
 namespace banyan::info {
 
 namespace {
-
-// Keeps the first failure, so that a full disk or a closed pipe is told at the end.
-class Output {
- public:
-  void print(std::string_view text) {
-    if (error_ == 0 && std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
-      error_ = errno;
-  }
-  int finish() {
-    if (error_ == 0 && std::fflush(stdout) != 0) error_ = errno;
-    if (error_ == 0) return 0;
-    std::fputs(fmt::format("banyan_info: cannot write to stdout: {}\n",
-                           std::generic_category().message(error_))
-                   .c_str(),
-               stderr);
-    return 1;
-  }
-
- private:
-  int error_ = 0;
-};
 
 #ifdef __clang__
 constexpr std::string_view kCompiler = "clang " __clang_version__;
@@ -101,12 +79,14 @@ void print_schedule(const ScheduleRequest& request, Form form, Output& output) {
 
 int run(int argc, const char* const* argv) {
   const CommandLine line = parse_command_line(argc, argv);
-  if (!line.options) {
-    std::fputs(line.text.c_str(), line.status == 0 ? stdout : stderr);
+  Output output("banyan_info");
+  if (!line.options && line.status != 0) {
+    std::fputs(line.text.c_str(), stderr);
     return line.status;
   }
-  Output output;
-  if (line.options->environment) {
+  if (!line.options) {
+    output.print(line.text);
+  } else if (line.options->environment) {
     print_environment(*line.options, output);
   } else if (line.options->schedule) {
     print_schedule(*line.options->schedule, line.options->form, output);

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "bench/output.h"
 #include "bench/perf/options.h"
 #include "bench/perf/report.h"
 #include "bench/perf/run.h"
@@ -84,8 +85,13 @@ int run_here(const Options& options) {
 
 int run(int argc, const char* const* argv) {
   const CommandLine line = parse_command_line(argc, argv);
+  if (!line.options && line.status == 0) {
+    Output output("banyan_perf");
+    output.print(line.text);
+    return output.finish();
+  }
   if (!line.options) {
-    std::fputs(line.text.c_str(), line.status == 0 ? stdout : stderr);
+    std::fputs(line.text.c_str(), stderr);
     return line.status;
   }
   set_variables(*line.options);

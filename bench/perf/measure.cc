@@ -191,7 +191,7 @@ Result<Row> measure(Job& job, const Options& options, const Data& data, const Bu
       algorithm_bandwidth(options.pattern, job.size(), size.bytes, latency->average);
   row.bus_bandwidth = row.algorithm_bandwidth * bus_factor(options.pattern, job.size());
   row.wire_bytes = *wire;
-  row.checked = options.check && options.pattern != Pattern::kBarrier;
+  row.checked = options.validates();
   row.wrong = *wrong;
   return row;
 }

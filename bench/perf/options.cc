@@ -123,8 +123,8 @@ Status read_sizes(const std::string& text, Options& options) {
 
 Status read_words(const Words& words, Options& options) {
   if (words.collective.empty()) {
-    const auto names = parse_pattern("").status();
-    return {Code::kInvalidArgument, fmt::format("no COLLECTIVE given: {}", names.message())};
+    return {Code::kInvalidArgument,
+            fmt::format("no COLLECTIVE given; valid: {}", join(pattern_names()))};
   }
   const auto pattern = parse_pattern(words.collective);
   if (!pattern.ok()) return pattern.status();
@@ -173,6 +173,9 @@ Status check_together(const Options& options) {
   if (options.csv == "-" && options.json == "-")
     return {Code::kInvalidArgument,
             "--csv - and --json - both want stdout; give one of them a file"};
+  if (!options.csv.empty() && options.csv == options.json)
+    return {Code::kInvalidArgument,
+            fmt::format("--csv {0} and --json {0}: give them different files", options.csv)};
   if (is_pair(options.pattern) && options.ranks == 1)
     return {Code::kInvalidArgument,
             fmt::format("-n 1: {} is between two ranks; at least 2", name_of(options.pattern))};
@@ -187,6 +190,15 @@ Status check_device(const std::string& device) {
   return {
       Code::kUnsupported,
       fmt::format("-d {}: this build has no CUDA; without -d, buffers are host memory", device)};
+}
+
+Status check_not_empty(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& value : option->results())
+      if (value.empty())
+        return {Code::kInvalidArgument,
+                fmt::format("{} '': an empty value; leave it out or give one", option->get_name())};
+  return {};
 }
 
 CommandLine refusal(const Status& status) {
@@ -213,6 +225,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     return refusal({Code::kInvalidArgument, error.what()});
   }
+  if (const Status empty = check_not_empty(app); !empty.ok()) return refusal(empty);
   // Wrong words before what cannot be tried here: 77 means that the line itself was right.
   for (const Status& status : {read_words(words, options), check_together(options)}) {
     if (!status.ok()) return refusal(status);

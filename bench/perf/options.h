@@ -39,6 +39,11 @@ struct Options {
   std::string csv;         // a file, "-": stdout, empty: none
   std::string json;
 
+  // What has an effect on this pattern.
+  bool runs_in_place() const {
+    return in_place && !is_pair(pattern) && pattern != Pattern::kBarrier;
+  }
+  bool validates() const { return check && pattern != Pattern::kBarrier; }
   bool quiet() const { return csv == "-" || json == "-"; }
 };
 

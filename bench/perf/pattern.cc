@@ -59,6 +59,10 @@ std::string_view name_of(Pattern pattern) {
   return kNames[static_cast<size_t>(pattern)];
 }
 
+std::span<const std::string_view> pattern_names() {
+  return kNames;
+}
+
 Result<Pattern> parse_pattern(std::string_view text) {
   const auto* found = std::find(kNames.begin(), kNames.end(), text);
   if (found == kNames.end()) return unknown_word("COLLECTIVE", text, kNames);
@@ -130,13 +134,13 @@ double algorithm_bandwidth(Pattern pattern, int ranks, uint64_t bytes, double mi
     case Pattern::kAlltoall:
     case Pattern::kGather:
     case Pattern::kScatter: factor = ranks; break;
-    case Pattern::kBothWays: factor = 2; break;
     case Pattern::kAllreduce:
     case Pattern::kBroadcast:
     case Pattern::kReduce:
     case Pattern::kBarrier:
     case Pattern::kLatency:
-    case Pattern::kBandwidth: break;
+    case Pattern::kBandwidth:
+    case Pattern::kBothWays: break;
   }
   return factor * static_cast<double>(bytes) / microseconds / 1000;
 }
@@ -154,8 +158,8 @@ double bus_factor(Pattern pattern, int ranks) {
     case Pattern::kReduce:
     case Pattern::kBarrier:
     case Pattern::kLatency:
-    case Pattern::kBandwidth:
-    case Pattern::kBothWays: return 1;
+    case Pattern::kBandwidth: return 1;
+    case Pattern::kBothWays: return 2;
   }
   return 1;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -34,6 +35,7 @@ inline constexpr int kRoot = 0;
 inline constexpr int kWindow = 64;
 
 std::string_view name_of(Pattern pattern);
+std::span<const std::string_view> pattern_names();
 Result<Pattern> parse_pattern(std::string_view text);
 // Between ranks 0 and 1; any others look on.
 bool is_pair(Pattern pattern);

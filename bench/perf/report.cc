@@ -149,13 +149,14 @@ std::string text_header(const Options& options, const Setting& setting) {
   return fmt::format(
       "# banyan_perf {} {}\n"
       "# {} rank{} on {} host{}{}{}, transports {}, {}\n"
-      "# {}, {}, {} cores, {}\n{}",
+      "# {}, {}, {} core{}, {}\n{}",
       setting.version, name_of(options.pattern), setting.ranks, setting.ranks == 1 ? "" : "s",
-      setting.hosts, setting.hosts == 1 ? "" : "s", type, options.in_place ? ", in place" : "",
+      setting.hosts, setting.hosts == 1 ? "" : "s", type,
+      options.runs_in_place() ? ", in place" : "",
       setting.transports.empty() ? "none" : setting.transports,
-      options.check ? "validated against fp64" : "not validated", setting.machine.host,
-      setting.machine.cpu, setting.machine.cores, setting.machine.kernel,
-      line_of(columns(options, {}), &Column::title));
+      options.validates() ? "validated against fp64" : "not validated", setting.machine.host,
+      setting.machine.cpu, setting.machine.cores, setting.machine.cores == 1 ? "" : "s",
+      setting.machine.kernel, line_of(columns(options, {}), &Column::title));
 }
 
 std::string text_row(const Options& options, const Row& row) {
@@ -180,7 +181,7 @@ std::string json_report(const Options& options, const Setting& setting,
   json["hosts"] = setting.hosts;
   json["datatype"] = name_of(options.type);
   json["op"] = name_of(options.op);
-  json["in_place"] = options.in_place;
+  json["in_place"] = options.runs_in_place();
   json["shared"] = options.shared;
   json["fresh"] = options.fresh;
   json["bind"] = options.bind;

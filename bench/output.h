@@ -1,0 +1,24 @@
+// What a program writes to stdout, with its failures.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <string_view>
+
+namespace banyan {
+
+// Keeps the first failure, so that a full disk or a closed pipe is told at the end.
+class Output {
+ public:
+  explicit Output(std::string_view program) : program_(program) {}
+
+  void print(std::string_view text);
+  // The exit status: 0, or 1 after a line on stderr.
+  int finish();
+
+ private:
+  std::string_view program_;
+  int error_ = 0;
+};
+
+}  // namespace banyan
