@@ -101,8 +101,10 @@ void Monitor::send(int rank, const LinkFrame& frame) {
   const ssize_t sent = ::send(links_.sockets[static_cast<size_t>(rank)].get(), bytes.data(),
                               bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent != static_cast<ssize_t>(bytes.size()))
+    // Who has said goodbye may have gone.
     BANYAN_LOG(
-        log_, Subsystem::kFault, LogLevel::kInfo, "rank {} could not be told: {}", rank,
+        log_, Subsystem::kFault, peer.said_goodbye ? LogLevel::kTrace : LogLevel::kInfo,
+        "rank {} could not be told: {}", rank,
         sent < 0 ? std::strerror(errno) : "its link is full");  // NOLINT(concurrency-mt-unsafe)
 }
 

@@ -2,6 +2,8 @@
 
 #include "src/plans.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "algorithms/algorithms.h"
@@ -89,6 +91,10 @@ std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted) const
       wanted >= 0 ? Choice{wanted, "named by the call", -1} : choose(problem, size_, rules_);
   plan->schedule = build_schedule(problem, Group::everyone(size_, rank_),
                                   algorithms()[static_cast<size_t>(plan->choice.algorithm)]);
+  BANYAN_LOG(log_, Subsystem::kPlan, LogLevel::kInfo, "{} of {} x {}: {}, {} steps, by the {}",
+             name_of(problem.collective), problem.count, name_of(problem.type),
+             algorithms()[static_cast<size_t>(plan->choice.algorithm)].name,
+             plan->schedule.steps.size(), plan->choice.because);
   return plan;
 }
 

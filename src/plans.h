@@ -14,6 +14,7 @@
 #include "algorithms/schedule.h"
 #include "algorithms/select.h"
 #include "src/base/clock.h"
+#include "src/base/log.h"
 #include "src/base/signature.h"
 #include "src/engine.h"
 
@@ -50,11 +51,12 @@ CallSignature signature_of(const Problem& problem, int wanted);
 // more than `most_bytes`. Not thread-safe.
 class PlanCache {
  public:
-  PlanCache(int rank, int size, Rules rules, size_t most_plans = 64,
+  PlanCache(int rank, int size, Rules rules, const Log& log = {}, size_t most_plans = 64,
             size_t most_bytes = size_t{2} << 20)
       : rank_(rank),
         size_(size),
         rules_(std::move(rules)),
+        log_(log),
         most_plans_(most_plans),
         most_bytes_(most_bytes) {}
 
@@ -69,6 +71,7 @@ class PlanCache {
   int rank_;
   int size_;
   Rules rules_;
+  Log log_;
   size_t most_plans_;
   size_t most_bytes_;
   size_t bytes_ = 0;

@@ -72,7 +72,7 @@ TEST(PlanCache, SharesPlansOfEqualProblemsOnly) {
 }
 
 TEST(PlanCache, ForgetsTheLeastRecentlyUsed) {
-  PlanCache cache(0, 4, {}, 3);
+  PlanCache cache(0, 4, {}, {}, 3);
   const auto first = cache.find_or_build(sum_of(1), -1);
   const auto second = cache.find_or_build(sum_of(2), -1);
   const auto third = cache.find_or_build(sum_of(3), -1);
@@ -86,7 +86,7 @@ TEST(PlanCache, ForgetsTheLeastRecentlyUsed) {
 }
 
 TEST(PlanCache, DropsByBytesButNeverTheNewest) {
-  PlanCache cache(0, 8, {}, 1000, 1);
+  PlanCache cache(0, 8, {}, {}, 1000, 1);
   const auto first = cache.find_or_build(sum_of(1000), -1);
   EXPECT_EQ(cache.find_or_build(sum_of(1000), -1), first);
   const auto second = cache.find_or_build(sum_of(2000), -1);
@@ -96,7 +96,7 @@ TEST(PlanCache, DropsByBytesButNeverTheNewest) {
 
 // The books are right after thousands of plans: as many are kept as were promised.
 TEST(PlanCache, StaysWithinItsLimitsForEver) {
-  PlanCache cache(0, 5, {}, 16);
+  PlanCache cache(0, 5, {}, {}, 16);
   std::vector<std::weak_ptr<Plan>> all;
   for (uint64_t i = 0; i < 2000; ++i) {
     all.push_back(cache.find_or_build(sum_of(i * 7919 % 300), i % 3 == 0 ? 2 : -1));

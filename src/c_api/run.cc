@@ -202,6 +202,14 @@ Status run_now(OpenCommunicator& communicator, const Call& call) {
   return run_plan(membership, membership.plan(call.problem, call.algorithm), call);
 }
 
+// Why a call failed, for who looks at the log and not at banyan_last_error().
+Status told(const Membership& membership, const Status& status) {
+  if (!status.ok())
+    BANYAN_LOG(membership.settings().log, Subsystem::kCall, LogLevel::kInfo, "{}: {}",
+               describe(status.code()), status.message());
+  return status;
+}
+
 Status run_call(banyan_comm_t handle, const banyan_call_t& given, const PlainCall* plain) {
   const Result<OpenCommunicator*> communicator = find_communicator(handle);
   if (!communicator.ok()) return fail_group(communicator.status());
@@ -212,7 +220,7 @@ Status run_call(banyan_comm_t handle, const banyan_call_t& given, const PlainCal
     if (known != nullptr) return run_known(membership, *known, *plain);
   }
   const Result<Call> call = check_call(**communicator, given);
-  if (!call.ok()) return fail_group(call.status());
+  if (!call.ok()) return fail_group(told(membership, call.status()));
   if (in_group()) {
     join_group(handle, *call, nullptr);
     return {};
@@ -224,7 +232,7 @@ Status run_call(banyan_comm_t handle, const banyan_call_t& given, const PlainCal
     return {Code::kInvalidUsage,
             fmt::format("peer {} is this rank itself: a message to oneself needs a group",
                         problem.root)};
-  Status status = run_now(**communicator, *call);
+  const Status status = told(membership, run_now(**communicator, *call));
   if (status.ok() && plain != nullptr) remember(**communicator, *plain, *call);
   return status;
 }
