@@ -6,6 +6,7 @@ usage: check_install.py BUILD_FOLDER PREFIX VERSION PROGRAM...     77 where a to
 # SPDX-License-Identifier: Apache-2.0
 
 import os
+import re
 import pathlib
 import shlex
 import shutil
@@ -44,14 +45,26 @@ def check_files(installed, library_folder, version, programs):
     expect(f'SONAME               libbanyan.so.{major}\n' in soname, f'the soname is not libbanyan.so.{major}')
     for name in programs:
         expect(os.access(installed / 'bin' / name, os.X_OK), f'bin/{name} is missing')
-        expect((installed / f'share/man/man1/{name}.1').exists() or (installed / f'share/man/man1/{name}.1.gz').exists(),
-               f'the man page of {name} is missing')
 
 
 def check_programs(installed, version, programs, environment):
     for name in programs:
         line = run(installed / 'bin' / name, '--version', env=environment)
         expect(version in line, f'{name} --version says "{line}", expected {version}')
+        check_manual(installed / f'share/man/man1/{name}.1', run(installed / 'bin' / name, '--help', env=environment))
+
+
+def check_manual(page, help_text):
+    """The man page explains each option that the help shows."""
+    text = page.read_text(encoding='utf-8').replace('\\-', '-').replace('"', '')
+    for section in ('NAME', 'SYNOPSIS', 'DESCRIPTION', 'OPTIONS', 'EXIT STATUS', 'EXAMPLES'):
+        expect(f'.SH {section}\n' in text, f'{page}: no section {section}')
+    explained = text[text.index('.SH OPTIONS'):]
+    options = re.findall(r'(?<![\w-])--?[a-z][a-z-]*', re.split(r'\n\n(?=Not|With|COLLECTIVE)', help_text)[0])
+    expect(len(options) > 5, f'{page}: the help shows no options')
+    for option in options:
+        expect(re.search(rf'^\.[BIR]+ .*(?<![\w-]){re.escape(option)}(?![\w-])', explained, re.M),
+               f'{page}: {option} is not explained')
 
 
 def check_c(work, library_folder, version, environment):
