@@ -155,11 +155,13 @@ void circulant_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group
   sums.store(group.me);
 }
 
-// The rounds of the reduce-scatter backwards.
-void circulant_allgather_phase(ScheduleBuilder& builder, const Group& group,
-                               const std::vector<Slice>& slices) {
+namespace {
+
+// The rounds of the reduce-scatter backwards. `together`: neighbouring blocks as one message, which
+// both ends must see alike.
+void pass_on(ScheduleBuilder& builder, const Group& group, const std::vector<Slice>& slices,
+             bool together) {
   const std::vector<int> skips = skips_of(group.size());
-  const bool together = packed(slices);
   for (size_t round = 0; round + 1 < skips.size(); ++round) {
     const int skip = skips[round];
     const int count = skips[round + 1] - skip;
@@ -168,6 +170,18 @@ void circulant_allgather_phase(ScheduleBuilder& builder, const Group& group,
     for (const Run& run : runs_of(group, group.me + skip, count, together))
       builder.recv(joined(slices, run), group.at(group.me + skip));
   }
+}
+
+// Displacements are each rank's own, so what is together here may be apart elsewhere.
+void pass_on_apart(ScheduleBuilder& builder, const Group& group, const std::vector<Slice>& slices) {
+  pass_on(builder, group, slices, false);
+}
+
+}  // namespace
+
+void circulant_allgather_phase(ScheduleBuilder& builder, const Group& group,
+                               const std::vector<Slice>& slices) {
+  pass_on(builder, group, slices, packed(slices));
 }
 
 void circulant_allreduce(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
@@ -180,7 +194,8 @@ void circulant_reduce(ScheduleBuilder& builder, const Group& group, const Proble
 }
 
 void circulant_allgather(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
-  allgather_by(builder, group, problem, circulant_allgather_phase);
+  const bool apart = problem.collective == Collective::kAllgatherv;
+  allgather_by(builder, group, problem, apart ? pass_on_apart : circulant_allgather_phase);
 }
 
 void circulant_reduce_scatter(ScheduleBuilder& builder, const Group& group,

@@ -95,8 +95,9 @@ inline Problem problem_of(const VerifiedCase& call, int rank) {
     problem.recv_counts.push_back(uneven_count(call.count, peer, exchanges ? rank : 0));
     if (exchanges) problem.send_counts.push_back(uneven_count(call.count, rank, peer));
   }
-  problem.recv_displacements =
-      exchanges || gathers ? gapped(problem.recv_counts) : packed(problem.recv_counts);
+  // Displacements are each rank's own.
+  const bool gaps = (exchanges || gathers) && rank % 3 != 1;
+  problem.recv_displacements = gaps ? gapped(problem.recv_counts) : packed(problem.recv_counts);
   if (exchanges) problem.send_displacements = gapped(problem.send_counts);
   return problem;
 }
