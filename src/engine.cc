@@ -213,10 +213,11 @@ Result<bool> Engine::collect(Trouble& trouble) {
         complete(*execution, step);
         continue;
       }
+      if (trouble) continue;
       trouble = {completion.code, execution->schedule_.steps[step].peer,
                  transfer_for(*execution, step).envelope, completion.seen, ""};
-      return moved;
     }
+    moved = transport->moved() || moved;
   }
   return moved;
 }

@@ -140,12 +140,14 @@ struct HostileChannel {
   std::vector<std::byte> payload = std::vector<std::byte>(kSlots * kSlotBytes);
   std::vector<std::byte> heap = std::vector<std::byte>(4096);
   Word slots_read = 0;
+  Word withdrawn = 0;
   RecvPort port{{.lines = lines.data(),
                  .payload = payload.data(),
                  .slots = kSlots,
                  .slot_bytes = kSlotBytes,
                  .slots_read = &slots_read,
                  .heap = heap,
+                 .withdrawn = &withdrawn,
                  .owner = {.pid = getpid()},
                  .reads_memory = true,
                  .epoch = kEpoch,
@@ -227,6 +229,31 @@ TEST(ShmSlots, AFragmentThatDoesNotFitIsCorrupt) {
     channel.port.progress(channel.completions, channel.bounce);
     ASSERT_FALSE(channel.completions.empty());
     EXPECT_EQ(channel.completions.front().code, Code::kCorrupt);
+  }
+}
+
+// What lies in the owner's memory may be anything once its call has failed; what is in the slots
+// stays what it was.
+TEST(ShmSlots, WhatWasWithdrawnCountsForNothing) {
+  std::vector<std::byte> source(4096), memory(4096);
+  for (const SlotKind kind : {SlotKind::kHeap, SlotKind::kMemory, SlotKind::kInline}) {
+    HostileChannel channel;
+    const uint64_t bytes = kind == SlotKind::kInline ? 24 : 4096;
+    const uint64_t where =
+        kind == SlotKind::kMemory ? reinterpret_cast<uint64_t>(source.data()) : 0;
+    for (uint32_t slot = 0; slot < 2; ++slot) {
+      channel.write(slot,
+                    {.number = slot + 1,
+                     .first = true,
+                     .kind = kind,
+                     .bytes = kind == SlotKind::kInline ? 24U : 0U},
+                    envelope_of(bytes), where);
+      channel.withdrawn = slot;
+      const bool counts = slot == 0 || kind == SlotKind::kInline;
+      EXPECT_EQ(channel.receive(envelope_of(bytes), memory.data()),
+                counts ? Code::kOk : Code::kPeerLost)
+          << static_cast<int>(kind) << ", " << slot;
+    }
   }
 }
 

@@ -230,6 +230,42 @@ TEST_P(TransportTest, AMessageIsDoneWhenItIsAccepted) {
   });
 }
 
+// A sender whose call has failed has its memory back: from then on the message arrives as it was
+// sent, or not at all.
+TEST_P(TransportTest, WhatWasAbandonedArrivesWholeOrNotAtAll) {
+  for (const size_t bytes : {20, 1000, 70'000, 3'000'000})
+    run_threads(2, [bytes](MeshWiring& wiring) {
+      Driver driver(kind(), wiring);
+      ASSERT_TRUE(driver.ok());
+      Bytes body = message_of(7, bytes);
+      if (wiring.rank() == 0) {
+        driver.post(send_to(1, envelope_of(bytes), body.data(), 1, Lane::kMessage));
+        driver.barrier();
+        driver->abandon();
+        std::fill(body.begin(), body.end(), std::byte{0x55});
+        EXPECT_TRUE(wiring.allgather({}).ok());
+        EXPECT_TRUE(wiring.allgather({}).ok());
+        driver.vanish();
+        return;
+      }
+      Bytes in(bytes);
+      driver.barrier();
+      EXPECT_TRUE(wiring.allgather({}).ok());
+      driver.post(receive_from(0, envelope_of(bytes), in.data(), 1, Lane::kMessage));
+      const TimePoint enough = deadline_after(0.05);
+      std::optional<Completion> completion;
+      while (!completion && Clock::now() < enough) {
+        driver.step();
+        completion = driver.take(1);
+      }
+      if (completion && completion->code == Code::kOk) {
+        EXPECT_EQ(in, body) << bytes;
+      }
+      EXPECT_TRUE(wiring.allgather({}).ok());
+      driver.vanish();
+    });
+}
+
 TEST_P(TransportTest, APeerThatVanishesHarmsNobody) {
   run_threads(3, [](MeshWiring& wiring) {
     Driver driver(kind(), wiring);

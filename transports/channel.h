@@ -37,7 +37,7 @@ namespace banyan::shm {
 using Word = std::atomic<uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8, "words are shared by processes");
 
-inline constexpr uint64_t kMagic = 0x324d48534e594e42;  // "BNYNSHM2"
+inline constexpr uint64_t kMagic = 0x334d48534e594e42;  // "BNYNSHM3"
 inline constexpr size_t kLineBytes = 64;
 inline constexpr size_t kPageBytes = 4096;
 inline constexpr size_t kInlineMost = 24;
@@ -118,6 +118,7 @@ struct SegmentFacts {
 struct SegmentHeader {
   SegmentFacts facts;
   alignas(kLineBytes) Word sleeping;  // odd: the owner sleeps; another number each time
+  Word withdrawn;  // 1: the owner's messages have failed, their memory is its caller's again
 };
 
 // Where things are. A function of the header alone.

@@ -54,6 +54,8 @@ class SendPort {
   Whole send_whole(const std::byte* memory, const Envelope& envelope);
   // Whether anything was published.
   bool progress(Completions& completions);
+  // Whether the last progress() moved anything.
+  bool moved() const { return moved_; }
   // For arm(): whether progress() would find something.
   bool ready() const;
 
@@ -89,6 +91,7 @@ class SendPort {
   uint64_t messages_ = 0;
   uint64_t slots_sent_ = 0;
   uint64_t slots_read_ = 0;
+  bool moved_ = false;
   bool corrupt_ = false;
 };
 
@@ -103,6 +106,7 @@ class RecvPort {
     Offer* offer = nullptr;           // to the peer; null: none is made
     const Heap* own_heap = nullptr;   // ours
     std::span<const std::byte> heap;  // the peer's, as mapped here; empty: none
+    const Word* withdrawn = nullptr;  // the peer writes it
     Owner owner;
     bool reads_memory = false;
     uint32_t epoch = 0;
@@ -122,6 +126,8 @@ class RecvPort {
   Whole receive_whole(const Transfer& transfer);
   // Whether anything was acknowledged. `bounce` is for messages that are combined from afar.
   bool progress(Completions& completions, std::span<std::byte> bounce);
+  // Whether the last progress() moved anything.
+  bool moved() const { return moved_; }
   bool ready() const;
   // What is at the head and not taken. May acknowledge what it drops: acknowledged() says so.
   std::optional<Envelope> peek();
@@ -153,6 +159,7 @@ class RecvPort {
   bool open(Completions& completions);
   size_t move(Completions& completions, std::span<std::byte> bounce);
   size_t move_fragment(Completions& completions);
+  bool is_withdrawn() const;
   size_t move_from_afar(Completions& completions, std::span<std::byte> bounce);
   Code read_from_afar(uint64_t address, size_t bytes, std::span<std::byte> bounce);
   void take(bool at_once);
@@ -170,6 +177,7 @@ class RecvPort {
   uint64_t slots_taken_ = 0;
   uint64_t slots_acknowledged_ = 0;
   bool acknowledged_ = false;
+  bool moved_ = false;
   Code broken_ = Code::kOk;  // what every receive gets from now on
 };
 

@@ -240,6 +240,12 @@ Code RecvPort::read_from_afar(uint64_t address, size_t bytes, std::span<std::byt
   return code;
 }
 
+// After the last byte was read where the peer has it: whether it may have been anything by then.
+bool RecvPort::is_withdrawn() const {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return channel_.withdrawn->load(std::memory_order_relaxed) != 0;
+}
+
 size_t RecvPort::move_from_afar(Completions& completions, std::span<std::byte> bounce) {
   const bool heap = head_->word.kind == SlotKind::kHeap;
   const bool bounces = !heap && pending_.front().combine != nullptr;
@@ -258,6 +264,10 @@ size_t RecvPort::move_from_afar(Completions& completions, std::span<std::byte> b
   }
   bytes_done_ += bytes;
   if (bytes_done_ == head_->envelope.bytes) {
+    if (is_withdrawn()) {
+      fail(completions, Code::kPeerLost);
+      return 1024;
+    }
     take(true);
     complete(completions, Code::kOk, head_->envelope);
     head_.reset();
@@ -286,6 +296,7 @@ bool RecvPort::progress(Completions& completions, std::span<std::byte> bounce) {
     if (cost == 0) break;
     moved += cost;
   }
+  moved_ = moved > 0;
   return acknowledged();
 }
 

@@ -189,6 +189,7 @@ bool SendPort::progress(Completions& completions) {
     moved += send_slot(pending);
     if (pending.sent) ++sending_;
   }
+  moved_ = moved > 0;
   complete(completions);
   return slots_sent_ != slots_before;
 }

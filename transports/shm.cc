@@ -77,6 +77,7 @@ RecvPort::Channel channel_from(const shm::Territory& own, const Neighbour& peer,
                        : nullptr,
           .own_heap = &own.heap,
           .heap = peer.heap,
+          .withdrawn = &peer.header().withdrawn,
           .owner = peer.owner,
           .reads_memory = peer.reads_memory,
           .epoch = epoch,
@@ -100,7 +101,7 @@ class ShmTransport final : public Transport {
         peer.send[lane] = SendPort(channel_to(*own_, peer.neighbour, i, lane));
         peer.recv[lane] = RecvPort(channel_from(*own_, peer.neighbour, i, lane, epoch));
       }
-      peer.bell = Bell(&peer.neighbour.sleeping(), peer.neighbour.doorbell.get());
+      peer.bell = Bell(&peer.neighbour.header().sleeping, peer.neighbour.doorbell.get());
       constexpr auto kLane = static_cast<size_t>(Lane::kCollective);
       peer.quick = QuickLink(&peer.send[kLane], &peer.recv[kLane], &peer.bell);
     }
@@ -134,9 +135,12 @@ class ShmTransport final : public Transport {
   }
 
   Result<size_t> poll(std::span<Completion> completions) override {
+    moved_ = false;
     if (completions_.size() < completions.size()) progress();
     return report(completions_, completions);
   }
+
+  bool moved() const override { return moved_; }
 
   std::optional<Envelope> peek(int peer, Lane lane) override {
     const int index = index_of(peer);
@@ -184,8 +188,10 @@ class ShmTransport final : public Transport {
 
   Status release(std::byte* memory) override { return own_->heap.release(memory); }
 
-  // Peers may still write where a receive wanted its message.
+  // Peers may still read what was sent, which counts for nothing from now on, and write where a
+  // receive wanted its message.
   void abandon() override {
+    own_->header().withdrawn.store(1, std::memory_order_seq_cst);
     for (Peer& peer : peers_)
       for (const RecvPort& port : peer.recv) own_->heap.withdraw(port.offered());
   }
@@ -213,6 +219,7 @@ class ShmTransport final : public Transport {
       const bool sending = active.direction == Direction::kSend;
       if (sending ? send.progress(completions_) : recv.progress(completions_, bounce_))
         peer.bell.ring();
+      moved_ = moved_ || (sending ? send.moved() : recv.moved());
       if (sending ? send.idle() : recv.idle()) {
         active_[i] = active_.back();
         active_.pop_back();
@@ -231,6 +238,7 @@ class ShmTransport final : public Transport {
   std::vector<Active> active_;
   Completions completions_;
   uint64_t sleeps_ = 0;  // odd while armed
+  bool moved_ = false;
   const Status busy_{Code::kBusy, "shm: the queue to or from this peer is full"};
 };
 

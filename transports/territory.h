@@ -48,7 +48,7 @@ struct Neighbour {
   Mapping heap_mapping;
   std::shared_ptr<const Territory> shared;  // a thread's: owned by it and by its peers
 
-  const Word& sleeping() const { return reinterpret_cast<const SegmentHeader*>(segment)->sleeping; }
+  const SegmentHeader& header() const { return *reinterpret_cast<const SegmentHeader*>(segment); }
 };
 
 struct Neighbourhood {

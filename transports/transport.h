@@ -88,6 +88,9 @@ class Transport {
   // Makes progress, writes completions since the last call and returns how many.
   virtual Result<size_t> poll(std::span<Completion> completions) = 0;
 
+  // Whether the last poll() moved bytes, also where nothing was complete with them.
+  virtual bool moved() const { return false; }
+
   // The envelope at the head of a lane from a peer, if a message has arrived there and no receive
   // has taken it. For finding ranks that make another call.
   virtual std::optional<Envelope> peek(int peer, Lane lane) = 0;
