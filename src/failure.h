@@ -40,12 +40,10 @@ class Failure {
     return {verdict.code, verdict.text};
   }
 
-  // This rank gives up: kAborted here, `for_others` elsewhere, unless a verdict stands there.
-  // False: the caller was told of a failure before.
-  bool abort(const Verdict& for_others) {
+  // This rank gives up: kAborted from now on. False: the caller was told of a failure before.
+  bool abort() {
     if (told_.load(std::memory_order_acquire)) return false;
     aborted_.store(true, std::memory_order_release);
-    board_.decide(for_others);
     return true;
   }
   bool decide(const Verdict& verdict) { return board_.decide(verdict); }

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,6 +21,12 @@ constexpr size_t kSignedBytes = kFrameBytes - sizeof(Mac);
 
 bool is_failure(uint32_t code) {
   return (code >= 1 && code <= 8 && code != 7) || (code >= 32 && code <= 37);
+}
+
+// Where it cannot be had, the end of the link must do.
+Descriptor process_of(const LinkPeer& peer) {
+  if (peer.pid <= 0 || peer.pid == ::getpid()) return {};
+  return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
 }
 
 Mac mac_of(std::span<const std::byte> signed_bytes, const Key& key) {
@@ -87,6 +95,7 @@ Monitor::Monitor(Links& links, Failure& failure, const Log& log)
     one_host_ = one_host_ && (rank == links.rank || links.peers[index].same_host);
     Peer& peer = peers_[index];
     peer.open = links.sockets[index].valid();
+    peer.process = process_of(links.peers[index]);
     peer.key_in = link_key(links.key, rank, links.rank);
     peer.key_out = link_key(links.key, links.rank, rank);
   }
@@ -139,7 +148,7 @@ void Monitor::propose(const Verdict& verdict) {
 
 // Whoever succeeds a decider that died hears everybody first: one of them may have its verdict.
 void Monitor::settle() {
-  if (!proposed_ || failure_.failed()) return;
+  if (!proposed_ || failure_.board().decided()) return;
   const int to = decider();
   if (!one_host_ && to != links_.rank) {
     if (proposed_to_ == to) return;
@@ -168,22 +177,19 @@ void Monitor::pass_on() {
 
 TimePoint Monitor::patience_ends() const {
   const std::lock_guard lock(mutex_);
-  return failure_.failed() ? TimePoint::max() : patience_ends_;
+  return failure_.board().decided() ? TimePoint::max() : patience_ends_;
 }
 
 void Monitor::lose_patience(TimePoint now) {
   const std::lock_guard lock(mutex_);
-  if (proposed_ && now >= patience_ends_ && !failure_.failed()) decide(*proposed_);
+  if (proposed_ && now >= patience_ends_ && !failure_.board().decided()) decide(*proposed_);
 }
 
 void Monitor::abort() {
   const Verdict verdict{Code::kPeerLost, links_.rank,
                         fmt::format("rank {} aborted the communicator", links_.rank)};
   const std::lock_guard lock(mutex_);
-  if (!failure_.abort(verdict)) return;
-  broadcast(
-      {one_host_ || decider() == links_.rank ? LinkFrameType::kFinal : LinkFrameType::kPropose,
-       verdict});
+  if (failure_.abort()) propose(verdict);
 }
 
 void Monitor::say_goodbye() {
@@ -193,17 +199,24 @@ void Monitor::say_goodbye() {
 
 void Monitor::add_to(std::vector<pollfd>& descriptors) const {
   const std::lock_guard lock(mutex_);
-  for (size_t rank = 0; rank < peers_.size(); ++rank)
-    if (peers_[rank].open)
-      descriptors.push_back({links_.sockets[rank].get(), POLLIN | POLLRDHUP, 0});
+  for (size_t rank = 0; rank < peers_.size(); ++rank) {
+    if (!peers_[rank].open) continue;
+    descriptors.push_back({links_.sockets[rank].get(), POLLIN | POLLRDHUP, 0});
+    if (peers_[rank].process.valid())
+      descriptors.push_back({peers_[rank].process.get(), POLLIN, 0});
+  }
 }
 
 void Monitor::handle(std::span<const pollfd> ready) {
   const std::lock_guard lock(mutex_);
   for (const pollfd& entry : ready) {
     if (entry.revents == 0) continue;
-    for (int rank = 0; rank < links_.size; ++rank)
-      if (links_.sockets[static_cast<size_t>(rank)].get() == entry.fd) receive(rank);
+    for (int rank = 0; rank < links_.size; ++rank) {
+      const bool ended = peers_[static_cast<size_t>(rank)].process.get() == entry.fd;
+      if (ended || links_.sockets[static_cast<size_t>(rank)].get() == entry.fd) receive(rank);
+      // Its children may hold its end of the link.
+      if (ended && peers_[static_cast<size_t>(rank)].open) lost(rank, "its process ended");
+    }
   }
 }
 
@@ -261,7 +274,7 @@ void Monitor::lost(int rank, std::string_view how) {
     pass_on();
     return;
   }
-  if (failure_.failed() || (peer.said_goodbye && !proposed_)) return;
+  if (peer.said_goodbye && !proposed_) return;
   const Verdict verdict{Code::kPeerLost, rank, fmt::format("rank {} is lost: {}", rank, how)};
   BANYAN_LOG(log_, Subsystem::kFault, LogLevel::kInfo, "{}", verdict.text);
   propose(verdict);  // unless another one waits for a decision already

@@ -22,6 +22,7 @@
 
 #include "src/authentication.h"
 #include "src/base/clock.h"
+#include "src/base/descriptor.h"
 #include "src/base/log.h"
 #include "src/failure.h"
 #include "src/links.h"
@@ -77,6 +78,7 @@ class Monitor {
     uint64_t frames_out = 0;
     Key key_in{};
     Key key_out{};
+    Descriptor process;  // readable when it ends; none: it cannot be seen from here
     bool open = false;
     bool said_goodbye = false;
     bool proposed = false;  // it has no verdict, and asked this rank for one

@@ -134,9 +134,10 @@ Verdict VerdictBoard::read() const {
   verdict.code = plausible(code) ? static_cast<Code>(code) : Code::kInternal;
   verdict.failed_rank = rank < ranks_ ? static_cast<int>(rank) : -1;
 
-  const TimePoint patience = deadline_after(kTextPatienceSeconds);
+  const TimePoint patience = deadline_after(textless_.load() ? 0 : kTextPatienceSeconds);
   while (page_->text_ready.load(std::memory_order_acquire) == 0 && Clock::now() < patience)
     sched_yield();
+  if (page_->text_ready.load(std::memory_order_acquire) == 0) textless_.store(true);
   if (page_->text_ready.load(std::memory_order_acquire) != 0) {
     char text[kTextBytes];
     std::memcpy(text, page_->text, kTextBytes);

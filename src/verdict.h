@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -41,8 +42,8 @@ class VerdictBoard {
   // False: another verdict was there first.
   bool decide(const Verdict& verdict);
   bool decided() const;  // one load
-  // After decided(). The text may still be on its way: it is waited for 5 ms, then made from the
-  // rest.
+  // After decided(). The text may still be on its way: it is waited for 200 ms, once, then made
+  // from the rest.
   Verdict read() const;
 
   // Which rank this one sleeps for, -1 none; and what the others said last. For naming who holds up
@@ -61,6 +62,7 @@ class VerdictBoard {
   Page* page_ = nullptr;
   size_t bytes_ = 0;
   int ranks_ = 0;
+  mutable std::atomic<bool> textless_{false};  // who decided died before it had written the text
   Descriptor memory_;
 };
 

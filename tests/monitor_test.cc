@@ -230,6 +230,26 @@ TEST(Monitor, SaysAbortedHereAndPeerLostElsewhere) {
     }
 }
 
+// An abort is one report among others: whoever shares a host with it waits for the same decider.
+TEST(Monitor, MakesOneVerdictOfAReportAndAnAbort) {
+  for (const auto& hosts : placements)
+    for (int reporter = 0; reporter < 4; ++reporter)
+      for (int aborter = 0; aborter < 4; ++aborter) {
+        if (reporter == aborter) continue;
+        Ranks ranks(hosts);
+        ranks.monitor(reporter).report({Code::kMismatch, -1, "count differs"});
+        ranks.monitor(aborter).abort();
+        ranks.settle();
+        EXPECT_EQ(ranks.failure(aborter).status().code(), Code::kAborted);
+        for (int rank = 0; rank < 4; ++rank) {
+          if (rank == aborter) continue;
+          EXPECT_EQ(ranks.failure(rank).status().message(),
+                    ranks.failure(reporter).status().message())
+              << "rank " << rank << ", hosts " << hosts[1] << hosts[2] << hosts[3];
+        }
+      }
+}
+
 // A rank that leaves after it reported a mismatch is no lost peer.
 TEST(Monitor, LetsAMismatchWinOverTheDeathThatFollows) {
   for (const auto& hosts : placements)

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -140,6 +141,28 @@ TEST_P(Faults, KilledWhileAllAreIdle) {
     self.where("idle");
     self.report(comm, wait_for_error(self, comm));
     check_failed(self, comm, BANYAN_ERR_PEER_LOST);
+    self.expect_ok(banyan_comm_destroy(comm), "destroy");
+  });
+  ASSERT_TRUE(job.wait_for_marks(1, 20));
+  const TimePoint at = Clock::now();
+  job.signal(1, SIGKILL);
+  job.finish();
+  expect_told(job, 3, 1, at, 1);
+}
+
+// A child that stays, a loader of data for instance, holds the sockets of its dead parent.
+TEST_P(Faults, KilledWithAChildThatStays) {
+  if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads cannot be killed";
+  Job job(GetParam(), 3, [](Rank& self) {
+    banyan_comm_t comm = self.join();
+    if (comm == nullptr) return;
+    self.verify(comm, 10, 1);
+    if (self.rank() == 1 && fork() == 0) {
+      sleep(4);
+      _exit(0);
+    }
+    self.mark(1);
+    self.report(comm, self.rank() == 1 ? wait_for_error(self, comm) : banyan_barrier(comm));
     self.expect_ok(banyan_comm_destroy(comm), "destroy");
   });
   ASSERT_TRUE(job.wait_for_marks(1, 20));

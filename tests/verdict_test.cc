@@ -154,6 +154,23 @@ TEST(VerdictBoard, DoesNotWaitForATextThatNeverComes) {
   EXPECT_NE(verdict.text.find("rank 2"), std::string::npos) << verdict.text;
 }
 
+// Whoever decided died in between: that costs the patience once.
+TEST(VerdictBoard, WaitsOnceForATextThatNeverComes) {
+  VerdictBoard board = make_board(4);
+  // The word alone, as a process that is killed behind it leaves it.
+  void* page = mmap(nullptr, 8, PROT_READ | PROT_WRITE, MAP_SHARED, board.memory().get(), 0);
+  ASSERT_NE(page, MAP_FAILED);
+  *static_cast<uint64_t*>(page) = uint64_t{1} << 48 | uint64_t{35} << 32 | 3;
+  for (int time = 0; time < 20; ++time) {
+    const TimePoint begin = Clock::now();
+    EXPECT_EQ(board.read().failed_rank, 2);
+    if (time > 0) {
+      EXPECT_LT(Clock::now() - begin, std::chrono::milliseconds(150));
+    }
+  }
+  munmap(page, 8);
+}
+
 TEST(VerdictBoard, RefusesMemoryOfAnotherSizeOrWithoutSeals) {
   VerdictBoard board = make_board(4);
   EXPECT_EQ(VerdictBoard::attach(board.memory(), 5).status().code(), Code::kCorrupt);
@@ -169,11 +186,12 @@ TEST(Failure, OfARankThatAbortsSaysSoThereAndPeerLostElsewhere) {
   ASSERT_TRUE(other.ok());
   Failure here(std::move(board)), there(std::move(*other));
   EXPECT_TRUE(here.status().ok());
-  here.abort({Code::kPeerLost, 0, "rank 0 aborted"});
+  EXPECT_TRUE(here.abort());
+  EXPECT_TRUE(here.decide({Code::kPeerLost, 0, "rank 0 aborted"}));
   EXPECT_EQ(here.status().code(), Code::kAborted);
   EXPECT_EQ(there.status().code(), Code::kPeerLost);
   EXPECT_EQ(there.verdict().failed_rank, 0);
-  there.abort({Code::kPeerLost, 1, "too late"});
+  EXPECT_FALSE(there.abort());
   EXPECT_EQ(there.status().code(), Code::kPeerLost) << "the first verdict stands";
 }
 
