@@ -9,17 +9,17 @@ namespace banyan {
 namespace {
 
 constexpr int kMostSleepMs = kSaysAgain.count();
-constexpr uint32_t kTurnsBetweenClocks = 4096;
+constexpr uint32_t kTurnsBetweenClocks = 64;  // a turn may move megabytes
 
 bool all_done(std::span<Operation* const> operations) {
   return std::all_of(operations.begin(), operations.end(),
                      [](const Operation* operation) { return operation->done(); });
 }
 
-TimePoint earliest_deadline(std::span<Operation* const> operations) {
+TimePoint earliest_deadline(std::span<Membership* const> memberships) {
   TimePoint earliest = TimePoint::max();
-  for (const Operation* operation : operations)
-    if (!operation->done()) earliest = std::min(earliest, operation->deadline);
+  for (const Membership* membership : memberships)
+    earliest = std::min(earliest, membership->deadline());
   return earliest;
 }
 
@@ -39,10 +39,9 @@ bool turn_all(std::span<Membership* const> memberships, Status& status) {
   return any;
 }
 
-void check_deadline(std::span<Membership* const> memberships, TimePoint deadline) {
-  if (Clock::now() < deadline) return;
-  for (Membership* membership : memberships)
-    if (membership->busy()) membership->time_out();
+void check_deadlines(std::span<Membership* const> memberships) {
+  const TimePoint now = Clock::now();
+  for (Membership* membership : memberships) membership->check_deadline(now);
 }
 
 void sleep_all(std::span<Membership* const> memberships, TimePoint deadline) {
@@ -61,14 +60,12 @@ Status drive(std::span<Membership* const> memberships, std::span<Operation* cons
   uint32_t turns = 0;
   Wait wait(memberships.front()->patience());
   while (!all_done(operations)) {
-    if (++turns % kTurnsBetweenClocks == 0)
-      check_deadline(memberships, earliest_deadline(operations));
+    if (++turns % kTurnsBetweenClocks == 0) check_deadlines(memberships);
     if (turn_all(memberships, status)) {
       wait.moved();
     } else if (!wait.linger()) {
-      const TimePoint deadline = earliest_deadline(operations);
-      check_deadline(memberships, deadline);
-      sleep_all(memberships, deadline);
+      check_deadlines(memberships);
+      sleep_all(memberships, earliest_deadline(memberships));
       wait.slept();
     }
   }
@@ -94,7 +91,9 @@ Status go_on(QuickCall& quick) {
   quick.membership.hand_over(quick);
   Membership* membership = &quick.membership;
   Operation* operation = quick.operation.get();
-  return drive({&membership, 1}, {&operation, 1});
+  Status status = drive({&membership, 1}, {&operation, 1});
+  membership->forget(operation);
+  return status;
 }
 
 }  // namespace banyan

@@ -116,6 +116,7 @@ Result<Operation*> Membership::start(const std::shared_ptr<Plan>& plan, const Ca
   void* output = output_in_send(problem) ? const_cast<void*>(call.send) : call.recv;
   const Spaces spaces(static_cast<const std::byte*>(call.send), static_cast<std::byte*>(output),
                       operation->scratch);
+  running_.push_back(operation.get());
   engine_.start(operation->execution, spaces, arithmetic, next_envelope(*plan),
                 is_message(problem.collective) ? Lane::kMessage : Lane::kCollective);
   return operation.release();
@@ -143,6 +144,7 @@ Envelope Membership::next_envelope(const Plan& plan) {
 
 void Membership::finish(Operation* operation) {
   std::unique_ptr<Operation> owned(operation);
+  forget(operation);
   const std::shared_ptr<Plan> plan = std::move(owned->plan);
   scratch_.give_back(owned->scratch, plan->schedule.scratch_size);
   owned->scratch = nullptr;
@@ -165,6 +167,7 @@ std::unique_ptr<QuickCall> Membership::prepare_quick(const std::shared_ptr<Plan>
 
 void Membership::hand_over(QuickCall& quick) {
   quick.operation->deadline = deadline_after(settings_.timeout_s);
+  running_.push_back(quick.operation.get());
   quick.program.hand_over(engine_, quick.operation->execution);
 }
 
@@ -194,16 +197,15 @@ void Membership::leave_baton() {
 // nobody is lost, and those that are late with an earlier call may have to wait for a core.
 Result<bool> Membership::turn() {
   constexpr double kGraceSeconds = 0.002, kGraceOfSparedSeconds = 1;
-  const bool failed = failure_.failed();
-  if (failed && failure_.aborted()) return failure_.status();
+  if (failure_.aborted()) return failure_.status();
   Trouble found;
   Result<bool> moved = engine_.progress(found);
   if (!moved.ok())
     found = {moved.status().code(), -1, {}, {}, std::string(moved.status().message())};
-  if (found) {
-    trouble(found);
-    return failure_.failed() ? Result<bool>(failure_.status()) : Result<bool>(true);
-  }
+  if (found) trouble(found);
+  const bool failed = failure_.failed();
+  if (found && found.code != Code::kMismatch)
+    return failed ? Result<bool>(failure_.status()) : Result<bool>(true);
   if (*moved && said_waiting_) {
     failure_.board().set_waiting_for(rank(), -1);
     said_waiting_ = false;
@@ -215,8 +217,20 @@ Result<bool> Membership::turn() {
     const bool spared = engine_.has_call_before(spared_before_);
     grace_ends_ = deadline_after(spared ? kGraceOfSparedSeconds : kGraceSeconds);
   }
-  if (*moved || Clock::now() < grace_ends_) return *moved;
+  const TimePoint now = Clock::now();
+  if (now < deadline() && (*moved || now < grace_ends_)) return *moved;
   return failure_.status();
+}
+
+TimePoint Membership::deadline() const {
+  TimePoint earliest = TimePoint::max();
+  for (const Operation* operation : running_)
+    if (!operation->done()) earliest = std::min(earliest, operation->deadline);
+  return earliest;
+}
+
+void Membership::check_deadline(TimePoint now) {
+  if (now >= deadline()) time_out();
 }
 
 void Membership::trouble(const Trouble& found) {
@@ -360,6 +374,7 @@ void Membership::serve_background() {
     }
     if (wait.linger()) continue;
     wait.slept();
+    check_deadline(Clock::now());
     look_around();
     descriptors.clear();
     bool nothing = true;
@@ -388,10 +403,18 @@ void Membership::abort() {
 Status Membership::depart(TimePoint deadline) {
   for (const auto& transport : engine_.transports()) {
     Status status = transport->flush();
-    while (status.code() == Code::kBusy && Clock::now() < deadline && !failure_.failed()) {
+    Wait wait(patience_);
+    while (status.code() == Code::kBusy) {
+      if (Clock::now() >= deadline)
+        monitor_.report({Code::kTimeout, -1, "timeout: what was sent did not leave in time"});
       const Result<bool> moved = turn();
-      if (!moved.ok()) return moved.status();
-      if (!*moved) sched_yield();
+      BANYAN_TRY(moved.status());
+      if (*moved) {
+        wait.moved();
+      } else if (!wait.linger()) {
+        sleep(1);
+        wait.slept();
+      }
       status = transport->flush();
     }
     BANYAN_TRY(status);

@@ -97,6 +97,10 @@ class Membership {
   // Ends its use: after it is done, or after a failure.
   void finish(Operation* operation);
   bool busy() const { return !engine_.idle(); }
+  // Of what runs, the earliest.
+  TimePoint deadline() const;
+  // TIMEOUT, naming whom it waits for, where something that runs is past its deadline.
+  void check_deadline(TimePoint now);
 
   // Null: the plan fits no program. Those of messages and scaled operations fit none. Requires that
   // the communicator is at rest.
@@ -109,8 +113,9 @@ class Membership {
         {static_cast<const std::byte*>(send), output, quick_scratch_.data()->bytes.data()},
         next_call_++);
   }
-  // The engine takes over where the program stands.
+  // The engine takes over where the program stands; then, when it is done or failed, forget().
   void hand_over(QuickCall& quick);
+  void forget(const Operation* operation) { std::erase(running_, operation); }
   // The caller holds the baton, and nothing is under way.
   bool at_rest() const { return !left_ && engine_.idle(); }
 
@@ -122,8 +127,6 @@ class Membership {
   Result<bool> turn();
   // After a turn without success for long: looks for ranks that make another call.
   void look_around();
-  // `operation` is past its deadline: TIMEOUT, naming whom it waits for.
-  void time_out();
   // Sleeps until something may have happened, at most so long.
   void sleep(int most_ms);
   // Of the caller that waits.
@@ -147,6 +150,7 @@ class Membership {
   void wake_caller();
   void doze(std::span<const int> also, int most_us);
   void trouble(const Trouble& found);
+  void time_out();
   void say_waiting();
 
   Settings settings_;
@@ -159,6 +163,7 @@ class Membership {
   std::vector<CacheLine> quick_scratch_;  // of all quick calls: one at a time is under way
   std::map<void*, size_t> plain_memory_;  // of allocate(), where no transport gave any
   std::map<void*, Transport*> transport_memory_;
+  std::vector<Operation*> running_;     // from start() or hand_over() to finish() or forget()
   std::vector<uint32_t> messages_out_;  // numbers of the next message to and from each rank
   std::vector<uint32_t> messages_in_;
   uint32_t next_call_ = 0;

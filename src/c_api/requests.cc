@@ -78,8 +78,7 @@ Status test(banyan_request_t handle, int* done) {
     banyan::Membership& membership = *request.communicator->membership;
     membership.take_baton();
     const Result<bool> moved = membership.turn();
-    if (moved.ok() && !*moved && banyan::Clock::now() >= request.operation->deadline)
-      membership.time_out();
+    if (moved.ok() && !*moved) membership.check_deadline(banyan::Clock::now());
     if (!moved.ok()) membership.engine().cancel();
     if (request.operation->done()) banyan::settle_request(request);
     membership.leave_baton();

@@ -1,0 +1,155 @@
+// Each operation has its own deadline, whoever waits for what.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "tests/ranks_fixture.h"
+#include "tests/ranks_values.h"
+
+namespace banyan::test {
+namespace {
+
+double seconds_since(TimePoint begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+class Deadlines : public WithRanks {};
+
+// One group receives on two communicators, with deadlines of their own. The first has no message.
+TEST_P(Deadlines, OfAGroupAreThoseOfItsCalls) {
+  run(2, [](Rank& self) {
+    banyan_comm_t silent = self.join();
+    banyan_comm_t late = self.join();
+    if (silent == nullptr || late == nullptr) return;
+    float value = 0;
+    const double slow = 0.6 * time_factor();
+    if (self.rank() == 0) {
+      float none = 0;
+      const auto call = [](float* to, double timeout) {
+        return call_of([&](banyan_call_t& c) {
+          c.collective = BANYAN_RECV;
+          c.recv = to;
+          c.count = 1;
+          c.root = 1;
+          c.timeout_s = timeout;
+        });
+      };
+      const banyan_call_t first = call(&none, slow / 3);
+      const banyan_call_t second = call(&value, 50 * slow);
+      banyan_request_t requests[2] = {};
+      self.expect_ok(banyan_request_create(silent, &first, &requests[0]), "create");
+      self.expect_ok(banyan_request_create(late, &second, &requests[1]), "create");
+      self.expect_ok(banyan_group_start(), "group_start");
+      for (banyan_request_t request : requests)
+        self.expect_ok(banyan_request_start(request), "start");
+      self.expect_ok(banyan_group_end(), "group_end");
+      self.expect_code(banyan_request_wait(requests[0]), BANYAN_ERR_TIMEOUT, "the silent one");
+      self.expect_ok(banyan_request_wait(requests[1]), "the late one");
+      self.expect(value == 7, "the late message is wrong");
+      for (banyan_request_t request : requests)
+        self.expect_ok(banyan_request_destroy(request), "destroy");
+    } else {
+      const TimePoint begin = Clock::now();
+      self.wait_until([&] { return seconds_since(begin) > slow; });
+      value = 7;
+      self.expect_ok(banyan_send(&value, 1, BANYAN_FLOAT32, 0, late), "send");
+    }
+    self.verify(late, 100, 1);
+    self.leave(late);
+    self.expect_ok(banyan_comm_destroy(silent), "destroy of one that has failed");
+  });
+}
+
+// A blocking group, too: what has time left goes on when the other one is over.
+TEST_P(Deadlines, OfACommunicatorAreNotThoseOfAnother) {
+  run(2, [](Rank& self) {
+    const double slow = 0.6 * time_factor();
+    banyan_config_t config = BANYAN_CONFIG_INIT;
+    config.timeout_s = slow / 3;
+    banyan_comm_t silent = self.join(&config);
+    config.timeout_s = 50 * slow;
+    banyan_comm_t late = self.join(&config);
+    if (silent == nullptr || late == nullptr) return;
+    float values[2] = {0, 7};
+    if (self.rank() == 0) {
+      self.expect_ok(banyan_group_start(), "group_start");
+      self.expect_ok(banyan_recv(&values[1], 1, BANYAN_FLOAT32, 1, silent), "recv");
+      self.expect_ok(banyan_recv(&values[0], 1, BANYAN_FLOAT32, 1, late), "recv");
+      self.expect_code(banyan_group_end(), BANYAN_ERR_TIMEOUT, "group_end");
+      self.expect(values[0] == 7, "the late message did not come");
+    } else {
+      const TimePoint begin = Clock::now();
+      self.wait_until([&] { return seconds_since(begin) > slow; });
+      self.expect_ok(banyan_send(&values[1], 1, BANYAN_FLOAT32, 0, late), "send");
+    }
+    self.verify(late, 100, 1);
+    self.leave(late);
+    self.expect_ok(banyan_comm_destroy(silent), "destroy of one that has failed");
+  });
+}
+
+// Nobody waits for the request; the others have not begun it.
+TEST_P(Deadlines, HoldWhereNobodyWaits) {
+  run(2, [](Rank& self) {
+    banyan_comm_t comm = self.join();
+    if (comm == nullptr) return;
+    std::vector<float> values(100);
+    const double timeout = 0.2 * time_factor();
+    const banyan_call_t call = call_of([&](banyan_call_t& c) {
+      c.send = c.recv = values.data();
+      c.count = values.size();
+      c.timeout_s = timeout;
+    });
+    banyan_request_t request = nullptr;
+    const TimePoint begin = Clock::now();
+    if (self.rank() == 0) {
+      self.expect_ok(banyan_request_create(comm, &call, &request), "create");
+      self.expect_ok(banyan_request_start(request), "start");
+    }
+    banyan_result_t error = BANYAN_SUCCESS;
+    self.wait_until([&] {
+      self.expect_ok(banyan_comm_async_error(comm, &error), "async_error");
+      return error != BANYAN_SUCCESS || seconds_since(begin) > 5 * time_factor();
+    });
+    self.expect_code(error, BANYAN_ERR_TIMEOUT, "what async_error says");
+    self.expect(seconds_since(begin) < timeout + 1 * time_factor(), "TIMEOUT comes late");
+    if (request != nullptr) {
+      self.expect_code(banyan_request_wait(request), BANYAN_ERR_TIMEOUT, "wait");
+      self.expect_ok(banyan_request_destroy(request), "destroy of the request");
+    }
+    self.meet();
+    self.expect_ok(banyan_comm_destroy(comm), "destroy");
+  });
+}
+
+// While bytes move all the time, too.
+TEST_P(Deadlines, HoldWhileBytesMove) {
+  run(2, [](Rank& self) {
+    banyan_comm_t comm = self.join();
+    if (comm == nullptr) return;
+    std::vector<float> values(size_t{48} << 20);
+    const banyan_call_t call = call_of([&](banyan_call_t& c) {
+      c.send = c.recv = values.data();
+      c.count = values.size();
+      c.timeout_s = 0.002;
+    });
+    banyan_request_t request = nullptr;
+    self.expect_ok(banyan_request_create(comm, &call, &request), "create");
+    self.meet();
+    self.expect_ok(banyan_request_start(request), "start");
+    const TimePoint begin = Clock::now();
+    self.expect_code(banyan_request_wait(request), BANYAN_ERR_TIMEOUT, "wait");
+    const double took = seconds_since(begin);
+    self.expect(took < 0.05 * time_factor(), fmt::format("TIMEOUT after {:.3f} s", took));
+    self.meet();
+    self.expect_ok(banyan_request_destroy(request), "destroy of the request");
+    self.expect_ok(banyan_comm_destroy(comm), "destroy");
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Deadlines, both_kinds(), testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace banyan::test
