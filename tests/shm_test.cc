@@ -364,15 +364,27 @@ TEST(ShmSlots, AnOfferThatDoesNotFitIsNotUsed) {
     for (size_t i = 0; i < words.size(); ++i) offer.envelope[i] = words[i];
     offer.offset = row.offset;
     offer.number = row.number;
-    std::vector<std::byte> memory(kBytes, std::byte{9});
+    std::vector<std::byte> memory(kBytes);
+    for (size_t i = 0; i < kBytes; ++i) memory[i] = static_cast<std::byte>(i % 251);
     Transfer transfer;
     transfer.envelope = envelope_of(kBytes);
     transfer.memory = memory.data();
     port.push(transfer);
     EXPECT_TRUE(port.progress(completions));
     EXPECT_EQ(unpack(lines[0].word).kind, row.fits ? SlotKind::kPut : SlotKind::kFragment);
+    // Whole pages only; what comes before and behind them is in the slot.
     std::vector<std::byte> expected(kHeapBytes);
-    if (row.fits) std::copy(memory.begin(), memory.end(), expected.begin() + row.offset);
+    if (row.fits) {
+      const PageCut cut = cut_at_pages(row.offset, kBytes);
+      const auto pages = memory.begin() + cut.head;
+      EXPECT_EQ((row.offset + cut.head) % kPageBytes, 0U);
+      EXPECT_EQ(cut.pages % kPageBytes, 0U);
+      EXPECT_LT(cut.rest(), 2 * kPageBytes);
+      std::copy_n(pages, cut.pages, expected.begin() + row.offset + cut.head);
+      EXPECT_TRUE(std::equal(memory.begin(), pages, payload.begin()));
+      EXPECT_TRUE(std::equal(pages + cut.pages, memory.end(), payload.begin() + cut.head));
+      EXPECT_EQ(unpack(lines[0].word).bytes, cut.rest());
+    }
     EXPECT_EQ(heap_of_peer, expected);
   }
 }

@@ -49,7 +49,7 @@ enum class SlotKind : uint8_t {
   kFragment,    // the payload is in the slot
   kHeap,        // the line holds an offset into the owner's heap
   kMemory,      // the line holds an address in the owner's process
-  kPut,         // the payload is where the reader's offer wanted it
+  kPut,         // the whole pages are where the reader's offer wanted them, the rest is in the slot
 };
 
 // Number of the slot (modulo 2^32) | first of a message, 1 bit | kind, 7 bits | bytes, 24 bits.
@@ -87,14 +87,31 @@ struct alignas(kLineBytes) Acknowledgement {
 };
 
 // The reader of a channel wants message `number` of it (the first of all is 1), if its envelope is
-// this one, at `offset` in the reader's heap. Whoever sends that message may write it there, and
-// then sends a kPut slot; any other kind is as good. Number 0: not valid.
+// this one, at `offset` in the reader's heap. Whoever sends that message may write the whole pages
+// of that place, and then sends a kPut slot with what comes before and behind them; any other kind
+// is as good. Number 0: not valid. What lies in a page beside the message is none of the peer's.
 struct alignas(kLineBytes) Offer {
   Word number;
   std::array<Word, 4> envelope;
   Word offset;
   Word far;  // 1: Transfer::far
 };
+
+// A message at `offset` of a heap, cut at the pages that it fills.
+struct PageCut {
+  uint64_t head = 0;   // bytes before the first whole page
+  uint64_t pages = 0;  // bytes of whole pages
+  uint64_t tail = 0;   // bytes behind the last one
+
+  uint64_t rest() const { return head + tail; }
+};
+inline constexpr uint64_t kRestMost = 2 * (kPageBytes - 1);
+// `bytes` are at least 2 pages.
+constexpr PageCut cut_at_pages(uint64_t offset, uint64_t bytes) {
+  const uint64_t head = (kPageBytes - offset % kPageBytes) % kPageBytes;
+  const uint64_t pages = (bytes - head) / kPageBytes * kPageBytes;
+  return {.head = head, .pages = pages, .tail = bytes - head - pages};
+}
 
 inline constexpr uint64_t kReadsHeap = 1;
 inline constexpr uint64_t kReadsMemory = 2;

@@ -19,8 +19,11 @@
 namespace banyan::shm {
 
 inline constexpr size_t kPendingMost = 8;
-// From here on a receive says where in our heap it wants its message.
+// A receive of so many bytes says where in our heap it wants its message. Not of more: after a
+// failure what was offered is copied before the call returns.
 inline constexpr uint64_t kOfferLeast = 64 << 10;
+inline constexpr uint64_t kOfferMost = 16 << 20;
+static_assert(kOfferLeast >= 2 * kPageBytes);
 // Bytes that one port moves in one call, so that ports share a thread fairly.
 inline constexpr size_t kBytesAtOnce = 512 << 10;
 
@@ -64,6 +67,7 @@ class SendPort {
     Transfer transfer;
     uint64_t number = 0;          // of the message in its lane, from 1
     std::byte* target = nullptr;  // in the peer's heap, for a message that is put
+    PageCut cut{};                // of that
     bool far = false;             // the peer reads it not soon
     uint64_t bytes_sent = 0;
     uint64_t done_at = 0;  // complete when the peer has read this many slots
@@ -153,7 +157,9 @@ class RecvPort {
   Head read_head() const;
   bool is_consistent(const Head& head) const;
   uint64_t number_of_first() const { return messages_ + 1 - pending_.size(); }
+  bool may_offer(const Transfer& transfer) const;
   void make_offer(const Transfer& transfer);
+  static PageCut cut_of(const Transfer& transfer);  // that was offered
   void drop(const Head& head);
   void drop_fragment();
   bool open(Completions& completions);

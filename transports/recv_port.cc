@@ -22,10 +22,14 @@ bool is_in_place(SlotKind kind) {
 void RecvPort::push(const Transfer& transfer) {
   pending_.push(transfer);
   ++messages_;
+  if (may_offer(transfer)) make_offer(transfer);
+}
+
+bool RecvPort::may_offer(const Transfer& transfer) const {
   const bool free = offered_ < number_of_first();
-  if (channel_.offer != nullptr && free && transfer.combine == nullptr &&
-      transfer.envelope.bytes >= kOfferLeast)
-    make_offer(transfer);
+  const uint64_t bytes = transfer.envelope.bytes;
+  return channel_.offer != nullptr && channel_.slot_bytes >= kRestMost && free &&
+         transfer.combine == nullptr && bytes >= kOfferLeast && bytes <= kOfferMost;
 }
 
 void RecvPort::make_offer(const Transfer& transfer) {
@@ -45,7 +49,13 @@ std::span<std::byte> RecvPort::offered() const {
   const uint64_t first = number_of_first();
   if (pending_.empty() || offered_ < first) return {};
   const Transfer& transfer = pending_[offered_ - first];
-  return {transfer.memory, transfer.envelope.bytes};
+  const PageCut cut = cut_of(transfer);
+  return {transfer.memory + cut.head, cut.pages};
+}
+
+// Heaps begin at a page.
+PageCut RecvPort::cut_of(const Transfer& transfer) {
+  return cut_at_pages(reinterpret_cast<uintptr_t>(transfer.memory), transfer.envelope.bytes);
 }
 
 bool RecvPort::slot_is_there(std::memory_order order) const {
@@ -78,7 +88,8 @@ bool RecvPort::is_consistent(const Head& head) const {
              head.where <= channel_.heap.size() - bytes;
     case SlotKind::kMemory:
       return bytes > 0 && channel_.reads_memory && bytes <= UINT64_MAX - head.where;
-    case SlotKind::kPut: return bytes > 0 && offered_ == number_of_first();
+    case SlotKind::kPut:
+      return offered_ == number_of_first() && head.word.bytes == cut_of(pending_.front()).rest();
   }
   return false;
 }
@@ -201,6 +212,11 @@ size_t RecvPort::move(Completions& completions, std::span<std::byte> bounce) {
   if (head_->word.kind == SlotKind::kFragment) return move_fragment(completions);
   if (head_->word.kind == SlotKind::kInline)
     deliver(pending_.front(), 0, line().bytes(), head_->word.bytes);
+  if (head_->word.kind == SlotKind::kPut) {
+    const PageCut cut = cut_of(pending_.front());
+    deliver(pending_.front(), 0, payload(), cut.head);
+    deliver(pending_.front(), cut.head + cut.pages, payload() + cut.head, cut.tail);
+  }
   take(channel_.lane == Lane::kMessage);
   complete(completions, Code::kOk, head_->envelope);
   head_.reset();

@@ -119,30 +119,34 @@ void SendPort::look_for_offer(Pending& pending) const {
   const uint64_t offset = offer.offset.load(std::memory_order_relaxed);
   const Envelope& ours = pending.transfer.envelope;
   if (std::bit_cast<Envelope>(envelope) != ours || ours.bytes > channel_.peer_heap.size() ||
-      offset > channel_.peer_heap.size() - ours.bytes)
+      offset > channel_.peer_heap.size() - ours.bytes || channel_.slot_bytes < kRestMost)
     return;
   pending.target = channel_.peer_heap.data() + offset;
+  pending.cut = cut_at_pages(offset, ours.bytes);
   pending.far = offer.far.load(std::memory_order_relaxed) == 1;
 }
 
-// Writes a piece of the message where the peer wants it, and says so after the last one.
+// Writes a piece of the message where the peer wants it, and sends the rest after the last one.
 size_t SendPort::put(Pending& pending) {
-  const Envelope& envelope = pending.transfer.envelope;
-  const size_t bytes = std::min<uint64_t>(envelope.bytes - pending.bytes_sent, kPutAtOnce);
-  std::byte* to = pending.target + pending.bytes_sent;
-  const std::byte* from = pending.transfer.memory + pending.bytes_sent;
+  const PageCut& cut = pending.cut;
+  const size_t bytes = std::min<uint64_t>(cut.pages - pending.bytes_sent, kPutAtOnce);
+  std::byte* to = pending.target + cut.head + pending.bytes_sent;
+  const std::byte* memory = pending.transfer.memory;
+  const std::byte* from = memory + cut.head + pending.bytes_sent;
   if (pending.far)
     copy_far(to, from, bytes);
   else
     std::memcpy(to, from, bytes);
   pending.bytes_sent += bytes;
-  if (pending.bytes_sent < envelope.bytes) return bytes;
+  if (pending.bytes_sent < cut.pages) return bytes;
   Line& line = next_line();
-  write_envelope(line, envelope);
+  write_envelope(line, pending.transfer.envelope);
+  std::memcpy(next_slot(), memory, cut.head);
+  std::memcpy(next_slot() + cut.head, memory + cut.head + cut.pages, cut.tail);
   publish(line, {.number = static_cast<uint32_t>(slots_sent_ + 1),
                  .first = true,
                  .kind = SlotKind::kPut,
-                 .bytes = 0});
+                 .bytes = static_cast<uint32_t>(cut.rest())});
   pending.sent = true;
   return bytes;
 }
