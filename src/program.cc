@@ -65,6 +65,8 @@ Program::Stop Program::run() {
       if (arrival == QuickLink::Arrival::kOther) return Stop::kOther;
     }
   }
+  for (const Instruction& instruction : instructions_)
+    if (instruction.step->op == Op::kSend) instruction.link->prepare_likely();
   return Stop::kDone;
 }
 

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -55,6 +56,9 @@ class SendPort {
   // slot for it. Nothing happened then.
   enum class Whole : uint8_t { kSent, kNoRoom, kOther };
   Whole send_whole(const std::byte* memory, const Envelope& envelope);
+  // While nobody waits: takes back from the peer the cache lines that the next message will fill if
+  // it is as long as the longer of the last two.
+  void prepare_likely() const;
   // Whether anything was published.
   bool progress(Completions& completions);
   // Whether the last progress() moved anything.
@@ -85,6 +89,7 @@ class SendPort {
     return channel_.payload + (slots_sent_ & (channel_.slots - 1)) * channel_.slot_bytes;
   }
   bool is_read_in_place(const std::byte* memory, uint64_t bytes) const;
+  void prepare_next(uint64_t bytes) const;
   void copy_in(Line& line, const SlotWord& word, const std::byte* memory) const;
   void publish(Line& line, const SlotWord& word);
   void complete(Completions& completions);
@@ -93,6 +98,7 @@ class SendPort {
   FixedQueue<Pending, kPendingMost> pending_;
   size_t sending_ = 0;  // index in pending_ of the first that is not sent
   uint64_t messages_ = 0;
+  std::array<uint64_t, 2> whole_bytes_{};  // of the last messages that went by send_whole()
   uint64_t slots_sent_ = 0;
   uint64_t slots_read_ = 0;
   bool moved_ = false;

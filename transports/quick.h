@@ -57,6 +57,9 @@ class QuickLink {
     return departure;
   }
 
+  // While nobody waits: makes the next send sooner, if it is like the last ones.
+  void prepare_likely() const { send_->prepare_likely(); }
+
   // kOther: post the receive and poll, which deals with everything.
   Arrival receive(const Transfer& transfer) {
     const Arrival arrival = recv_->receive_whole(transfer);

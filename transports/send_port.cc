@@ -85,17 +85,25 @@ void SendPort::publish(Line& line, const SlotWord& word) {
   ++slots_sent_;
 }
 
+// The peer still has copies of these lines, from the last time round: all come back together.
+void SendPort::prepare_next(uint64_t bytes) const {
+  prepare_store(&next_line());
+  if (bytes <= kInlineMost) return;
+  const size_t most = std::min<size_t>(bytes, kPreparedMost);
+  for (size_t i = 0; i < most; i += kLineBytes) prepare_store(next_slot() + i);
+}
+
+void SendPort::prepare_likely() const {
+  if (slots_sent_ - slots_read_ < channel_.slots)
+    prepare_next(std::max(whole_bytes_[0], whole_bytes_[1]));
+}
+
 SendPort::Whole SendPort::send_whole(const std::byte* memory, const Envelope& envelope) {
   if (envelope.bytes > channel_.slot_bytes || is_read_in_place(memory, envelope.bytes))
     return Whole::kOther;
   if (!pending_.empty() || corrupt_ || !has_room()) return Whole::kNoRoom;
+  prepare_next(envelope.bytes);
   Line& line = next_line();
-  // The peer still has copies of these lines, from the last time round: all come back together.
-  prepare_store(&line);
-  if (envelope.bytes > kInlineMost) {
-    const size_t most = std::min<size_t>(envelope.bytes, kPreparedMost);
-    for (size_t i = 0; i < most; i += kLineBytes) prepare_store(next_slot() + i);
-  }
   const SlotWord word{
       .number = static_cast<uint32_t>(slots_sent_ + 1),
       .first = true,
@@ -105,6 +113,7 @@ SendPort::Whole SendPort::send_whole(const std::byte* memory, const Envelope& en
   copy_in(line, word, memory);
   publish(line, word);
   ++messages_;
+  whole_bytes_ = {envelope.bytes, whole_bytes_[0]};
   return Whole::kSent;
 }
 

@@ -54,7 +54,8 @@ constexpr std::array<Variable, 20> kVariables = {{
     {"BANYAN_SOCKET_IFNAME", "",
      "Network interface on which ranks listen while they find each other, such as lo or eth0."},
     {"BANYAN_PORT_RANGE", "",
-     "Ports on which ranks may listen, A-B; the kernel chooses where unset."},
+     "Ports on which ranks may listen while they find each other, A-B; the kernel chooses where "
+     "unset."},
     {"BANYAN_CHECK", "on",
      "Whether arguments of a call are compared between ranks before memory is written."},
     {"BANYAN_SYSROOT", "",
