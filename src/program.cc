@@ -65,8 +65,7 @@ Program::Stop Program::run() {
       if (arrival == QuickLink::Arrival::kOther) return Stop::kOther;
     }
   }
-  for (const Instruction& instruction : instructions_)
-    if (instruction.step->op == Op::kSend) instruction.link->prepare_likely();
+  for (const QuickLink* link : senders_) link->prepare_likely();
   return Stop::kDone;
 }
 

@@ -56,9 +56,13 @@ class Program {
       : instructions_(std::move(instructions)),
         arithmetic_(arithmetic),
         envelope_(envelope),
-        kernels_(&kernels) {}
+        kernels_(&kernels) {
+    for (const Instruction& instruction : instructions_)
+      if (instruction.step->op == Op::kSend) senders_.push_back(instruction.link);
+  }
 
   std::vector<Instruction> instructions_;
+  std::vector<const QuickLink*> senders_;  // by which it sends
   Arithmetic arithmetic_;
   Envelope envelope_;
   const Kernels* kernels_;
