@@ -38,7 +38,7 @@ struct Settings {
   std::string name;
   double timeout_s = 30;
   double init_timeout_s = 60;
-  int determinism = 0;
+  int determinism = 1;
   Rules rules;
   std::vector<int> transports;  // indices into transport_kinds(), preferred first
   Environment environment;

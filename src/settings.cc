@@ -10,6 +10,8 @@
 namespace banyan {
 namespace {
 
+constexpr int kDeterministic = 1;  // BANYAN_DETERMINISTIC, which is the default
+
 Status named(std::string_view variable, std::string_view value, const Status& status) {
   return {status.code(), fmt::format("{}={}: {}", variable, value, status.message())};
 }
@@ -27,7 +29,7 @@ Result<Settings> make_settings(const Wishes& wishes, const RawEnvironment& raw, 
   settings.timeout_s = wishes.timeout_s > 0 ? wishes.timeout_s : values.timeout_s;
   settings.init_timeout_s =
       wishes.init_timeout_s > 0 ? wishes.init_timeout_s : values.init_timeout_s;
-  settings.determinism = wishes.determinism;
+  settings.determinism = wishes.determinism == 0 ? kDeterministic : wishes.determinism;
 
   Result<Rules> rules = parse_rules(values.algorithm);
   if (!rules.ok()) return named("BANYAN_ALGO", values.algorithm, rules.status());

@@ -111,6 +111,15 @@ TEST_P(Lives, BeginWithTheEnvironment) {
   });
 }
 
+TEST_P(Lives, BeginWithTheDefaultByItsNameToo) {
+  run(3, [](Rank& self) {
+    banyan_config_t config = BANYAN_CONFIG_INIT;
+    if (self.rank() == 1) config.determinism = BANYAN_DETERMINISTIC;
+    banyan_comm_t comm = self.join(&config);
+    if (comm != nullptr) self.leave(comm);
+  });
+}
+
 TEST_P(Lives, UseAnIdOnlyOnce) {
   run(2, [](Rank& self) {
     banyan_unique_id_t id{};
