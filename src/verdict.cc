@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "src/base/clock.h"
+#include "transports/segment.h"
 
 namespace banyan {
 namespace {
@@ -85,13 +86,11 @@ VerdictBoard::~VerdictBoard() {
 }
 
 Result<VerdictBoard> VerdictBoard::create(int ranks) {
-  const size_t bytes = bytes_of_page(ranks);
-  Descriptor memory(memfd_create("banyan-verdict", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!memory.valid()) return system_error("memfd_create");
-  if (ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) return system_error("ftruncate");
-  if (fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0) return system_error("sealing a memfd");
-  Result<VerdictBoard> board = attach(memory, ranks);
-  if (board.ok()) board->memory_ = std::move(memory);
+  Result<Descriptor> memory = shm::create_memory(bytes_of_page(ranks), shm::Pages::kReserved);
+  BANYAN_TRY(memory.status());
+  BANYAN_TRY(shm::seal(*memory, shm::NewWriters::kAllowed));
+  Result<VerdictBoard> board = attach(*memory, ranks);
+  if (board.ok()) board->memory_ = std::move(*memory);
   return board;
 }
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -178,6 +179,16 @@ TEST(VerdictBoard, RefusesMemoryOfAnotherSizeOrWithoutSeals) {
   ASSERT_EQ(ftruncate(open.get(), lseek(board.memory().get(), 0, SEEK_END)), 0);
   EXPECT_EQ(VerdictBoard::attach(open, 4).status().code(), Code::kCorrupt) << "could be shortened";
   EXPECT_FALSE(VerdictBoard::attach(Descriptor(), 4).ok());
+}
+
+TEST(VerdictBoard, IsAnErrorWhereNoFileMayBeThatLong) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  const Result<VerdictBoard> board = VerdictBoard::create(4);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(board.status().code(), Code::kSystem);
 }
 
 TEST(Failure, OfARankThatAbortsSaysSoThereAndPeerLostElsewhere) {
