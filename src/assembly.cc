@@ -3,6 +3,7 @@
 #include "src/assembly.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "src/base/bytes.h"
 #include "src/process.h"
+#include "src/wire.h"
 
 namespace banyan {
 namespace {
@@ -30,42 +32,52 @@ class CarefulExchange final : public Exchange {
   int size() const override { return exchange_.size(); }
   std::optional<Key> key() const override { return exchange_.key(); }
 
+  std::vector<int> failure_descriptors() const override { return exchange_.failure_descriptors(); }
+  Status failure() override {
+    if (failed_.ok()) failed_ = exchange_.failure();
+    return failed_;
+  }
+
   Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine,
                                        TimePoint deadline) override {
     if (!failed_.ok()) return failed_;
     Writer writer;
     writer.put(static_cast<uint32_t>(Code::kOk));
     writer.put_raw(mine);
-    return round(writer.bytes(), deadline);
+    Result<std::vector<Bytes>> all = exchange_.allgather(writer.bytes(), deadline);
+    failed_ = all.ok() ? look_for_failures(*all) : all.status();
+    return failed_.ok() ? std::move(all) : Result<std::vector<Bytes>>(failed_);
   }
 
-  // This rank cannot go on. Takes part in one more round, to say so.
-  Status give_up(const Status& status, TimePoint deadline) {
-    if (!failed_.ok()) return failed_;
+  // This rank cannot go on. Says so at once, or else takes part in one more round for it.
+  Status fail(const Status& status, TimePoint deadline) {
+    if (!failed_.ok()) {
+      (void)exchange_.give_up(failed_);  // what came of a round may be news to the others
+      return failed_;
+    }
+    // Of a rank that can no longer be reached the others may know more.
+    const Status cause = status.code() == Code::kPeerLost ? or_earlier_news(*this, status) : status;
+    if (exchange_.give_up(cause)) return cause;
     Writer writer;
-    writer.put(static_cast<uint32_t>(status.code()));
-    writer.put_text(status.message().substr(0, kMostText));
-    const Result<std::vector<Bytes>> told = round(writer.bytes(), deadline);
-    return told.ok() ? status : told.status();
+    writer.put(static_cast<uint32_t>(cause.code()));
+    writer.put_text(cause.message().substr(0, kMostText));
+    Result<std::vector<Bytes>> all = exchange_.allgather(writer.bytes(), deadline);
+    return all.ok() ? look_for_failures(*all) : cause;
   }
 
  private:
-  Result<std::vector<Bytes>> round(std::span<const std::byte> mine, TimePoint deadline) {
-    Result<std::vector<Bytes>> all = exchange_.allgather(mine, deadline);
-    if (!all.ok()) {
-      failed_ = all.status();
-      return failed_;
-    }
-    for (size_t rank = 0; rank < all->size(); ++rank) {
-      Bytes& bytes = (*all)[rank];
+  // Takes the code from what each rank gave.
+  Status look_for_failures(std::vector<Bytes>& all) const {
+    Status failed;
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      Bytes& bytes = all[rank];
       const Status said = status_in(static_cast<int>(rank), bytes);
       // Whoever could not reach a rank that gave up says so too; the cause comes first.
-      const bool better = failed_.ok() || failed_.code() == Code::kPeerLost;
-      if (!said.ok() && better) failed_ = said;
+      const bool better = failed.ok() || failed.code() == Code::kPeerLost;
+      if (!said.ok() && better) failed = said;
       if (said.ok()) bytes.erase(bytes.begin(), bytes.begin() + sizeof(uint32_t));
     }
-    if (!failed_.ok()) return failed_;
-    return all;
+    return failed;
   }
 
   Status status_in(int rank, const Bytes& bytes) const {
@@ -73,10 +85,9 @@ class CarefulExchange final : public Exchange {
     const auto code = reader.get<uint32_t>();
     if (reader.bad()) return {Code::kCorrupt, fmt::format("rank {} sent a short round", rank)};
     if (code == 0) return {};
-    const std::string text = reader.get_text(kMostText);
-    const bool named = rank == this->rank() || text.find("rank ") != std::string::npos;
-    return {is_code(code) ? static_cast<Code>(code) : Code::kInternal,
-            named ? text : fmt::format("rank {}: {}", rank, text)};
+    const Status said(is_code(code) ? static_cast<Code>(code) : Code::kInternal,
+                      printable(reader.get_text(kMostText)));
+    return rank == this->rank() ? said : said_by(rank, said);
   }
 
   Exchange& exchange_;
@@ -139,6 +150,14 @@ Status compare_settings(Exchange& exchange, const Settings& settings, TimePoint 
 // ---- Transports
 // -----------------------------------------------------------------------------------
 
+Result<std::vector<Descriptor>> receive_from(const Links& links, int peer, size_t count,
+                                             Exchange& exchange, TimePoint deadline) {
+  const int socket = links.sockets[static_cast<size_t>(peer)].get();
+  const Result<bool> ready = wait_or_news(exchange, socket, POLLIN, deadline);
+  BANYAN_TRY(ready.status());
+  return receive_descriptors(socket, count, deadline);
+}
+
 class LinkWiring final : public Wiring {
  public:
   LinkWiring(const Links& links, Exchange& exchange, const Settings& settings, TimePoint deadline)
@@ -162,8 +181,7 @@ class LinkWiring final : public Wiring {
     return banyan::send_descriptors(links_.sockets[static_cast<size_t>(peer)].get(), descriptors);
   }
   Result<std::vector<Descriptor>> receive_descriptors(int peer, size_t count) override {
-    return banyan::receive_descriptors(links_.sockets[static_cast<size_t>(peer)].get(), count,
-                                       deadline_);
+    return receive_from(links_, peer, count, exchange_, deadline_);
   }
   std::shared_ptr<void> share_in_process(
       std::string_view key, const std::function<std::shared_ptr<void>()>& make) override {
@@ -237,12 +255,12 @@ Result<Connected> connect_transports(Links& links, Exchange& exchange, const Set
 }
 
 // The lowest rank of a host makes the board and hands it to the others there.
-Result<VerdictBoard> share_board(const Links& links, TimePoint deadline) {
+Result<VerdictBoard> share_board(const Links& links, Exchange& exchange, TimePoint deadline) {
   int lowest = 0;
   while (!links.peers[static_cast<size_t>(lowest)].same_host) ++lowest;
   if (lowest != links.rank) {
     const Result<std::vector<Descriptor>> memory =
-        receive_descriptors(links.sockets[static_cast<size_t>(lowest)].get(), 1, deadline);
+        receive_from(links, lowest, 1, exchange, deadline);
     BANYAN_TRY(memory.status());
     return VerdictBoard::attach(memory->front(), links.size);
   }
@@ -267,7 +285,7 @@ Result<Parts> make_parts(Exchange& exchange, const Settings& settings, TimePoint
   BANYAN_TRY(compare_settings(exchange, settings, deadline));
   Result<Links> links = connect_links(exchange, settings.environment, deadline, settings.log);
   BANYAN_TRY(links.status());
-  Result<VerdictBoard> board = share_board(*links, deadline);
+  Result<VerdictBoard> board = share_board(*links, exchange, deadline);
   BANYAN_TRY(board.status());
   Result<Connected> connected = connect_transports(*links, exchange, settings, deadline);
   BANYAN_TRY(connected.status());
@@ -299,7 +317,7 @@ Result<std::unique_ptr<Membership>> assemble(Exchange& exchange, Settings settin
                                              TimePoint deadline) {
   CarefulExchange careful(exchange);
   Result<Parts> parts = make_parts(careful, settings, deadline);
-  if (!parts.ok()) return careful.give_up(parts.status(), deadline);
+  if (!parts.ok()) return careful.fail(parts.status(), deadline);
   // Everybody has everything: only now may anybody send.
   const Result<std::vector<Bytes>> ready = careful.allgather({}, deadline);
   BANYAN_TRY(ready.status());

@@ -4,12 +4,15 @@
 #include "src/exchange.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <cstring>
 
 namespace banyan {
 namespace {
+
+constexpr auto kNewsComeWithin = std::chrono::milliseconds(300);
 
 class FixedExchange : public Exchange {
  public:
@@ -94,6 +97,40 @@ Result<std::vector<Bytes>> FixedExchange::allgather(std::span<const std::byte> m
 }
 
 }  // namespace
+
+Status news_of(Exchange& exchange, std::chrono::milliseconds patience) {
+  std::vector<pollfd> entries;
+  for (const int news : exchange.failure_descriptors()) entries.push_back({news, POLLIN, 0});
+  if (entries.empty()) return {};
+  const int ready = ::poll(entries.data(), entries.size(), static_cast<int>(patience.count()));
+  return ready > 0 ? exchange.failure() : Status();
+}
+
+Status or_earlier_news(Exchange& exchange, Status status) {
+  if (status.code() != Code::kPeerLost && status.code() != Code::kSystem) return status;
+  Status earlier = exchange.failure();
+  if (earlier.ok()) earlier = news_of(exchange, kNewsComeWithin);
+  return earlier.ok() ? status : earlier;
+}
+
+Result<bool> wait_or_news(Exchange& exchange, int descriptor, short events, TimePoint deadline) {
+  while (true) {
+    std::vector<pollfd> entries{{descriptor, events, 0}};
+    for (const int news : exchange.failure_descriptors()) entries.push_back({news, POLLIN, 0});
+    const int ready = ::poll(entries.data(), entries.size(), milliseconds_until(deadline, 10'000));
+    if (ready > 0 && entries[0].revents != 0) return true;
+    if (ready > 0) BANYAN_TRY(exchange.failure());
+    if (Clock::now() >= deadline) return false;
+  }
+}
+
+// A system error names only what the rank wanted from others.
+Status said_by(int rank, const Status& said) {
+  if (said.code() != Code::kSystem && said.message().find("rank ") != std::string_view::npos) {
+    return said;
+  }
+  return {said.code(), fmt::format("rank {}: {}", rank, said.message())};
+}
 
 std::unique_ptr<Exchange> exchange_over(int rank, int size, FixedAllgather allgather) {
   return std::make_unique<FixedExchange>(rank, size, std::move(allgather));

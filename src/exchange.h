@@ -18,6 +18,13 @@ namespace banyan {
 
 inline constexpr size_t kExchangeMost = 64 * 1024;  // bytes that one rank may give at once
 
+// What ends a wait from outside: a failure that comes another way than over the exchange.
+struct Watch {
+  int descriptor = -1;             // readable when status() may have changed
+  std::function<Status()> status;  // empty: nothing is watched
+  Status look() const { return status ? status() : Status(); }
+};
+
 // Collective over all ranks, in the same order on all of them. A failure is final: later calls
 // return it again.
 class Exchange {
@@ -31,11 +38,25 @@ class Exchange {
                                                TimePoint deadline) = 0;
   // A key that all ranks and nobody else have, where there is one from before.
   virtual std::optional<Key> key() const { return std::nullopt; }
-  // Becomes readable when a rank fails between two calls, and failure() then says so; -1: such news
-  // does not come by itself.
-  virtual int failure_descriptor() const { return -1; }
+  // One becomes readable when a rank fails between two calls, and failure() then says so; none:
+  // such news does not come by itself.
+  virtual std::vector<int> failure_descriptors() const { return {}; }
   virtual Status failure() { return {}; }
+  // This rank cannot go on, and all others learn that at once, in a call or as news. False: they
+  // learn it in the next round only, by what this rank gives.
+  virtual bool give_up(const Status& /*why*/) { return false; }
 };
+
+// What has come in that time; ok: nothing.
+Status news_of(Exchange& exchange, std::chrono::milliseconds patience);
+// A rank that can no longer be reached may have left because it has heard that another one failed.
+// Then we hear that in a moment, too, and it is what is to be told.
+Status or_earlier_news(Exchange& exchange, Status status);
+// Waits until the descriptor has one of the events. False: the deadline has passed. News is an
+// error.
+Result<bool> wait_or_news(Exchange& exchange, int descriptor, short events, TimePoint deadline);
+// Why `rank` gave up, as the others tell it.
+Status said_by(int rank, const Status& said);
 
 // Over the caller's function, which moves the same number of bytes for each rank. It returns 0 for
 // success; anything else becomes kRemote with the number in the message.

@@ -249,6 +249,7 @@ void Gate::refuse_one(int listener) {
   refused.close();
   reserve_ = spare_descriptor();
   ++refused_;
+  starved_ = half_open_.empty();
   if (!warned_) {
     warned_ = true;
     BANYAN_LOG(log_, Subsystem::kNet, LogLevel::kWarn,

@@ -44,6 +44,8 @@ class Gate {
   int descriptor() const { return epoll_.get(); }  // readable when serve() has something to do
   TimePoint next() const;                          // when it has in any case
   void serve(std::vector<Admitted>& admitted);
+  // A descriptor was missing for a newcomer, and the gate itself holds none that it could give up.
+  bool starved() const { return starved_; }
   // Nobody comes any more. Who is half way in is dropped.
   void close();
 
@@ -84,6 +86,7 @@ class Gate {
   TimePoint resume_at_;
   uint64_t refused_ = 0;
   bool warned_ = false;
+  bool starved_ = false;
 };
 
 }  // namespace banyan

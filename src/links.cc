@@ -22,10 +22,16 @@ namespace banyan {
 namespace {
 
 constexpr auto kRetry = std::chrono::milliseconds(5);
-constexpr auto kNewsComeWithin = std::chrono::milliseconds(300);
 
 Status from_rank(size_t rank, const HostIdentity& host, const Status& status) {
   return {status.code(), fmt::format("rank {} ({}): {}", rank, host.name, status.message())};
+}
+
+// A system error is this rank's own.
+Status towards_rank(size_t rank, const HostIdentity& host, const Status& status) {
+  if (status.code() != Code::kSystem) return from_rank(rank, host, status);
+  return {status.code(),
+          fmt::format("connecting to rank {} ({}): {}", rank, host.name, status.message())};
 }
 
 // The key and epoch of this communicator: from every rank's nonce, so that no two are the same, and
@@ -120,7 +126,7 @@ class Connector {
 
   Status run(std::vector<Outgoing> outgoing) {
     outgoing_ = std::move(outgoing);
-    return or_earlier_news(connect_all());
+    return or_earlier_news(exchange_, connect_all());
   }
 
  private:
@@ -132,7 +138,6 @@ class Connector {
   Status wait();
   Status late() const;
   Status connect_all();
-  Status or_earlier_news(Status status);
 
   Links& links_;
   Exchange& exchange_;
@@ -156,12 +161,12 @@ Status Connector::begin(Outgoing& out) {
       out.again = Clock::now() + kRetry;
       return {};
     }
-    if (!connection.ok()) return from_rank(out.peer, peer.host, connection.status());
+    if (!connection.ok()) return towards_rank(out.peer, peer.host, connection.status());
     links_.peers[out.peer].pid = connection->pid;
     socket = std::move(connection->socket);
   } else if (!peer.same_host && out.where.remote) {
     auto connection = begin_connect(*out.where.remote);
-    if (!connection.ok()) return from_rank(out.peer, peer.host, connection.status());
+    if (!connection.ok()) return towards_rank(out.peer, peer.host, connection.status());
     socket = std::move(*connection);
   } else {
     return from_rank(out.peer, peer.host, {Code::kCorrupt, "it does not say where it listens"});
@@ -183,7 +188,7 @@ Status Connector::advance(Outgoing& out) {
                                                      out.where.remote ? out.where.remote->text()
                                                                       : "its AF_UNIX name")});
     }
-    if (done.status().code() == Code::kSystem) return from_rank(out.peer, host, done.status());
+    if (done.status().code() == Code::kSystem) return towards_rank(out.peer, host, done.status());
     out.dial.reset();
     out.again = Clock::now() + kRetry;
   } else if (*done) {
@@ -199,6 +204,11 @@ Status Connector::advance(Outgoing& out) {
 Status Connector::accept() {
   std::vector<Admitted> admitted;
   gate_.serve(admitted);
+  if (gate_.starved()) {
+    return {Code::kSystem,
+            "no descriptors are left for the links to other ranks: the limit of open files "
+            "(ulimit -n) is too low"};
+  }
   for (Admitted& one : admitted) {
     const int rank = one.joiner.rank;
     if (one.joiner.size != links_.size || rank <= links_.rank) {
@@ -220,8 +230,9 @@ Status Connector::accept() {
 Status Connector::wait() {
   std::vector<pollfd> entries;
   TimePoint until = std::min(deadline_, gate_.next());
+  for (const int news : exchange_.failure_descriptors()) entries.push_back({news, POLLIN, 0});
+  const size_t news_count = entries.size();
   entries.push_back({gate_.descriptor(), POLLIN, 0});
-  entries.push_back({exchange_.failure_descriptor(), POLLIN, 0});
   for (const Outgoing& out : outgoing_) {
     if (out.done) continue;
     if (out.dial) {
@@ -231,7 +242,9 @@ Status Connector::wait() {
     }
   }
   (void)::poll(entries.data(), entries.size(), milliseconds_until(until, 10'000));
-  return entries[1].revents != 0 ? exchange_.failure() : Status();
+  const bool news = std::any_of(entries.begin(), entries.begin() + news_count,
+                                [](const pollfd& entry) { return entry.revents != 0; });
+  return news ? exchange_.failure() : Status();
 }
 
 Status Connector::late() const {
@@ -240,18 +253,6 @@ Status Connector::late() const {
   present[static_cast<size_t>(links_.rank)] = true;
   return {Code::kTimeout, fmt::format("{} not connected to rank {} within the time limit",
                                       absent_ranks_have(present), links_.rank)};
-}
-
-// A rank that no longer listens may have left because it has heard that another one is lost. Then
-// we hear that in a moment, too, and it is what is to be told.
-Status Connector::or_earlier_news(Status status) {
-  const int news = exchange_.failure_descriptor();
-  if (news < 0 || (status.code() != Code::kPeerLost && status.code() != Code::kSystem))
-    return status;
-  pollfd entry{news, POLLIN, 0};
-  if (::poll(&entry, 1, static_cast<int>(kNewsComeWithin.count())) <= 0) return status;
-  const Status earlier = exchange_.failure();
-  return earlier.ok() ? status : earlier;
 }
 
 Status Connector::connect_all() {

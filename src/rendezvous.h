@@ -74,6 +74,7 @@ struct JoinOptions {
   bool must_listen = false;
   Key key{};
   TimePoint deadline;
+  Watch watch = {};  // outlives the exchange; what it says is the result of whatever waits
 };
 Result<std::unique_ptr<Exchange>> join_rendezvous(const JoinOptions& options, const Log& log);
 

@@ -37,6 +37,17 @@ uint64_t remaining_ms(TimePoint deadline) {
   return left > 0 ? static_cast<uint64_t>(left) : 0;
 }
 
+// Waits until the socket has one of the events. False: the deadline has passed.
+Result<bool> wait_watching(int socket, short events, TimePoint deadline, const Watch& watch) {
+  while (true) {
+    BANYAN_TRY(watch.look());
+    pollfd entries[] = {{socket, events, 0}, {watch.descriptor, POLLIN, 0}};
+    (void)::poll(entries, std::size(entries), milliseconds_until(deadline, 10'000));
+    if (entries[0].revents != 0) return true;
+    if (Clock::now() >= deadline) return false;
+  }
+}
+
 class RendezvousExchange : public Exchange {
  public:
   RendezvousExchange(const JoinOptions& options, const Address& address, WireStream stream,
@@ -46,7 +57,8 @@ class RendezvousExchange : public Exchange {
         address_(address),
         key_(derive_key(options.key, "members", {})),
         stream_(std::move(stream)),
-        session_(session) {}
+        session_(session),
+        watch_(options.watch) {}
   ~RendezvousExchange() override;
 
   int rank() const override { return rank_; }
@@ -54,8 +66,9 @@ class RendezvousExchange : public Exchange {
   Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine,
                                        TimePoint deadline) override;
   std::optional<Key> key() const override { return key_; }
-  int failure_descriptor() const override { return silent_ ? -1 : stream_.descriptor(); }
+  std::vector<int> failure_descriptors() const override;
   Status failure() override;
+  bool give_up(const Status& why) override;
 
   // All ranks are there.
   Status await_ready(TimePoint deadline);
@@ -73,6 +86,7 @@ class RendezvousExchange : public Exchange {
   Key key_;
   WireStream stream_;
   Session session_;
+  Watch watch_;
   uint32_t round_ = 0;
   Status failed_;
   bool silent_ = false;  // the other end has gone, which matters only if it is needed again
@@ -118,7 +132,10 @@ Result<Frame> RendezvousExchange::receive(FrameType type, FrameType part, TimePo
       return std::move(**frame);
     }
     const short events = static_cast<short>(stream_.all_sent() ? POLLIN : POLLIN | POLLOUT);
-    if (!wait_for(stream_.descriptor(), events, later(deadline, kFallback))) {
+    const auto ready =
+        wait_watching(stream_.descriptor(), events, later(deadline, kFallback), watch_);
+    if (!ready.ok()) return ready.status();
+    if (!*ready) {
       return Status(Code::kTimeout, fmt::format("the rendezvous at {} has not answered rank {} "
                                                 "within the time limit",
                                                 address_.text(), rank_));
@@ -159,8 +176,17 @@ Result<std::vector<Bytes>> RendezvousExchange::allgather(std::span<const std::by
   return all;
 }
 
+std::vector<int> RendezvousExchange::failure_descriptors() const {
+  std::vector<int> descriptors;
+  if (!silent_) descriptors.push_back(stream_.descriptor());
+  if (watch_.descriptor >= 0) descriptors.push_back(watch_.descriptor);
+  return descriptors;
+}
+
 Status RendezvousExchange::failure() {
   if (!failed_.ok()) return failed_;
+  failed_ = watch_.look();
+  if (!failed_.ok() || silent_) return failed_;
   const auto frame = read();
   if (!frame.ok()) {
     // Rank 0 may have everything it wants and be gone before others have. If it was lost, its own
@@ -172,39 +198,61 @@ Status RendezvousExchange::failure() {
   return failed_;
 }
 
+// The verdict comes back when all others have been told. Only then may this process end: it may be
+// the one that holds the rendezvous.
+bool RendezvousExchange::give_up(const Status& why) {
+  if (!failed_.ok()) return true;  // they hear of that
+  failed_ = why;
+  (void)stream_.write(session_.seal(FrameType::kGiveUp, 0, encode_verdict(why)));
+  const TimePoint limit = later(Clock::now(), kFallback);
+  while (Clock::now() < limit && read().ok()) {
+    const short events = static_cast<short>(stream_.all_sent() ? POLLIN : POLLIN | POLLOUT);
+    (void)wait_for(stream_.descriptor(), events, limit);
+    if (!stream_.flush().ok()) break;
+  }
+  return true;
+}
+
 // One look at one candidate.
 struct Attempt {
-  enum class End { kJoined, kRefused, kClosed, kSilent, kUnreachable };
+  enum class End { kJoined, kRefused, kClosed, kSilent, kUnreachable, kHopeless };
   End end = End::kSilent;
-  std::string why;
+  Status why;
   std::optional<Dial> dial;
 };
 
 Attempt attempt(const Address& address, const JoinOptions& options, TimePoint patience) {
   using End = Attempt::End;
   auto socket = begin_connect(address);
-  if (!socket.ok()) return {End::kUnreachable, std::string(socket.status().message()), {}};
+  if (!socket.ok()) {
+    const bool own = socket.status().code() == Code::kSystem;
+    return {own ? End::kHopeless : End::kUnreachable, socket.status(), {}};
+  }
   const Joiner joiner{.rank = options.rank,
                       .size = options.size,
                       .remaining_ms = remaining_ms(options.deadline),
                       .pid = static_cast<uint32_t>(::getpid())};
   auto dial =
       Dial::create(std::move(*socket), {.key = options.key, .epoch = 0, .server_rank = -1}, joiner);
-  if (!dial.ok()) return {End::kUnreachable, std::string(dial.status().message()), {}};
+  if (!dial.ok()) return {End::kUnreachable, dial.status(), {}};
   while (true) {
     const auto done = dial->advance();
-    if (done.ok() && *done) return {End::kJoined, "", std::move(*dial)};
+    if (done.ok() && *done) return {End::kJoined, {}, std::move(*dial)};
     if (!done.ok()) {
       const End end = dial->refused()                         ? End::kRefused
                       : done.status().code() == Code::kSystem ? End::kUnreachable
                                                               : End::kClosed;
-      return {end, std::string(done.status().message()), {}};
+      return {end, done.status(), {}};
     }
     // Once it has shown that it knows the key there is nobody better to wait for.
     const TimePoint until = dial->answered() ? later(options.deadline, kFallback)
                                              : std::min(patience, options.deadline);
-    if (!wait_for(dial->descriptor(), dial->events(), until)) {
-      return {End::kSilent, "it does not answer as a rendezvous of these ranks does", {}};
+    const auto ready = wait_watching(dial->descriptor(), dial->events(), until, options.watch);
+    if (!ready.ok()) return {End::kHopeless, ready.status(), {}};
+    if (!*ready) {
+      return {End::kSilent,
+              {Code::kTimeout, "it does not answer as a rendezvous of these ranks does"},
+              {}};
     }
   }
 }
@@ -216,12 +264,12 @@ Status used_up(const Address& address) {
                       address.text())};
 }
 
-Status not_found(const JoinOptions& options, const Address& address, const std::string& why) {
+Status not_found(const JoinOptions& options, const Address& address, const Status& why) {
   return {
       Code::kTimeout,
       fmt::format("rank {} found no rendezvous of these ranks within the time limit; rank 0 has "
                   "not arrived, or another secret or address is set there; last tried {}: {}",
-                  options.rank, address.text(), why)};
+                  options.rank, address.text(), why.message())};
 }
 
 }  // namespace
@@ -233,8 +281,9 @@ Result<std::unique_ptr<Exchange>> join_rendezvous(const JoinOptions& options, co
   auto patience = options.candidates.size() > 1 ? kPatience : kPatienceMost;
   milliseconds pause(1);
   while (true) {
+    BANYAN_TRY(options.watch.look());
     Address address;
-    std::string why;
+    Status why;
     for (const Address& candidate : options.candidates) {
       address = candidate;
       Attempt tried = attempt(candidate, options, later(Clock::now(), patience));
@@ -245,7 +294,8 @@ Result<std::unique_ptr<Exchange>> join_rendezvous(const JoinOptions& options, co
         return std::unique_ptr<Exchange>(std::move(exchange));
       }
       BANYAN_LOG(log, Subsystem::kInit, LogLevel::kTrace, "rank {}: no rendezvous at {}: {}",
-                 options.rank, candidate.text(), tried.why);
+                 options.rank, candidate.text(), tried.why.message());
+      if (tried.end == Attempt::End::kHopeless) return tried.why;
       if (tried.end == Attempt::End::kRefused && options.must_listen) return used_up(candidate);
       why = std::move(tried.why);
       if (Clock::now() >= options.deadline) return not_found(options, address, why);

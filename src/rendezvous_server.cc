@@ -122,6 +122,12 @@ Status RendezvousServer::take(Member& member, const Frame& frame) {
   BANYAN_TRY(member.session.open(frame));
   if (frame.header.rank == member.rank && ready_) {
     if (frame.header.type == FrameType::kContribution) return contribute(member, frame);
+    if (frame.header.type == FrameType::kGiveUp) {
+      const auto said = parse_verdict(frame.payload());
+      BANYAN_TRY(said.status());
+      decide(said_by(member.rank, said->status));
+      return {};
+    }
     if (frame.header.type == FrameType::kLeave && frame.header.length == 0) {
       member.left = true;
       if (given_ > 0) {

@@ -66,11 +66,18 @@ void set_option(int socket, int level, int option, int value) {
   (void)::setsockopt(socket, level, option, &value, sizeof value);
 }
 
+bool out_of_resources(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+// kSystem: no socket can be had; kPeerLost: none of that kind.
 Result<Descriptor> stream_socket(const Address& address) {
   Descriptor socket(
       ::socket(address.v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.valid()) {
-    return Status(Code::kSystem, fmt::format("socket: {}", std::generic_category().message(errno)));
+    const int error = errno;
+    return Status(out_of_resources(error) ? Code::kSystem : Code::kPeerLost,
+                  fmt::format("socket: {}", std::generic_category().message(error)));
   }
   return socket;
 }
@@ -79,7 +86,7 @@ Result<Descriptor> stream_socket(const Address& address) {
 Result<Listener> listen_on_port(Address address, uint16_t port) {
   address.port = port;
   auto socket = stream_socket(address);
-  if (!socket.ok()) return socket.status();
+  if (!socket.ok()) return Status(Code::kSystem, std::string(socket.status().message()));
   // A port whose connections are in TIME_WAIT can be used at once by the next meeting.
   set_option(socket->get(), SOL_SOCKET, SO_REUSEADDR, 1);
   SocketAddress name = socket_address(address);
@@ -124,8 +131,10 @@ Result<Descriptor> begin_connect(const Address& address) {
   SocketAddress name = socket_address(address);
   if (::connect(socket->get(), name.get(), name.size) != 0 && errno != EINPROGRESS &&
       errno != EINTR) {
-    return Status(Code::kSystem, fmt::format("connect to {}: {}", address.text(),
-                                             std::generic_category().message(errno)));
+    const int error = errno;
+    return Status(
+        out_of_resources(error) ? Code::kSystem : Code::kPeerLost,
+        fmt::format("connect to {}: {}", address.text(), std::generic_category().message(error)));
   }
   return socket;
 }

@@ -18,7 +18,8 @@ struct Listener {
 // wildcard address; kBusy where the port is taken (all of the range); kSystem otherwise.
 Result<Listener> listen_at(const Address& address, const PortRange& ports);
 
-// Begins to connect; the socket is writable when that has ended, see connect_result.
+// Begins to connect; the socket is writable when that has ended, see connect_result. kSystem: this
+// process is out of descriptors or memory; kPeerLost: no way leads there.
 Result<Descriptor> begin_connect(const Address& address);
 // 0 or an errno.
 int connect_result(int socket);

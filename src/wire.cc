@@ -19,7 +19,7 @@ Status corrupt(std::string_view what) {
 
 bool known(uint16_t type) {
   return type >= static_cast<uint16_t>(FrameType::kHello) &&
-         type <= static_cast<uint16_t>(FrameType::kOtherVersion);
+         type <= static_cast<uint16_t>(FrameType::kGiveUp);
 }
 
 // The failures that a meeting can end with.
@@ -44,15 +44,14 @@ bool is_verdict(uint32_t code) {
   return false;
 }
 
-// Text from elsewhere ends up in logs and on terminals.
+}  // namespace
+
 std::string printable(std::string text) {
   std::replace_if(
       text.begin(), text.end(),
       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
   return text;
 }
-
-}  // namespace
 
 Bytes encode_header(const FrameHeader& header) {
   Writer writer;
@@ -129,7 +128,8 @@ Result<Nonce> parse_nonce(std::span<const std::byte> payload) {
 
 Bytes encode_verdict(const Status& status) {
   Writer writer;
-  writer.put(static_cast<uint32_t>(status.code()));
+  const auto code = static_cast<uint32_t>(status.code());
+  writer.put(is_verdict(code) ? code : static_cast<uint32_t>(Code::kInternal));
   writer.put_text(status.message().substr(0, kVerdictTextMost));
   return writer.take();
 }

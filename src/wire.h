@@ -38,6 +38,7 @@ enum class FrameType : uint16_t {
   kVerdict,       // rendezvous: a RendezvousVerdict, and nothing more
   kLeave,         // member: ends as planned
   kOtherVersion,  // server: a header alone, so that the other side can say which version it met
+  kGiveUp,        // member: cannot go on; a RendezvousVerdict says why
 };
 
 inline constexpr uint32_t kWireMagic = 0x4e594e42;  // "BNYN"
@@ -86,12 +87,16 @@ Result<Joiner> parse_joiner(std::span<const std::byte> payload);
 
 Result<Nonce> parse_nonce(std::span<const std::byte> payload);
 
-// How a meeting failed: never ok.
+// How a meeting failed, or why a member gives up: never ok.
 struct RendezvousVerdict {
   Status status;
 };
+// A code that no meeting ends with becomes kInternal, a long text is cut.
 Bytes encode_verdict(const Status& status);
 Result<RendezvousVerdict> parse_verdict(std::span<const std::byte> payload);
+
+// Text from elsewhere ends up in logs and on terminals: control characters become blanks.
+std::string printable(std::string text);
 
 // What all ranks gave in one round. Parts may be of any length.
 Bytes encode_result(std::span<const Bytes> contributions);

@@ -283,7 +283,7 @@ TEST(Links, ALostRankIsNewsThatComesByItself) {
       ASSERT_TRUE(exchange.allgather(encode_introduction(introduction), deadline_after(20)).ok());
       ASSERT_TRUE(exchange.allgather(encode_whereabouts({}), deadline_after(20)).ok());
       // As the kernel does when the process is killed.
-      (void)::shutdown(exchange.failure_descriptor(), SHUT_RDWR);
+      (void)::shutdown(exchange.failure_descriptors().front(), SHUT_RDWR);
       return;
     }
     const auto begin = Clock::now();
@@ -308,7 +308,7 @@ TEST(Links, WhoLeftBecauseOfALostRankIsNotToBlame) {
       // Nothing shows when rank 1 has found rank 0 gone. Too short a wait makes the case an easier
       // one, in which rank 2 is lost first; it never makes the test fail.
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      (void)::shutdown(exchange.failure_descriptor(), SHUT_RDWR);
+      (void)::shutdown(exchange.failure_descriptors().front(), SHUT_RDWR);
       return;
     }
     const auto links = connect_links(exchange, on_loopback(), deadline_after(20), silent());

@@ -6,7 +6,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -266,12 +269,83 @@ TEST(Rendezvous, NewsComesBetweenRounds) {
       EXPECT_EQ((*exchange)->allgather({}, deadline_after(20)).status().code(), Code::kPeerLost);
       return;
     }
-    pollfd entry{(*exchange)->failure_descriptor(), POLLIN, 0};
+    pollfd entry{(*exchange)->failure_descriptors().front(), POLLIN, 0};
     ASSERT_EQ(::poll(&entry, 1, 10'000), 1);
     const Status failure = (*exchange)->failure();
     EXPECT_EQ(failure.code(), Code::kPeerLost);
     EXPECT_TRUE(has(failure, "rank 2")) << failure.message();
   });
+}
+
+TEST(Rendezvous, ARankThatGivesUpIsToldToAll) {
+  const Place place;
+  std::atomic<int> in{0};
+  together(4, [&](int rank) {
+    auto exchange = place.join(rank, 4);
+    ASSERT_TRUE(exchange.ok());
+    ++in;
+    while (in < 4) std::this_thread::yield();
+    if (rank == 2) {
+      const Status own(Code::kSystem, "no descriptors for\033 rank 0");
+      EXPECT_TRUE((*exchange)->give_up(own));
+      EXPECT_EQ((*exchange)->allgather({}, deadline_after(20)).status().message(), own.message());
+      return;
+    }
+    Status told;
+    if (rank == 1) told = (*exchange)->allgather({}, deadline_after(20)).status();
+    if (rank != 1) told = news_of(**exchange, milliseconds(10'000));
+    EXPECT_EQ(told.code(), Code::kSystem);
+    EXPECT_EQ(told.message(), "rank 2: no descriptors for  rank 0");
+  });
+}
+
+TEST(Rendezvous, AFailureElsewhereEndsEveryWait) {
+  const Place place;
+  const Descriptor bell(::eventfd(1, EFD_CLOEXEC));
+  std::atomic<bool> failed{false};
+  const Watch watch{bell.get(),
+                    [&failed] { return failed ? Status(Code::kAborted, "elsewhere") : Status(); }};
+  const auto join = [&](int rank, int size) {
+    return join_rendezvous({.rank = rank,
+                            .size = size,
+                            .candidates = {place.address},
+                            .must_listen = true,
+                            .key = place.key,
+                            .deadline = deadline_after(20),
+                            .watch = watch},
+                           silent());
+  };
+  const auto begin = Clock::now();
+  std::atomic<int> in{0};
+  together(3, [&](int rank) {
+    auto exchange = join(rank, 3);
+    ASSERT_TRUE(exchange.ok()) << exchange.status().message();
+    if (++in == 3) failed = true;
+    if (rank == 0) {
+      while (!failed) std::this_thread::yield();
+      EXPECT_EQ(news_of(**exchange, milliseconds(10'000)).code(), Code::kAborted);
+      EXPECT_EQ(join(1, 2).status().code(), Code::kAborted);
+    }
+    if (rank == 1) {
+      EXPECT_EQ((*exchange)->allgather({}, deadline_after(20)).status().code(), Code::kAborted);
+    }
+    while (rank == 2 && !failed) std::this_thread::yield();
+  });
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST(Rendezvous, NoDescriptorIsALocalErrorAtOnce) {
+  const Place place;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(Descriptor(::dup(0)).get());
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto begin = Clock::now();
+  const auto exchange = place.join(0, 2);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(exchange.status().code(), Code::kSystem) << exchange.status().message();
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));
 }
 
 TEST(Rendezvous, TooMuchAtOnceIsALocalError) {

@@ -1,0 +1,102 @@
+// A rank that fails while a communicator is made: the others know at once, long before the limit.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/assembly.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "src/settings.h"
+#include "tests/rendezvous_place.h"
+
+namespace banyan {
+namespace {
+
+constexpr int kWhereabouts = 3;  // the round after which ranks connect
+
+// An exchange in which something happens to this rank after one of the rounds.
+class Tampered final : public Exchange {
+ public:
+  using Happens = std::function<Status(Exchange&, std::vector<Bytes>&)>;
+  Tampered(Exchange& exchange, Happens happens)
+      : exchange_(exchange), happens_(std::move(happens)) {}
+
+  int rank() const override { return exchange_.rank(); }
+  int size() const override { return exchange_.size(); }
+  std::optional<Key> key() const override { return exchange_.key(); }
+  std::vector<int> failure_descriptors() const override { return exchange_.failure_descriptors(); }
+  Status failure() override { return exchange_.failure(); }
+  bool give_up(const Status& why) override { return exchange_.give_up(why); }
+  Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine,
+                                       TimePoint deadline) override {
+    auto all = exchange_.allgather(mine, deadline);
+    if (all.ok() && ++rounds_ == kWhereabouts) BANYAN_TRY(happens_(exchange_, *all));
+    return all;
+  }
+
+ private:
+  Exchange& exchange_;
+  Happens happens_;
+  int rounds_ = 0;
+};
+
+// What three ranks are told when that happens to one of them.
+std::vector<Status> assembled(int victim, const Tampered::Happens& happens) {
+  const Place place;
+  std::vector<Status> told(3);
+  const TimePoint begin = Clock::now();
+  together(3, [&](int rank) {
+    auto settings = make_settings({}, RawEnvironment::of_process(), rank);
+    ASSERT_TRUE(settings.ok()) << settings.status().message();
+    settings->log = silent();
+    auto exchange = place.join(rank, 3);
+    ASSERT_TRUE(exchange.ok()) << exchange.status().message();
+    const auto nothing = [](Exchange&, std::vector<Bytes>&) { return Status(); };
+    Tampered tampered(**exchange, rank == victim ? happens : nothing);
+    told[static_cast<size_t>(rank)] =
+        assemble(tampered, std::move(*settings), deadline_after(60)).status();
+  });
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(15));
+  return told;
+}
+
+TEST(Assembly, OfRanksThatAreWellSucceeds) {
+  for (const Status& status : assembled(0, [](Exchange&, std::vector<Bytes>&) { return Status(); }))
+    EXPECT_TRUE(status.ok()) << status.message();
+}
+
+TEST(Assembly, HearsAtOnceOfARankThatIsLostWhileLinking) {
+  for (const int victim : {0, 1, 2}) {
+    const std::vector<Status> told = assembled(victim, [](Exchange& exchange, auto&) {
+      // As the kernel does when the process is killed.
+      (void)::shutdown(exchange.failure_descriptors().front(), SHUT_RDWR);
+      return Status(Code::kInternal, "dead");
+    });
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank == victim) continue;
+      const Status& status = told[static_cast<size_t>(rank)];
+      EXPECT_EQ(status.code(), Code::kPeerLost) << status.message();
+      EXPECT_TRUE(has(status, fmt::format("rank {}", victim))) << status.message();
+    }
+  }
+}
+
+// Rank 1 alone cannot read what rank 0 gave; the others are waiting for it.
+TEST(Assembly, HearsAtOnceOfARankThatCannotGoOn) {
+  for (const size_t kept : {0, 4}) {  // of its code, which comes first
+    const std::vector<Status> told = assembled(1, [kept](Exchange&, std::vector<Bytes>& all) {
+      std::fill(all[0].begin() + static_cast<ptrdiff_t>(kept), all[0].end(), std::byte{0xff});
+      return Status();
+    });
+    for (const Status& status : told) {
+      EXPECT_EQ(status.code(), kept == 0 ? Code::kInternal : Code::kCorrupt) << status.message();
+      EXPECT_TRUE(has(status, "rank 0")) << status.message();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace banyan

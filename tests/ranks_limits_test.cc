@@ -1,0 +1,67 @@
+// Ranks that come to the limits of what the system gives them: all are told soon, or nobody
+// notices.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tests/ranks_fixture.h"
+
+namespace banyan::test {
+namespace {
+
+class Limits : public WithRanks {};
+
+double seconds_since(TimePoint begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// From now on this process can open so many more.
+void leave_descriptors(int spare) {
+  const auto next = static_cast<rlim_t>(Descriptor(dup(0)).get());
+  const rlimit limit{next + static_cast<rlim_t>(spare), next + static_cast<rlim_t>(spare)};
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+TEST_P(Limits, OfOneRanksDescriptorsAreToldToAll) {
+  if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads share their descriptors";
+  for (const int victim : {0, 1, 2})
+    for (int spare = 1; spare <= 13; spare += 2) {
+      const TimePoint begin = Clock::now();
+      Job job(GetParam(), 3, [&](Rank& self) {
+        banyan_unique_id_t id{};
+        if (self.rank() == 0) self.expect_ok(banyan_get_unique_id(&id), "get_unique_id");
+        self.share(&id, sizeof id);
+        banyan_config_t config = BANYAN_CONFIG_INIT;
+        config.init_timeout_s = 20 * time_factor();
+        // Rank 0 holds the rendezvous, and both ends of its own connection to it.
+        if (self.rank() == victim) leave_descriptors(victim == 0 ? spare + 4 : spare);
+        banyan_comm_t comm = nullptr;
+        const banyan_result_t result = banyan_comm_init(&comm, 3, &id, self.rank(), &config);
+        self.report(comm, result);
+        self.meet();
+        if (comm == nullptr) return;
+        self.verify(comm, 10, 1);
+        self.leave(comm);
+      });
+      job.finish();
+      EXPECT_LT(seconds_since(begin), 5 * time_factor()) << spare << " for rank " << victim;
+      for (int rank = 0; rank < 3; ++rank) {
+        const Outcome& outcome = job.outcome(rank);
+        ASSERT_TRUE(outcome.seen) << "rank " << rank << " returned nothing";
+        EXPECT_EQ(outcome.code, job.outcome(victim).code) << outcome.text;
+        if (outcome.code == BANYAN_SUCCESS) continue;
+        EXPECT_EQ(outcome.code, BANYAN_ERR_SYSTEM) << outcome.text;
+        EXPECT_TRUE(rank == victim ||
+                    outcome.text.find(fmt::format("rank {}: ", victim)) != std::string::npos)
+            << outcome.text;
+      }
+      if (HasFailure()) return;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Limits, both_kinds(), testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace banyan::test
