@@ -400,6 +400,13 @@ void Membership::abort() {
   wake_service();
 }
 
+Watch Membership::watch() {
+  return {caller_bell_.get(), [this] {
+            quiet(caller_bell_);  // before the look, so that a failure after it rings again
+            return failure_.failed() ? failure_.status() : Status();
+          }};
+}
+
 Status Membership::depart(TimePoint deadline) {
   for (const auto& transport : engine_.transports()) {
     Status status = transport->flush();

@@ -134,6 +134,8 @@ class Membership {
 
   // ---- Ends -------------------------------------------------------------------------------------
   void abort();  // any thread
+  // For the caller while it waits for something else than this communicator: ends with its failure.
+  Watch watch();
   // After the last collective: everything posted has left, and the others know that we leave.
   Status depart(TimePoint deadline);
 

@@ -198,6 +198,12 @@ struct Membership {
   int32_t key;
 };
 
+// What each rank says before the new ranks meet.
+struct Readiness {
+  std::array<std::byte, sizeof(banyan_unique_id_t)> id{};  // of the first rank of each colour
+  uint8_t ready = 0;                                       // 1: it can go on
+};
+
 // The ranks of one colour in their new order, as ranks of the parent.
 std::vector<int> members_of(std::span<const Membership> all, int color) {
   std::vector<int> members;
@@ -248,39 +254,46 @@ Status split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
   const auto place = std::find(members.begin(), members.end(), own);
   const auto rank = static_cast<int>(place - members.begin());
 
-  // Whoever cannot go on still takes part in the second round, with an id of zeros.
+  // Whoever cannot go on still takes part in the second round, to say so.
   Result<Settings> settings = settings_of(config, rank);
   const double patience =
       settings.ok() ? settings->init_timeout_s : parent.membership->settings().init_timeout_s;
   const banyan::TimePoint deadline = banyan::deadline_after(patience);
-  std::array<std::byte, sizeof(banyan_unique_id_t)> id{};
+  Readiness readiness;
   Status status = settings.status();
   if (status.ok() && !members.empty() && rank == 0) {
     const Result<banyan::UniqueId> opened =
         open_for(*settings, parent.membership->one_host(), deadline);
     if (opened.ok())
-      id = opened->pack();
+      readiness.id = opened->pack();
     else
       status = opened.status();
   }
-  std::vector<decltype(id)> ids(ranks);
-  BANYAN_TRY(run_internal(parent, Collective::kAllgather, id.data(), ids.data(), id.size()));
+  readiness.ready = status.ok() ? 1 : 0;
+  std::vector<Readiness> said(ranks);
+  BANYAN_TRY(
+      run_internal(parent, Collective::kAllgather, &readiness, said.data(), sizeof readiness));
   BANYAN_TRY(status);
   *child = nullptr;
   if (members.empty()) return {};
 
+  for (const int member : members)
+    if (said[static_cast<size_t>(member)].ready != 1)
+      return {Code::kRemote,
+              fmt::format("rank {} cannot take part in colour {}; its own error says "
+                          "why",
+                          member, color)};
   const Result<banyan::UniqueId> meeting =
-      banyan::unpack_unique_id(ids[static_cast<size_t>(members.front())]);
-  if (!meeting.ok())
-    return {Code::kRemote, fmt::format("rank {} could not open a rendezvous for colour {}",
-                                       members.front(), color)};
+      banyan::unpack_unique_id(said[static_cast<size_t>(members.front())].id);
+  BANYAN_TRY(meeting.status());
   Result<std::unique_ptr<banyan::Exchange>> exchange =
       banyan::join_rendezvous({.rank = rank,
                                .size = static_cast<int>(members.size()),
                                .candidates = {meeting->address},
                                .must_listen = true,
                                .key = meeting->key,
-                               .deadline = deadline},
+                               .deadline = deadline,
+                               .watch = parent.membership->watch()},
                               settings->log);
   BANYAN_TRY(exchange.status());
   return open(**exchange, std::move(*settings), deadline, child);
