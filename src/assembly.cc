@@ -173,6 +173,8 @@ class LinkWiring final : public Wiring {
   const Peer& peer(int rank) const override { return peers_[static_cast<size_t>(rank)]; }
   uint32_t epoch() const override { return links_.epoch; }
   const Log& log() const override { return settings_.log; }
+  TimePoint deadline() const override { return deadline_; }
+  Status news() override { return news_of(exchange_, std::chrono::milliseconds(0)); }
   std::string_view net_devices() const override { return settings_.environment.net_devices; }
   Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) override {
     return exchange_.allgather(mine, deadline_);

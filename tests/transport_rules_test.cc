@@ -327,6 +327,25 @@ class WithoutHooks : public testing::Environment {
 const testing::Environment* const without_hooks =
     testing::AddGlobalTestEnvironment(new WithoutHooks);
 
+// Rank 0 hears of a failure elsewhere and goes; rank 1 waits for it as long as it may.
+TEST(ConnectingUcx, EndsWithNewsAndWithTheTime) {
+  const auto kinds = transport_kinds();
+  const auto ucx = std::find_if(kinds.begin(), kinds.end(),
+                                [](const TransportKind& kind) { return kind.name == "ucx"; });
+  if (!ucx->missing().empty()) GTEST_SKIP() << ucx->missing();
+  const TimePoint begin = Clock::now();
+  run_threads(2, [&](MeshWiring& wiring) {
+    const bool first = wiring.rank() == 0;
+    if (first) wiring.tell(deadline_after(kPatience), {Code::kAborted, "elsewhere"});
+    if (!first) wiring.tell(deadline_after(1), {});
+    const auto transport = ucx->connect(wiring, wiring.others());
+    EXPECT_EQ(transport.status().code(), first ? Code::kAborted : Code::kTimeout)
+        << transport.status().message();
+    EXPECT_TRUE(wiring.allgather({}).ok());
+  });
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(8));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, TransportTest,
                          testing::Range(0, static_cast<int>(transport_kinds().size())),
                          [](const testing::TestParamInfo<int>& row) {

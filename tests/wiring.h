@@ -48,12 +48,20 @@ class MeshWiring final : public Wiring {
   const Peer& peer(int rank) const override { return peers_[rank]; }
   uint32_t epoch() const override { return kEpoch; }
   const Log& log() const override { return log_; }
+  TimePoint deadline() const override { return deadline_; }
+  Status news() override { return news_; }
   std::string_view net_devices() const override { return {}; }
   Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) override;
   Status send_descriptors(int peer, std::span<const int> descriptors) override;
   Result<std::vector<Descriptor>> receive_descriptors(int peer, size_t count) override;
   std::shared_ptr<void> share_in_process(
       std::string_view key, const std::function<std::shared_ptr<void>()>& make) override;
+
+  // What connecting is told of the time that it has, and of other ranks.
+  void tell(TimePoint deadline, const Status& news) {
+    deadline_ = deadline;
+    news_ = news;
+  }
 
   // All ranks but this one.
   std::vector<int> others() const;
@@ -63,6 +71,8 @@ class MeshWiring final : public Wiring {
   int rank_;
   std::vector<Peer> peers_;
   Log log_;
+  TimePoint deadline_ = deadline_after(10);
+  Status news_;
 };
 
 // Runs `body` as every rank in a thread of its own and waits for all of them.

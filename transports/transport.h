@@ -20,6 +20,7 @@
 
 #include "banyan/status.h"
 #include "src/base/bytes.h"
+#include "src/base/clock.h"
 #include "src/base/descriptor.h"
 #include "src/base/kernel_types.h"
 #include "src/base/log.h"
@@ -134,6 +135,10 @@ class Wiring {
   virtual const Peer& peer(int rank) const = 0;
   virtual uint32_t epoch() const = 0;
   virtual const Log& log() const = 0;
+  // Of connecting.
+  virtual TimePoint deadline() const = 0;
+  // Why waiting for the others has become vain, where that is so.
+  virtual Status news() = 0;
   // BANYAN_NET_DEVICES: the devices that a transport between hosts may use; empty: all.
   virtual std::string_view net_devices() const = 0;
   // Collective over all ranks; result[r] is what rank r gave. At most 64 KiB each.

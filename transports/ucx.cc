@@ -13,6 +13,7 @@
 
 #include <cerrno>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,7 @@ namespace {
 
 constexpr const char* kTransports = "^posix,sysv";
 constexpr double kClosePatience = 0.2;
-constexpr double kGreetPatience = 10;
+constexpr auto kGreetPause = std::chrono::microseconds(100);
 
 // UCX is opened when it is first needed: merely being loaded, it takes over signals and patches
 // functions of libc, which a program that stays inside its host should not have to bear.
@@ -346,9 +347,8 @@ class NoWire final : public Wire {
 // assertion of 1.13, wireup_ep.c). So that happens here, and no call finds a connection half made.
 // Whoever gets the second greeting of a peer knows that this one had the first of everybody.
 // `greetings` outlives the wire.
-Status greet(UcxWire& wire, const Wiring& wiring, std::span<const int> peers,
+Status greet(UcxWire& wire, Wiring& wiring, std::span<const int> peers,
              std::vector<WireOperation>& greetings) {
-  const TimePoint deadline = deadline_after(kGreetPatience);
   greetings.resize(4 * peers.size());
   for (uint32_t round = 0; round < 2; ++round) {
     const auto tag_from = [&](int sender) {
@@ -361,10 +361,13 @@ Status greet(UcxWire& wire, const Wiring& wiring, std::span<const int> peers,
     }
     for (size_t i = 0; i < 2 * peers.size(); ++i) {
       while (first[i].pending()) {
-        if (Clock::now() > deadline)
-          return {Code::kTimeout,
-                  fmt::format("rank {} did not connect within {} s", peers[i / 2], kGreetPatience)};
-        if (!wire.progress()) sched_yield();
+        if (wire.progress()) continue;
+        if (Clock::now() > wiring.deadline())
+          return {Code::kTimeout, fmt::format("rank {} has not connected to rank {} over UCX "
+                                              "within the time limit",
+                                              peers[i / 2], wiring.rank())};
+        BANYAN_TRY(wiring.news());
+        std::this_thread::sleep_for(kGreetPause);
       }
       if (first[i].code != Code::kOk)
         return {Code::kPeerLost, fmt::format("rank {} was lost while it connected", peers[i / 2])};
