@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "src/base/bytes.h"
@@ -150,6 +151,20 @@ Status compare_settings(Exchange& exchange, const Settings& settings, TimePoint 
 // ---- Transports
 // -----------------------------------------------------------------------------------
 
+// A full socket is read in a moment, and others receive what is under way.
+Status send_to(const Links& links, int peer, std::span<const int> descriptors, Exchange& exchange,
+               TimePoint deadline) {
+  constexpr auto kPause = std::chrono::milliseconds(1);
+  while (true) {
+    const Status sent =
+        send_descriptors(links.sockets[static_cast<size_t>(peer)].get(), descriptors);
+    if (sent.code() != Code::kBusy) return sent;
+    if (Clock::now() >= deadline) return {Code::kTimeout, std::string(sent.message())};
+    BANYAN_TRY(news_of(exchange, std::chrono::milliseconds(0)));
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 Result<std::vector<Descriptor>> receive_from(const Links& links, int peer, size_t count,
                                              Exchange& exchange, TimePoint deadline) {
   const int socket = links.sockets[static_cast<size_t>(peer)].get();
@@ -180,7 +195,7 @@ class LinkWiring final : public Wiring {
     return exchange_.allgather(mine, deadline_);
   }
   Status send_descriptors(int peer, std::span<const int> descriptors) override {
-    return banyan::send_descriptors(links_.sockets[static_cast<size_t>(peer)].get(), descriptors);
+    return send_to(links_, peer, descriptors, exchange_, deadline_);
   }
   Result<std::vector<Descriptor>> receive_descriptors(int peer, size_t count) override {
     return receive_from(links_, peer, count, exchange_, deadline_);
@@ -271,8 +286,7 @@ Result<VerdictBoard> share_board(const Links& links, Exchange& exchange, TimePoi
   const int memory = board->memory().get();
   for (int rank = lowest + 1; rank < links.size; ++rank)
     if (links.peers[static_cast<size_t>(rank)].same_host)
-      BANYAN_TRY(
-          send_descriptors(links.sockets[static_cast<size_t>(rank)].get(), std::span(&memory, 1)));
+      BANYAN_TRY(send_to(links, rank, std::span(&memory, 1), exchange, deadline));
   board->memory().close();
   return board;
 }

@@ -53,6 +53,11 @@ Status send_descriptors(int socket, std::span<const int> descriptors) {
       return {Code::kPeerLost,
               fmt::format("sending descriptors: {}", std::generic_category().message(errno))};
     }
+    if (errno == ETOOMANYREFS) {
+      return {Code::kBusy,
+              "the user has more descriptors under way to other processes than the "
+              "limit of open files (ulimit -n)"};
+    }
     if (errno != EINTR) return system_error("sending descriptors", errno);
   }
 }

@@ -3,8 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
+#include <grp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include <csignal>
 
 #include "tests/ranks_fixture.h"
 
@@ -59,6 +63,25 @@ TEST_P(Limits, OfOneRanksDescriptorsAreToldToAll) {
       }
       if (HasFailure()) return;
     }
+}
+
+// Linux counts the descriptors that a user has under way, except for root.
+TEST_P(Limits, OfDescriptorsUnderWayDelayNobody) {
+  if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads share their descriptors";
+  if (getuid() != 0) GTEST_SKIP() << "needs root, to become a user without privileges";
+  run(8, [](Rank& self) {
+    constexpr unsigned kNobody = 65534;
+    const rlimit limit{64, 64};
+    self.expect(setgroups(0, nullptr) == 0 && setgid(kNobody) == 0 && setuid(kNobody) == 0 &&
+                    prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && setrlimit(RLIMIT_NOFILE, &limit) == 0,
+                "becoming nobody");
+    for (int round = 0; round < 5; ++round) {
+      banyan_comm_t comm = self.join();
+      if (comm == nullptr) return;
+      self.verify(comm, 10, 1);
+      self.leave(comm);
+    }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Limits, both_kinds(), testing::PrintToStringParamName());

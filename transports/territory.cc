@@ -205,13 +205,19 @@ Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
   }
   const std::array<int, kDescriptors> descriptors = {own->segment.get(), own->heap.get(),
                                                      own->doorbell.get()};
-  for (const int peer : peers) BANYAN_TRY(wiring.send_descriptors(peer, descriptors));
   Neighbourhood result;
-  result.peers.reserve(peers.size());
-  for (const int peer : peers) {
-    auto neighbour = receive(wiring, peer, directory.get());
+  result.peers.resize(peers.size());
+  // In rounds, since Linux limits how many descriptors of a user are under way.
+  for (int round = 1; round < wiring.size(); ++round) {
+    const int to = (wiring.rank() + round) % wiring.size();
+    const int from = (wiring.rank() - round + wiring.size()) % wiring.size();
+    if (std::find(peers.begin(), peers.end(), to) != peers.end())
+      BANYAN_TRY(wiring.send_descriptors(to, descriptors));
+    const auto place = std::find(peers.begin(), peers.end(), from);
+    if (place == peers.end()) continue;
+    auto neighbour = receive(wiring, from, directory.get());
     BANYAN_TRY(neighbour.status());
-    result.peers.push_back(std::move(*neighbour));
+    result.peers[static_cast<size_t>(place - peers.begin())] = std::move(*neighbour);
   }
   for (size_t i = 0; i < result.peers.size(); ++i) {
     const Neighbour& peer = result.peers[i];
