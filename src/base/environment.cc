@@ -199,11 +199,7 @@ Result<Environment> parse_environment(const RawEnvironment& raw) {
   values.algorithm = value_of(raw, "BANYAN_ALGO");
   values.transports = value_of(raw, "BANYAN_TRANSPORTS");
   values.net_devices = value_of(raw, "BANYAN_NET_DEVICES");
-  values.tune_file = value_of(raw, "BANYAN_TUNE_FILE");
-  values.topo_file = value_of(raw, "BANYAN_TOPO_FILE");
-  values.topo_dump = value_of(raw, "BANYAN_TOPO_DUMP");
   values.secret = value_of(raw, "BANYAN_SECRET");
-  values.sysroot = value_of(raw, "BANYAN_SYSROOT");
   values.debug_file = value_of(raw, "BANYAN_DEBUG_FILE");
   BANYAN_TRY(read_compress(raw, &values.compress));
   BANYAN_TRY(read_interface(raw, &values.socket_interface));

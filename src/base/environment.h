@@ -54,12 +54,8 @@ struct Environment {
   std::string transports;        // BANYAN_TRANSPORTS
   std::string net_devices;       // BANYAN_NET_DEVICES
   std::string compress;          // BANYAN_COMPRESS
-  std::string tune_file;         // BANYAN_TUNE_FILE
-  std::string topo_file;         // BANYAN_TOPO_FILE
-  std::string topo_dump;         // BANYAN_TOPO_DUMP
   std::string socket_interface;  // BANYAN_SOCKET_IFNAME: an interface that exists
   std::string secret;            // BANYAN_SECRET
-  std::string sysroot;           // BANYAN_SYSROOT
   std::string debug_file;        // BANYAN_DEBUG_FILE
   LogLevels debug;               // BANYAN_DEBUG
   double timeout_s = 30;         // BANYAN_TIMEOUT
