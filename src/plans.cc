@@ -42,11 +42,6 @@ size_t hash_of(const Problem& problem, int wanted) {
   return digest.value();
 }
 
-bool has_op(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
-         collective == Collective::kReduceScatter || collective == Collective::kReduceScatterv;
-}
-
 size_t bytes_of(const Schedule& schedule) {
   return schedule.steps.size() * (sizeof(Step) + 16) + schedule.successors.size() * 4 +
          schedule.ports.size() * 64;
@@ -65,7 +60,7 @@ CallSignature signature_of(const Problem& problem, int wanted) {
   signature.type = problem.type;
   signature.count = problem.count;
   signature.algorithm = static_cast<uint8_t>(wanted + 1);
-  if (has_op(problem.collective)) signature.op = problem.op;
+  if (reduces(problem.collective)) signature.op = problem.op;
   if (!is_message(problem.collective)) signature.root = problem.root;
   // The lists that all ranks share; those of alltoallv are each rank's own, and its messages are
   // checked pair by pair.

@@ -80,6 +80,31 @@ TEST(InfoSchedule, every_collective_and_algorithm_can_be_shown) {
   }
 }
 
+TEST(InfoSchedule, has_an_operation_only_where_something_is_reduced) {
+  struct Case {
+    const char *request, *shown;
+    bool reduces;
+  };
+  for (const Case& each :
+       std::initializer_list<Case>{{"allreduce:ring:3", "float32 sum, count 48", true},
+                                   {"reduce_scatter:ring:3", "float32 sum, count 16", true},
+                                   {"broadcast:ring:3", "float32, count 48", false},
+                                   {"alltoall:pairwise:3", "float32, count 16", false},
+                                   {"barrier:dissemination:3", "float32, count 0", false}}) {
+    const auto request = parse_schedule_request(each.request);
+    ASSERT_TRUE(request.ok()) << request.status().message();
+    EXPECT_THAT(schedule_header(*request), HasSubstr(each.shown));
+    const auto json = nlohmann::json::parse(schedule_json_begin(*request) + schedule_json_end());
+    EXPECT_EQ(json.contains("op"), each.reduces) << each.request;
+  }
+}
+
+TEST(InfoEnvironment, values_cannot_pass_for_lines) {
+  const RawEnvironment raw({{"BANYAN_ALGO", "\x1b[31m\nFAKE"}, {"BANYAN_DEBUG", "info"}});
+  const std::string text = show_environment(raw);
+  EXPECT_THAT(text, AllOf(HasSubstr(" [31m FAKE  [environment"), Not(HasSubstr("\x1b"))));
+}
+
 TEST(InfoEnvironment, sources_and_secrets) {
   const RawEnvironment raw({{"BANYAN_TIMEOUT", "7s"}, {"BANYAN_SECRET", "tulip-lantern"}});
   const std::string text = show_environment(raw);

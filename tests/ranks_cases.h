@@ -22,10 +22,6 @@ inline constexpr Collective kCollectives[] = {
     Collective::kReduceScatterv, Collective::kAlltoall,   Collective::kAlltoallv,
     Collective::kGather,         Collective::kScatter,    Collective::kBarrier};
 
-constexpr bool reduces(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
-         collective == Collective::kReduceScatter || collective == Collective::kReduceScatterv;
-}
 constexpr bool has_root(Collective collective) {
   return collective == Collective::kReduce || collective == Collective::kBroadcast ||
          collective == Collective::kGather || collective == Collective::kScatter;

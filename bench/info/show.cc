@@ -109,11 +109,13 @@ Schedule schedule_of(const ScheduleRequest& request, int rank) {
 
 std::string schedule_header(const ScheduleRequest& request) {
   const Problem problem = problem_of(request);
-  return fmt::format("# {}, {}, {} rank{}: {} {}, count {} ({} bytes)\n",
+  const std::string op =
+      reduces(problem.collective) ? fmt::format(" {}", name_of(problem.op)) : std::string();
+  return fmt::format("# {}, {}, {} rank{}: {}{}, count {} ({} bytes)\n",
                      name_of(request.collective),
                      algorithms()[static_cast<size_t>(request.algorithm)].name, request.ranks,
-                     request.ranks == 1 ? "" : "s", name_of(problem.type), name_of(problem.op),
-                     problem.count, problem.count * problem.element());
+                     request.ranks == 1 ? "" : "s", name_of(problem.type), op, problem.count,
+                     problem.count * problem.element());
 }
 
 }  // namespace banyan::info

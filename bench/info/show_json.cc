@@ -94,14 +94,14 @@ std::string show_environment_json(const RawEnvironment& raw) {
 
 std::string schedule_json_begin(const ScheduleRequest& request) {
   const Problem problem = problem_of(request);
-  const Json json = {
+  Json json = {
       {"collective", name_of(request.collective)},
       {"algorithm", algorithms()[static_cast<size_t>(request.algorithm)].name},
       {"ranks", request.ranks},
       {"datatype", name_of(problem.type)},
-      {"op", name_of(problem.op)},
-      {"count", problem.count},
   };
+  if (reduces(problem.collective)) json["op"] = name_of(problem.op);
+  json["count"] = problem.count;
   std::string text = json.dump();
   text.pop_back();  // the brace, which schedule_json_end() brings
   return text + ",\"schedules\":[\n";

@@ -56,6 +56,12 @@ enum class Collective : uint8_t {
 };
 inline constexpr int kCollectiveCount = 16;
 
+// Whether it has an operation.
+constexpr bool reduces(Collective collective) {
+  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
+         collective == Collective::kReduceScatter || collective == Collective::kReduceScatterv;
+}
+
 constexpr size_t size_of(DataType type) {
   switch (type) {
     case DataType::kInt8:

@@ -39,11 +39,6 @@ bool has_list_of_counts(Collective collective) {
          collective == Collective::kAlltoallv;
 }
 
-bool reduces(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
-         collective == Collective::kReduceScatter || collective == Collective::kReduceScatterv;
-}
-
 }  // namespace
 
 std::string describe_difference(const CallSignature& mine, int my_rank, const CallSignature& theirs,

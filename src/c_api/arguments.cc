@@ -108,9 +108,7 @@ class Checker {
   }
 
   Status operation() {
-    const bool reduces = is(Collective::kAllreduce) || is(Collective::kReduce) ||
-                         is(Collective::kReduceScatter) || is(Collective::kReduceScatterv);
-    if (!reduces) return {};
+    if (!reduces(problem().collective)) return {};
     if (call_.op >= BANYAN_SUM && call_.op <= BANYAN_AVG) {
       problem().op = static_cast<ReduceOp>(call_.op);
       return {};
