@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "src/base/bytes.h"
+#include "src/base/parse.h"
 #include "src/process.h"
 #include "src/wire.h"
 
@@ -143,7 +144,7 @@ Status compare_settings(Exchange& exchange, const Settings& settings, TimePoint 
         return {Code::kMismatch,
                 fmt::format("{} differs: rank 0 has '{}', rank {} has '{}'; set it alike on all "
                             "ranks",
-                            mine[i].name, first[i], rank, other[i])};
+                            mine[i].name, printable(first[i]), rank, printable(other[i]))};
   }
   return {};
 }

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "src/base/bytes.h"
+#include "src/base/parse.h"
 
 namespace banyan {
 namespace {
@@ -84,7 +85,7 @@ std::optional<LinkFrame> decode_frame(std::span<const std::byte, kFrameBytes> by
   frame.verdict.failed_rank = failed_rank;
   frame.verdict.spares_calls_before = spares_calls_before;
   const auto text = reader.get_raw(length);
-  frame.verdict.text.assign(reinterpret_cast<const char*>(text.data()), text.size());
+  frame.verdict.text = printable({reinterpret_cast<const char*>(text.data()), text.size()});
   return frame;
 }
 

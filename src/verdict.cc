@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "src/base/clock.h"
+#include "src/base/parse.h"
 #include "transports/segment.h"
 
 namespace banyan {
@@ -140,7 +141,7 @@ Verdict VerdictBoard::read() const {
   if (page_->text_ready.load(std::memory_order_acquire) != 0) {
     char text[kTextBytes];
     std::memcpy(text, page_->text, kTextBytes);
-    verdict.text.assign(text, strnlen(text, kTextBytes));
+    verdict.text = printable({text, strnlen(text, kTextBytes)});
     verdict.spares_calls_before = page_->spares_calls_before;
   }
   if (verdict.text.empty())

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "src/base/parse.h"
+
 namespace banyan {
 namespace {
 
@@ -45,13 +47,6 @@ bool is_verdict(uint32_t code) {
 }
 
 }  // namespace
-
-std::string printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
-  return text;
-}
 
 Bytes encode_header(const FrameHeader& header) {
   Writer writer;
@@ -137,9 +132,9 @@ Bytes encode_verdict(const Status& status) {
 Result<RendezvousVerdict> parse_verdict(std::span<const std::byte> payload) {
   Reader reader(payload);
   const auto code = reader.get<uint32_t>();
-  std::string text = reader.get_text(kVerdictTextMost);
+  const std::string text = reader.get_text(kVerdictTextMost);
   if (!reader.at_end() || !is_verdict(code)) return corrupt("verdict");
-  return RendezvousVerdict{Status(static_cast<Code>(code), printable(std::move(text)))};
+  return RendezvousVerdict{Status(static_cast<Code>(code), printable(text))};
 }
 
 Bytes encode_result(std::span<const Bytes> contributions) {

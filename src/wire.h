@@ -95,9 +95,6 @@ struct RendezvousVerdict {
 Bytes encode_verdict(const Status& status);
 Result<RendezvousVerdict> parse_verdict(std::span<const std::byte> payload);
 
-// Text from elsewhere ends up in logs and on terminals: control characters become blanks.
-std::string printable(std::string text);
-
 // What all ranks gave in one round. Parts may be of any length.
 Bytes encode_result(std::span<const Bytes> contributions);
 Result<std::vector<Bytes>> parse_result(std::span<const std::byte> bytes, int size);

@@ -51,6 +51,13 @@ TEST(LinkFrame, CutsALongText) {
   EXPECT_EQ(back->verdict.text, std::string(back->verdict.text.size(), 'y'));
 }
 
+TEST(LinkFrame, ShowsNothingThatDrivesATerminal) {
+  const Key key = key_of(1);
+  const auto back = decode_frame(encode_frame(final_frame(1, "a\n\x1b[31mb"), key, 0), key, 0, 2);
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(back->verdict.text, "a  [31mb");
+}
+
 TEST(LinkFrame, WithAnyBitChangedIsNotAuthentic) {
   const Key key = key_of(2);
   const FrameBytes good = encode_frame(final_frame(2, "rank 2 is lost"), key, 5);

@@ -67,6 +67,12 @@ TEST(VerdictBoard, ShowsEveryCodeAndRankAsTheyWere) {
     }
 }
 
+TEST(VerdictBoard, ShowsNothingThatDrivesATerminal) {
+  VerdictBoard board = make_board(2);
+  ASSERT_TRUE(board.decide({Code::kPeerLost, 1, "a\n\x1b[31mb"}));
+  EXPECT_EQ(board.read().text, "a  [31mb");
+}
+
 TEST(VerdictBoard, CutsALongText) {
   VerdictBoard board = make_board(2);
   ASSERT_TRUE(board.decide({Code::kMismatch, 1, std::string(5000, 'x')}));

@@ -9,6 +9,7 @@
 
 #include "algorithms/algorithms.h"
 #include "compression/kernels.h"
+#include "src/base/parse.h"
 
 namespace banyan::info {
 
@@ -53,7 +54,7 @@ std::string show_environment(const RawEnvironment& raw) {
                           variable.default_value.empty() ? "(unset)" : variable.default_value);
     } else {
       state = fmt::format("{}  [environment; default {}]",
-                          variable.secret ? "(set, not shown)" : *value,
+                          variable.secret ? "(set, not shown)" : printable(*value),
                           variable.default_value.empty() ? "unset" : variable.default_value);
     }
     text += fmt::format("{:<22}{}\n    {}\n", variable.name, state, variable.text);

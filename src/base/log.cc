@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <iterator>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -77,14 +76,6 @@ Result<std::string> expand(std::string_view pattern, int rank) {
   return path;
 }
 
-// Texts of peers and users stay one line, whatever is in them, and do not drive a terminal.
-void append_printable(std::string& line, std::string_view message) {
-  std::transform(message.begin(), message.end(), std::back_inserter(line), [](char c) {
-    const auto code = static_cast<unsigned char>(c);
-    return code < 0x20 || code == 0x7f ? ' ' : c;
-  });
-}
-
 }  // namespace
 
 std::string_view name_of(LogLevel level) {
@@ -145,7 +136,7 @@ void Log::write(Subsystem subsystem, LogLevel level, std::string_view message) c
   std::string line = fmt::format("banyan {}:{} rank {} {} {}: ", host_name(), ::getpid(),
                                  rank_ < 0 ? std::string("?") : fmt::format("{}", rank_),
                                  name_of(level), name_of(subsystem));
-  append_printable(line, message);
+  line += printable(message);
   // What fits in PIPE_BUF is written whole also where ranks share a pipe.
   constexpr std::string_view kCut = "...";
   if (line.size() > PIPE_BUF - 1) {

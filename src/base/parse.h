@@ -34,6 +34,8 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
 // "a, b, c".
 std::string join(std::span<const std::string_view> words, std::string_view separator = ", ");
+// Texts of peers and users stay one line, whatever is in them, and do not drive a terminal.
+std::string printable(std::string_view text);
 // The word with the least edit distance to text; empty if `words` is.
 std::string_view nearest(std::string_view text, std::span<const std::string_view> words);
 // kInvalidArgument: "WHAT 'text' is unknown; valid: a, b, c".
