@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -105,6 +106,7 @@ int run(int argc, const char* const* argv) {
 }  // namespace banyan::perf
 
 int main(int argc, char** argv) {
+  ::signal(SIGPIPE, SIG_IGN);  // a closed reader is a write that fails, and is told as such
   try {
     return banyan::perf::run(argc, argv);
   } catch (const std::exception& error) {
