@@ -13,7 +13,6 @@
 #include "src/base/bytes.h"
 #include "src/base/parse.h"
 #include "src/process.h"
-#include "src/wire.h"
 
 namespace banyan {
 namespace {

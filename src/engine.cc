@@ -214,8 +214,9 @@ Result<bool> Engine::collect(Trouble& trouble) {
         continue;
       }
       if (trouble) continue;
-      trouble = {completion.code, execution->schedule_.steps[step].peer,
-                 transfer_for(*execution, step).envelope, completion.seen, ""};
+      const int peer = execution->schedule_.steps[step].peer;
+      trouble = {completion.code, peer, transfer_for(*execution, step).envelope, completion.seen,
+                 transport->why_failed(peer, execution->lane_)};
     }
     moved = transport->moved() || moved;
   }

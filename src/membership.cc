@@ -255,9 +255,10 @@ void Membership::trouble(const Trouble& found) {
     }
   } else if (found.code == Code::kPeerLost) {
     verdict.failed_rank = peer;
-    if (verdict.text.empty()) verdict.text = fmt::format("rank {} is lost", peer);
-  } else if (verdict.text.empty()) {
-    verdict.text = fmt::format("{}: message from rank {}", describe(found.code), peer);
+    verdict.text = fmt::format("rank {} is lost{}", peer, why);
+  } else if (peer >= 0) {
+    verdict.text =
+        fmt::format("{} between rank {} and rank {}{}", describe(found.code), rank(), peer, why);
   }
   monitor_.report(verdict);
 }
@@ -266,6 +267,7 @@ void Membership::look_around() {
   if (!settings_.environment.check) return;
   if (const Trouble found = engine_.find_other_call()) trouble(found);
 }
+  const std::string why = found.text.empty() ? "" : ": " + found.text;
 
 void Membership::time_out() {
   const int peer = engine_.waiting_for();

@@ -142,6 +142,8 @@ class RecvPort {
   // What is at the head and not taken. May acknowledge what it drops: acknowledged() says so.
   std::optional<Envelope> peek();
   bool acknowledged() { return std::exchange(acknowledged_, false); }
+  // The errno of the read that failed; 0: none did.
+  int read_error() const { return read_error_; }
   // What the peer may write until the receive is complete; empty: nothing.
   std::span<std::byte> offered() const;
 
@@ -173,7 +175,7 @@ class RecvPort {
   size_t move_fragment(Completions& completions);
   bool is_withdrawn() const;
   size_t move_from_afar(Completions& completions, std::span<std::byte> bounce);
-  Code read_from_afar(uint64_t address, size_t bytes, std::span<std::byte> bounce);
+  int read_from_afar(uint64_t address, size_t bytes, std::span<std::byte> bounce);
   void take(bool at_once);
   void complete(Completions& completions, Code code, const Envelope& seen);
   void fail(Completions& completions, Code code);
@@ -190,6 +192,7 @@ class RecvPort {
   uint64_t slots_acknowledged_ = 0;
   bool acknowledged_ = false;
   bool moved_ = false;
+  int read_error_ = 0;
   Code broken_ = Code::kOk;  // what every receive gets from now on
 };
 

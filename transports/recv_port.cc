@@ -246,14 +246,14 @@ size_t RecvPort::move_fragment(Completions& completions) {
   return std::max<size_t>(bytes, 1024);
 }
 
-Code RecvPort::read_from_afar(uint64_t address, size_t bytes, std::span<std::byte> bounce) {
+int RecvPort::read_from_afar(uint64_t address, size_t bytes, std::span<std::byte> bounce) {
   const Transfer& transfer = pending_.front();
   if (transfer.combine == nullptr) {
     return read_memory(channel_.owner, address, transfer.memory + bytes_done_, bytes);
   }
-  const Code code = read_memory(channel_.owner, address, bounce.data(), bytes);
-  if (code == Code::kOk) deliver(transfer, bytes_done_, bounce.data(), bytes);
-  return code;
+  const int error = read_memory(channel_.owner, address, bounce.data(), bytes);
+  if (error == 0) deliver(transfer, bytes_done_, bounce.data(), bytes);
+  return error;
 }
 
 // After the last byte was read where the peer has it: whether it may have been anything by then.
@@ -268,14 +268,13 @@ size_t RecvPort::move_from_afar(Completions& completions, std::span<std::byte> b
   const size_t most = bounces ? std::min(bounce.size(), kChunkBytes) : kChunkBytes;
   const size_t bytes = std::min<uint64_t>(head_->envelope.bytes - bytes_done_, most);
   const uint64_t from = head_->where + bytes_done_;
-  Code code = Code::kOk;
   if (heap) {
     deliver(pending_.front(), bytes_done_, channel_.heap.data() + from, bytes);
   } else {
-    code = read_from_afar(from, bytes, bounce);
+    read_error_ = read_from_afar(from, bytes, bounce);
   }
-  if (code != Code::kOk) {
-    fail(completions, code);
+  if (read_error_ != 0) {
+    fail(completions, code_of(read_error_));
     return 1024;
   }
   bytes_done_ += bytes;

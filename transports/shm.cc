@@ -142,6 +142,13 @@ class ShmTransport final : public Transport {
 
   bool moved() const override { return moved_; }
 
+  std::string why_failed(int peer, Lane lane) const override {
+    const int index = index_of(peer);
+    if (index < 0) return {};
+    const int error = peers_[index].recv[static_cast<int>(lane)].read_error();
+    return error != 0 ? shm::why_not_read(error) : std::string();
+  }
+
   std::optional<Envelope> peek(int peer, Lane lane) override {
     const int index = index_of(peer);
     if (index < 0) return std::nullopt;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "banyan/status.h"
 
@@ -15,9 +16,12 @@ struct Owner {
   int pid = 0;
 };
 
-// Copies [address, address + bytes) of the owner to `to`. kPeerLost: the process is gone; kCorrupt:
-// it has no such memory; kSystem: it may not be read.
-Code read_memory(const Owner& owner, uint64_t address, std::byte* to, size_t bytes);
+// Copies [address, address + bytes) of the owner to `to`. 0, or an errno: ESRCH, EPERM, ...
+int read_memory(const Owner& owner, uint64_t address, std::byte* to, size_t bytes);
+// kPeerLost: the process is gone; kCorrupt: it has no such memory; kSystem: it may not be read.
+Code code_of(int error);
+// For an owner that could be read when the ranks met.
+std::string why_not_read(int error);
 
 // Whether it works: the owner says that `value` is at `address`. In another pid namespace, say, its
 // pid belongs to somebody else.

@@ -92,6 +92,10 @@ class Transport {
   // Whether the last poll() moved bytes, also where nothing was complete with them.
   virtual bool moved() const { return false; }
 
+  // After a completion that failed: what the system said and what to do about it, where more is
+  // known than the code.
+  virtual std::string why_failed(int /*peer*/, Lane /*lane*/) const { return {}; }
+
   // The envelope at the head of a lane from a peer, if a message has arrived there and no receive
   // has taken it. For finding ranks that make another call.
   virtual std::optional<Envelope> peek(int peer, Lane lane) = 0;
