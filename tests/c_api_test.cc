@@ -97,6 +97,13 @@ TEST_F(CApi, LastErrorIsOfTheCommunicatorThatIsMeant) {
   const std::string text = banyan_last_error(comm_);
   EXPECT_NE(text.find('7'), std::string::npos) << text;
   EXPECT_STREQ(banyan_last_error(other), "") << "another communicator's error";
+  const banyan_call_t call = BANYAN_CALL_INIT;
+  banyan_request_t request = nullptr;
+  ASSERT_EQ(banyan_request_create(comm_, &call, &request), BANYAN_SUCCESS);
+  refused(banyan_request_wait(request), BANYAN_ERR_INVALID_USAGE, "started");
+  EXPECT_STREQ(banyan_last_error(other), "") << "an error of another communicator's request";
+  EXPECT_STRNE(banyan_last_error(comm_), "");
+  ASSERT_EQ(banyan_request_destroy(request), BANYAN_SUCCESS);
   ASSERT_EQ(banyan_comm_abort(other), BANYAN_SUCCESS);
   refused(banyan_broadcast(in_, out_, 1, BANYAN_FLOAT32, 7, comm_), "7");
   EXPECT_NE(std::string(banyan_last_error(other)).find("abort"), std::string::npos)

@@ -432,7 +432,7 @@ banyan_result_t banyan_comm_destroy(banyan_comm_t comm) {
 }
 
 banyan_result_t banyan_comm_abort(banyan_comm_t comm) {
-  return door([&]() -> Status {
+  return door(comm, [&]() -> Status {
     const Pinned pinned(comm);
     if (pinned.get() == nullptr) return banyan::find_communicator(comm).status();
     if (!pinned.get()->finalized.load()) pinned.get()->membership->abort();

@@ -55,6 +55,11 @@ banyan_comm_t communicator_handle(uint64_t place) {
 }
 
 OpenCommunicator* own_communicator(banyan_comm_t handle) noexcept {
+banyan_comm_t communicator_of(banyan_request_t handle) noexcept {
+  const auto* found = static_cast<OpenRequest*>(process().requests.find(place_of(handle)));
+  return found != nullptr ? found->communicator->handle : nullptr;
+}
+
   auto* found = static_cast<OpenCommunicator*>(process().communicators.find(place_of(handle)));
   return found != nullptr && is_ours(*found) ? found : nullptr;
 }

@@ -54,6 +54,8 @@ bool is_ours(const OpenCommunicator& communicator);
 uint64_t place_of(banyan_comm_t handle);
 uint64_t place_of(banyan_request_t handle);
 
+// Null where there is none, or none any more.
+banyan_comm_t communicator_of(banyan_request_t handle) noexcept;
 // Keeps the text for banyan_last_error of this thread and gives the result code. Every function of
 // banyan.h ends with it. `comm` is what the call was on, null where that is unknown.
 banyan_result_t answer(const Status& status, banyan_comm_t comm);

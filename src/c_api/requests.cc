@@ -137,17 +137,17 @@ banyan_result_t banyan_request_create(banyan_comm_t comm, const banyan_call_t* c
 }
 
 banyan_result_t banyan_request_start(banyan_request_t request) {
-  return door([&] { return start(request); });
+  return door(banyan::communicator_of(request), [&] { return start(request); });
 }
 
 banyan_result_t banyan_request_test(banyan_request_t request, int* done) {
-  return door([&] { return test(request, done); });
+  return door(banyan::communicator_of(request), [&] { return test(request, done); });
 }
 
 banyan_result_t banyan_request_wait(banyan_request_t request) {
-  return door([&] { return wait(request); });
+  return door(banyan::communicator_of(request), [&] { return wait(request); });
 }
 
 banyan_result_t banyan_request_destroy(banyan_request_t request) {
-  return door([&] { return destroy(request); });
+  return door(banyan::communicator_of(request), [&] { return destroy(request); });
 }
