@@ -158,6 +158,19 @@ TEST_F(CApi, RefusesNullPointers) {
   EXPECT_EQ(banyan_mem_free(comm_, nullptr), BANYAN_SUCCESS);
 }
 
+TEST_F(CApi, MakesNothingInAFailure) {
+  const banyan_unique_id_t id{};
+  banyan_comm_t made[4] = {comm_, comm_, comm_, comm_};
+  refused(banyan_comm_init(&made[0], 1, &id, 0, nullptr), "id");
+  EXPECT_NE(banyan_comm_init_env(&made[1], nullptr), BANYAN_SUCCESS);
+  refused(banyan_comm_init_exchange(&made[2], nullptr, nullptr), "exchange");
+  refused(banyan_comm_split(comm_, -2, 0, &made[3], nullptr), "-2");
+  for (const banyan_comm_t each : made) EXPECT_EQ(each, nullptr);
+  auto request = reinterpret_cast<banyan_request_t>(comm_);
+  refused(banyan_request_create(comm_, nullptr, &request), "call");
+  EXPECT_EQ(request, nullptr);
+}
+
 TEST_F(CApi, RefusesWhatDoesNotExist) {
   refused(banyan_allreduce(in_, out_, 4, type_of(12), BANYAN_SUM, comm_), "12");
   refused(banyan_allreduce(in_, out_, 4, type_of(-1), BANYAN_SUM, comm_), "-1");

@@ -201,7 +201,7 @@ BANYAN_API banyan_result_t banyan_comm_init_exchange(banyan_comm_t* comm,
  * @param comm the parent; it stays usable.
  * @param color at least 0, or #BANYAN_NO_COLOR: then *child becomes NULL.
  * @param key orders the new ranks; equal keys keep the order of the parent.
- * @param[out] child independent of its parent: each is destroyed by itself.
+ * @param[out] child independent of its parent: each is destroyed by itself. NULL after a failure.
  * @param config of the child; NULL: all defaults. */
 BANYAN_API banyan_result_t banyan_comm_split(banyan_comm_t comm, int color, int key,
                                              banyan_comm_t* child, const banyan_config_t* config);
@@ -405,7 +405,7 @@ typedef struct banyan_request* banyan_request_t;
  * are copied.
  * @param comm must outlive the request.
  * @param call may be changed afterwards.
- * @param[out] request destroyed by #banyan_request_destroy. */
+ * @param[out] request destroyed by #banyan_request_destroy; NULL after a failure. */
 BANYAN_API banyan_result_t banyan_request_create(banyan_comm_t comm, const banyan_call_t* call,
                                                  banyan_request_t* request);
 /** Starts it, after creation or after each completion; returns at once. Starts count as calls: all

@@ -37,6 +37,12 @@ Status check_out(const void* pointer, std::string_view name) {
   return pointer != nullptr ? Status() : wrong("{} is NULL", name);
 }
 
+// What is made is there only after a success.
+template <typename Handle>
+void clear(Handle* made) {
+  if (made != nullptr) *made = nullptr;
+}
+
 Status check_place(int rank, int rank_count) {
   if (rank_count < 1 || rank_count > kMostRanks)
     return wrong("rank_count is {}; valid: 1 to {}", rank_count, kMostRanks);
@@ -94,6 +100,7 @@ Status open(banyan::Exchange& exchange, Settings settings, banyan::TimePoint dea
 
 Status init(banyan_comm_t* comm, int rank_count, const banyan_unique_id_t* id, int rank,
             const banyan_config_t* config) {
+  clear(comm);
   BANYAN_TRY(check_out(comm, "comm"));
   BANYAN_TRY(check_place(rank, rank_count));
   BANYAN_TRY(check_out(id, "id"));
@@ -137,6 +144,7 @@ Status get_unique_id(banyan_unique_id_t* id) {
 }
 
 Status init_env(banyan_comm_t* comm, const banyan_config_t* config) {
+  clear(comm);
   BANYAN_TRY(check_out(comm, "comm"));
   BANYAN_TRY(banyan::refuse_in_group("banyan_comm_init_env"));
   const banyan::RawEnvironment raw = banyan::RawEnvironment::of_process();
@@ -156,6 +164,7 @@ Status init_env(banyan_comm_t* comm, const banyan_config_t* config) {
 
 Status init_exchange(banyan_comm_t* comm, const banyan_exchange_t* given,
                      const banyan_config_t* config) {
+  clear(comm);
   BANYAN_TRY(check_out(comm, "comm"));
   BANYAN_TRY(check_out(given, "exchange"));
   BANYAN_TRY(banyan::refuse_in_group("banyan_comm_init_exchange"));
@@ -234,6 +243,7 @@ Result<banyan::UniqueId> open_for(const Settings& settings, bool one_host,
 
 Status split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
              const banyan_config_t* config) {
+  clear(child);
   const Result<OpenCommunicator*> found = banyan::find_communicator(comm);
   BANYAN_TRY(found.status());
   BANYAN_TRY(check_out(child, "child"));
@@ -274,7 +284,6 @@ Status split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
   BANYAN_TRY(
       run_internal(parent, Collective::kAllgather, &readiness, said.data(), sizeof readiness));
   BANYAN_TRY(status);
-  *child = nullptr;
   if (members.empty()) return {};
 
   for (const int member : members)

@@ -21,6 +21,7 @@ namespace {
 
 Status create(banyan_comm_t comm, const banyan_call_t* given, banyan_request_t* request) {
   if (request == nullptr) return {Code::kInvalidArgument, "request is NULL"};
+  *request = nullptr;
   if (given == nullptr) return {Code::kInvalidArgument, "call is NULL"};
   const Result<banyan::OpenCommunicator*> communicator = banyan::find_communicator(comm);
   BANYAN_TRY(communicator.status());
