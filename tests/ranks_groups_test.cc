@@ -67,7 +67,13 @@ TEST_P(Groups, MayBeNested) {
 TEST_P(Groups, WithAnErrorInsideMoveNothing) {
   run_joined(2, [](Rank& self, banyan_comm_t comm) {
     const int other = 1 - self.rank();
-    for (int kind = 0; kind < 4; ++kind) {
+    banyan_request_t stale = nullptr, made = nullptr;
+    banyan_call_t call = BANYAN_CALL_INIT;
+    self.expect_ok(banyan_request_create(comm, &call, &stale), "create");
+    self.expect_ok(banyan_request_destroy(stale), "destroy");
+    call.size = 0;
+    const banyan_unique_id_t id{};
+    for (int kind = 0; kind < 15; ++kind) {
       int32_t out = self.rank() + 1, in = -1, sum = 5;
       self.expect_ok(banyan_group_start(), "group_start");
       self.expect_ok(banyan_send(&out, 1, BANYAN_INT32, other, comm), "send");
@@ -75,11 +81,24 @@ TEST_P(Groups, WithAnErrorInsideMoveNothing) {
       if (kind == 0) wrong = banyan_recv(&in, 1, BANYAN_INT32, 2, comm);
       if (kind == 1) wrong = banyan_allreduce(nullptr, &sum, 1, BANYAN_INT32, BANYAN_SUM, comm);
       if (kind == 2) wrong = banyan_comm_finalize(comm);
-      if (kind == 3) {
-        banyan_comm_t child = nullptr;
-        wrong = banyan_comm_split(comm, 0, 0, &child, nullptr);
-      }
+      // What no group may have is refused before its arguments are looked at.
+      banyan_comm_t child = comm;
+      if (kind == 3) wrong = banyan_comm_split(comm, 0, 0, &child, nullptr);
+      if (kind == 4) wrong = banyan_comm_split(comm, -5, 0, &child, nullptr);
+      if (kind == 5) wrong = banyan_comm_split(comm, 0, 0, nullptr, nullptr);
+      if (kind == 6) wrong = banyan_comm_split(nullptr, 0, 0, &child, nullptr);
+      if (kind == 7) wrong = banyan_comm_finalize(nullptr);
+      if (kind == 8) wrong = banyan_request_wait(stale);
+      if (kind == 9) wrong = banyan_comm_init(&child, 1, &id, 7, nullptr);
+      if (kind == 10) wrong = banyan_comm_init_exchange(&child, nullptr, nullptr);
       if (kind >= 2) wanted = BANYAN_ERR_INVALID_USAGE;
+      if (kind == 3 || kind == 4 || kind == 6 || kind == 9 || kind == 10)
+        self.expect(child == nullptr, "no communicator after a failure");
+      if (kind >= 11) wanted = BANYAN_ERR_INVALID_ARGUMENT;
+      if (kind == 11) wrong = banyan_request_create(comm, &call, &made);
+      if (kind == 12) wrong = banyan_request_start(stale);
+      if (kind == 13) wrong = banyan_mem_alloc(comm, nullptr, 8);
+      if (kind == 14) wrong = banyan_comm_rank(comm, nullptr);
       self.expect_code(wrong, wanted, fmt::format("wrong call {}", kind));
       self.expect_ok(banyan_recv(&in, 1, BANYAN_INT32, other, comm), "receive");
       self.expect_code(banyan_group_end(), wanted, "group_end repeats it");
@@ -130,6 +149,38 @@ TEST_P(Groups, TakeTwoCommunicatorsInAnyOrder) {
     }
     self.leave(comms[1]);
     self.leave(comms[0]);
+  });
+}
+
+// What a finished request has returned stands until it is started again.
+TEST_P(Groups, ThatFailLeaveRequestsAsTheyWere) {
+  run_joined(2, [](Rank& self, banyan_comm_t comm) {
+    int32_t sum = 1;
+    const banyan_call_t call = call_of([&](banyan_call_t& c) {
+      c.send = c.recv = &sum;
+      c.count = 1;
+      c.datatype = BANYAN_INT32;
+    });
+    banyan_request_t request = nullptr;
+    self.expect_ok(banyan_request_create(comm, &call, &request), "create");
+    for (const bool finished : {false, true}) {
+      self.expect_ok(banyan_group_start(), "group_start");
+      self.expect_ok(banyan_request_start(request), "start");
+      int done = 1;
+      self.expect_ok(banyan_request_test(request, &done), "test in the group");
+      self.expect(done == 0, "not done in the group");
+      self.expect_code(banyan_barrier(nullptr), BANYAN_ERR_INVALID_ARGUMENT, "a wrong call");
+      self.expect_code(banyan_group_end(), BANYAN_ERR_INVALID_ARGUMENT, "group_end");
+      const banyan_result_t wanted = finished ? BANYAN_SUCCESS : BANYAN_ERR_INVALID_USAGE;
+      self.expect_code(banyan_request_wait(request), wanted, "wait after the group");
+      self.expect_code(banyan_request_test(request, &done), wanted, "test after the group");
+      self.expect(done == (finished ? 1 : 0), "done after the group");
+      self.expect(sum == (finished ? 2 : 1), "nothing has moved");
+      if (finished) break;
+      self.expect_ok(banyan_request_start(request), "start");
+      self.expect_ok(banyan_request_wait(request), "wait");
+    }
+    self.expect_ok(banyan_request_destroy(request), "destroy");
   });
 }
 

@@ -344,11 +344,11 @@ BANYAN_API banyan_result_t banyan_recv(void* recv, size_t count, banyan_datatype
  * @{ */
 
 /** Begins a group: this thread's calls until #banyan_group_end are issued together and complete
- * there - several sends and receives, several communicators. Nested pairs count. Split, finalize
- * and wait inside are `INVALID_USAGE`; #banyan_request_start joins the group. */
+ * there - several sends and receives, several communicators. Nested pairs count. Init, split,
+ * finalize and wait inside are `INVALID_USAGE`; #banyan_request_start joins the group. */
 BANYAN_API banyan_result_t banyan_group_start(void);
-/** Ends a group and waits for its calls. A wrong call inside has returned its error there, returns
- * it here again, and nothing of the group has moved.
+/** Ends a group and waits for its calls. The first error that a function has returned inside is
+ * returned here again, and nothing of the group has moved.
  * @retval BANYAN_ERR_INVALID_USAGE there was no start. */
 BANYAN_API banyan_result_t banyan_group_end(void);
 /** @}

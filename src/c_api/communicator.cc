@@ -101,10 +101,10 @@ Status open(banyan::Exchange& exchange, Settings settings, banyan::TimePoint dea
 Status init(banyan_comm_t* comm, int rank_count, const banyan_unique_id_t* id, int rank,
             const banyan_config_t* config) {
   clear(comm);
+  BANYAN_TRY(banyan::refuse_in_group("banyan_comm_init"));
   BANYAN_TRY(check_out(comm, "comm"));
   BANYAN_TRY(check_place(rank, rank_count));
   BANYAN_TRY(check_out(id, "id"));
-  BANYAN_TRY(banyan::refuse_in_group("banyan_comm_init"));
   Result<Settings> settings = settings_of(config, rank);
   BANYAN_TRY(settings.status());
   const Result<banyan::UniqueId> unpacked =
@@ -145,8 +145,8 @@ Status get_unique_id(banyan_unique_id_t* id) {
 
 Status init_env(banyan_comm_t* comm, const banyan_config_t* config) {
   clear(comm);
-  BANYAN_TRY(check_out(comm, "comm"));
   BANYAN_TRY(banyan::refuse_in_group("banyan_comm_init_env"));
+  BANYAN_TRY(check_out(comm, "comm"));
   const banyan::RawEnvironment raw = banyan::RawEnvironment::of_process();
   const Result<banyan::Environment> environment = banyan::parse_environment(raw);
   BANYAN_TRY(environment.status());
@@ -165,9 +165,9 @@ Status init_env(banyan_comm_t* comm, const banyan_config_t* config) {
 Status init_exchange(banyan_comm_t* comm, const banyan_exchange_t* given,
                      const banyan_config_t* config) {
   clear(comm);
+  BANYAN_TRY(banyan::refuse_in_group("banyan_comm_init_exchange"));
   BANYAN_TRY(check_out(comm, "comm"));
   BANYAN_TRY(check_out(given, "exchange"));
-  BANYAN_TRY(banyan::refuse_in_group("banyan_comm_init_exchange"));
   const banyan_exchange_t defaults{sizeof(banyan_exchange_t), 0, 0, nullptr, nullptr};
   const Result<banyan_exchange_t> whole = banyan::complete_struct(given, defaults, "exchange");
   BANYAN_TRY(whole.status());
@@ -244,12 +244,12 @@ Result<banyan::UniqueId> open_for(const Settings& settings, bool one_host,
 Status split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
              const banyan_config_t* config) {
   clear(child);
+  BANYAN_TRY(banyan::refuse_in_group("banyan_comm_split"));
   const Result<OpenCommunicator*> found = banyan::find_communicator(comm);
   BANYAN_TRY(found.status());
   BANYAN_TRY(check_out(child, "child"));
   if (color < BANYAN_NO_COLOR)
     return wrong("color is {}; valid: 0 or more, or {} (BANYAN_NO_COLOR)", color, BANYAN_NO_COLOR);
-  BANYAN_TRY(banyan::refuse_in_group("banyan_comm_split"));
   OpenCommunicator& parent = **found;
   BANYAN_TRY(banyan::check_usable(parent));
   const auto ranks = static_cast<size_t>(parent.membership->size());
@@ -329,7 +329,6 @@ Status finish_requests(OpenCommunicator& communicator) {
 Status finalize(banyan_comm_t comm) {
   const Result<OpenCommunicator*> found = banyan::find_communicator(comm);
   BANYAN_TRY(found.status());
-  BANYAN_TRY(banyan::refuse_in_group("banyan_comm_finalize"));
   OpenCommunicator& communicator = **found;
   BANYAN_TRY(banyan::check_usable(communicator));
   BANYAN_TRY(finish_requests(communicator));
@@ -338,6 +337,7 @@ Status finalize(banyan_comm_t comm) {
   membership.take_baton();
   BANYAN_TRY(membership.depart(banyan::deadline_after(membership.settings().timeout_s)));
   communicator.finalized.store(true);
+  BANYAN_TRY(banyan::refuse_in_group("banyan_comm_finalize"));
   return {};
 }
 

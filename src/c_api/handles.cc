@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "src/c_api/run.h"
 #include "src/process.h"
 
 namespace banyan {
@@ -54,12 +55,12 @@ banyan_comm_t communicator_handle(uint64_t place) {
   return reinterpret_cast<banyan_comm_t>(place);  // NOLINT(performance-no-int-to-ptr)
 }
 
-OpenCommunicator* own_communicator(banyan_comm_t handle) noexcept {
 banyan_comm_t communicator_of(banyan_request_t handle) noexcept {
   const auto* found = static_cast<OpenRequest*>(process().requests.find(place_of(handle)));
   return found != nullptr ? found->communicator->handle : nullptr;
 }
 
+OpenCommunicator* own_communicator(banyan_comm_t handle) noexcept {
   auto* found = static_cast<OpenCommunicator*>(process().communicators.find(place_of(handle)));
   return found != nullptr && is_ours(*found) ? found : nullptr;
 }
@@ -84,6 +85,7 @@ banyan_result_t answer(const Status& status, banyan_comm_t comm) {
   if (!status.ok()) {
     last_error().text = status.message();
     last_error().comm = comm;
+    fail_group(status);
   }
   return static_cast<banyan_result_t>(status.code());
 }

@@ -37,7 +37,8 @@ struct OpenRequest {
   OpenCommunicator* communicator = nullptr;
   Call call;
   std::shared_ptr<Plan> plan;
-  enum class State { kNew, kGrouped, kRunning, kDone } state = State::kNew;
+  enum class State { kNew, kRunning, kDone } state = State::kNew;
+  bool grouped = false;            // started in a group that is open
   Operation* operation = nullptr;  // while running
   Status result;                   // once done
 };
@@ -53,11 +54,12 @@ banyan_comm_t communicator_handle(uint64_t place);
 bool is_ours(const OpenCommunicator& communicator);
 uint64_t place_of(banyan_comm_t handle);
 uint64_t place_of(banyan_request_t handle);
-
 // Null where there is none, or none any more.
 banyan_comm_t communicator_of(banyan_request_t handle) noexcept;
-// Keeps the text for banyan_last_error of this thread and gives the result code. Every function of
-// banyan.h ends with it. `comm` is what the call was on, null where that is unknown.
+
+// Keeps the text for banyan_last_error of this thread and gives the result code; an error inside a
+// group is the group's, too. Every function of banyan.h ends with it. `comm` is what the call was
+// on, null where that is unknown.
 banyan_result_t answer(const Status& status, banyan_comm_t comm);
 
 // The last error of this thread on `comm`; null: on anything. The pointer stays valid until the

@@ -49,11 +49,11 @@ Status create(banyan_comm_t comm, const banyan_call_t* given, banyan_request_t* 
 
 Status start(banyan_request_t handle) {
   const Result<OpenRequest*> request = banyan::find_request(handle);
-  if (!request.ok()) return banyan::fail_group(request.status());
-  if ((*request)->state == State::kRunning || (*request)->state == State::kGrouped)
-    return banyan::fail_group({Code::kInvalidUsage, "the request is in flight: wait for it first"});
+  BANYAN_TRY(request.status());
+  if ((*request)->state == State::kRunning || (*request)->grouped)
+    return {Code::kInvalidUsage, "the request is in flight: wait for it first"};
   if (banyan::in_group()) {
-    (*request)->state = State::kGrouped;
+    (*request)->grouped = true;
     banyan::join_group((*request)->communicator->handle, (*request)->call, handle);
     return {};
   }
@@ -73,8 +73,8 @@ Status test(banyan_request_t handle, int* done) {
   BANYAN_TRY(found.status());
   OpenRequest& request = **found;
   *done = 0;
+  if (request.grouped) return {};
   if (request.state == State::kNew) return {Code::kInvalidUsage, "the request was never started"};
-  if (request.state == State::kGrouped) return {};
   if (request.state == State::kRunning) {
     banyan::Membership& membership = *request.communicator->membership;
     membership.take_baton();
@@ -90,10 +90,10 @@ Status test(banyan_request_t handle, int* done) {
 }
 
 Status wait(banyan_request_t handle) {
+  BANYAN_TRY(banyan::refuse_in_group("banyan_request_wait"));
   const Result<OpenRequest*> found = banyan::find_request(handle);
   BANYAN_TRY(found.status());
   OpenRequest& request = **found;
-  BANYAN_TRY(banyan::refuse_in_group("banyan_request_wait"));
   if (request.state == State::kNew)
     return {Code::kInvalidUsage, "the request was never started: nothing to wait for"};
   if (request.state == State::kRunning) {
@@ -114,8 +114,7 @@ Status destroy(banyan_request_t handle) {
   BANYAN_TRY(found.status());
   OpenRequest& request = **found;
   banyan::Membership& membership = *request.communicator->membership;
-  if (request.state == State::kGrouped)
-    return {Code::kInvalidUsage, "the request is part of an open group"};
+  if (request.grouped) return {Code::kInvalidUsage, "the request is part of an open group"};
   if (request.state == State::kRunning) {
     if (!membership.failure().failed())
       return {Code::kInvalidUsage, "the request is in flight: wait for it first"};

@@ -169,8 +169,7 @@ void reset_requests(std::vector<Item>& items) {
   for (const Item& item : items) {
     if (item.request_handle == nullptr) continue;
     const Result<OpenRequest*> request = find_request(item.request_handle);
-    if (request.ok() && (*request)->state == OpenRequest::State::kGrouped)
-      (*request)->state = OpenRequest::State::kNew;
+    if (request.ok()) (*request)->grouped = false;
   }
 }
 
@@ -212,15 +211,15 @@ Status told(const Membership& membership, const Status& status) {
 
 Status run_call(banyan_comm_t handle, const banyan_call_t& given, const PlainCall* plain) {
   const Result<OpenCommunicator*> communicator = find_communicator(handle);
-  if (!communicator.ok()) return fail_group(communicator.status());
-  if (const Status usable = check_usable(**communicator); !usable.ok()) return fail_group(usable);
+  BANYAN_TRY(communicator.status());
+  BANYAN_TRY(check_usable(**communicator));
   Membership& membership = *(*communicator)->membership;
   if (plain != nullptr && !in_group()) {
     const KnownCall* known = (*communicator)->known.find(*plain);
     if (known != nullptr) return run_known(membership, *known, *plain);
   }
   const Result<Call> call = check_call(**communicator, given);
-  if (!call.ok()) return fail_group(told(membership, call.status()));
+  if (!call.ok()) return told(membership, call.status());
   if (in_group()) {
     join_group(handle, *call, nullptr);
     return {};
@@ -244,14 +243,13 @@ bool in_group() {
   return group_depth > 0;
 }
 
-Status fail_group(const Status& status) {
+void fail_group(const Status& status) {
   if (in_group() && group().failed.ok()) group().failed = status;
-  return status;
 }
 
 Status refuse_in_group(std::string_view function) {
   if (!in_group()) return {};
-  return fail_group({Code::kInvalidUsage, fmt::format("{} inside a group", function)});
+  return {Code::kInvalidUsage, fmt::format("{} inside a group", function)};
 }
 
 void join_group(banyan_comm_t comm, const Call& call, banyan_request_t request) {

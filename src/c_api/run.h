@@ -27,10 +27,10 @@ Status run_call(banyan_comm_t handle, const banyan_call_t& given, const PlainCal
 // ---- The group of this thread
 // -----------------------------------------------------------------------
 bool in_group();
-// kInvalidUsage inside a group, naming the function; such an error is the group's, too.
+// kInvalidUsage inside a group, naming the function. Comes before all other checks of a function.
 Status refuse_in_group(std::string_view function);
-// A call that went wrong inside a group: group_end returns it.
-Status fail_group(const Status& status);
+// A call that went wrong: where a group is open, its end returns the first of them.
+void fail_group(const Status& status);
 // `request` is null for a blocking call.
 void join_group(banyan_comm_t comm, const Call& call, banyan_request_t request);
 
