@@ -25,11 +25,10 @@
  *
  * @section memory Memory
  * Counts are elements of the datatype, sizes named `bytes` are bytes, times are seconds. Buffers
- * belong to the caller throughout; they need no alignment. A blocking call is done with
- * them when it returns, a request when it completes. Handles are opaque, and a destroyed one is
- * recognised (`INVALID_ARGUMENT`), never followed. They belong to the process that made them: in a
- * child of fork() every call on one is `INVALID_USAGE`; the child may make communicators of its
- * own.
+ * belong to the caller throughout; they need no alignment. A blocking call is done with them when
+ * it returns, a request when it completes. Handles are opaque, and a destroyed one is recognised
+ * (`INVALID_ARGUMENT`), never followed. They belong to the process that made them: in a child of
+ * fork() every call on one is `INVALID_USAGE`; the child may make communicators of its own.
  *
  * @section structs Structs
  * A struct that the caller fills starts with `size` and is set from its initializer. A smaller
@@ -217,7 +216,8 @@ BANYAN_API banyan_result_t banyan_comm_finalize(banyan_comm_t comm);
 
 /** Frees this rank's part, and its memory from #banyan_mem_alloc. Local.
  * @param comm finalized, aborted or failed; NULL is fine.
- * @retval BANYAN_ERR_INVALID_USAGE it is none of these, or has requests in flight. */
+ * @retval BANYAN_ERR_INVALID_USAGE it is none of these, or has requests in flight: nothing is
+ *         freed. After a failure, too, wait for those, which returns at once, or destroy them. */
 BANYAN_API banyan_result_t banyan_comm_destroy(banyan_comm_t comm);
 
 /** Gives up: calls in flight here return `ABORTED`, those of the other ranks `PEER_LOST`. Local,
@@ -420,7 +420,7 @@ BANYAN_API banyan_result_t banyan_request_test(banyan_request_t request, int* do
 /** Waits until it is complete and returns the operation's result; again the same after that.
  * @retval BANYAN_ERR_INVALID_USAGE it was never started. */
 BANYAN_API banyan_result_t banyan_request_wait(banyan_request_t request);
-/** @retval BANYAN_ERR_INVALID_USAGE it is in flight; nothing is freed. */
+/** @retval BANYAN_ERR_INVALID_USAGE it is in flight, and its communicator has not failed. */
 BANYAN_API banyan_result_t banyan_request_destroy(banyan_request_t request);
 
 /** What would be done for this call: every candidate with its predicted and measured time, and why

@@ -75,7 +75,8 @@ struct ConstView {
 };
 
 // Owns a communicator. finalize() ends it in good order; a Communicator destroyed before that is
-// aborted, so that the other ranks learn of it at once and nobody waits.
+// aborted, so that the other ranks learn of it at once and nobody waits. Requests on it are waited
+// for or destroyed before.
 class Communicator {
  public:
   // As banyan_comm_init_env, banyan_comm_init and banyan_comm_init_exchange. `config` may be null.

@@ -310,8 +310,9 @@ Status split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
 
 // ---- Ends ---------------------------------------------------------------------------------------
 
-// Requests that are in flight are completed first.
+// Requests that are in flight are completed first, well or not.
 Status finish_requests(OpenCommunicator& communicator) {
+  Status status;
   for (const uint64_t place : communicator.requests) {
     auto* request = static_cast<banyan::OpenRequest*>(banyan::process().requests.find(place));
     if (request == nullptr || request->state != banyan::OpenRequest::State::kRunning) continue;
@@ -321,12 +322,23 @@ Status finish_requests(OpenCommunicator& communicator) {
     membership->take_baton();
     banyan::settle_request(*request);
     membership->leave_baton();
-    BANYAN_TRY(driven);
+    if (status.ok()) status = driven;
   }
-  return {};
+  return status;
+}
+
+// Until wait or test has said that they are complete, also after a failure: a thread may be there.
+bool has_requests_in_flight(const OpenCommunicator& communicator) {
+  return std::any_of(
+      communicator.requests.begin(), communicator.requests.end(), [](uint64_t place) {
+        const auto* request =
+            static_cast<banyan::OpenRequest*>(banyan::process().requests.find(place));
+        return request != nullptr && request->state == banyan::OpenRequest::State::kRunning;
+      });
 }
 
 Status finalize(banyan_comm_t comm) {
+  BANYAN_TRY(banyan::refuse_in_group("banyan_comm_finalize"));
   const Result<OpenCommunicator*> found = banyan::find_communicator(comm);
   BANYAN_TRY(found.status());
   OpenCommunicator& communicator = **found;
@@ -337,7 +349,6 @@ Status finalize(banyan_comm_t comm) {
   membership.take_baton();
   BANYAN_TRY(membership.depart(banyan::deadline_after(membership.settings().timeout_s)));
   communicator.finalized.store(true);
-  BANYAN_TRY(banyan::refuse_in_group("banyan_comm_finalize"));
   return {};
 }
 
@@ -351,6 +362,10 @@ Status destroy(banyan_comm_t comm) {
     return {Code::kInvalidUsage,
             "the communicator is neither finalized, aborted nor failed: finalize or abort it "
             "first"};
+  if (has_requests_in_flight(communicator))
+    return {Code::kInvalidUsage,
+            "the communicator has requests in flight: wait for them first, which returns at once "
+            "after an abort or a failure"};
   const std::unique_ptr<OpenCommunicator> owned(static_cast<OpenCommunicator*>(
       banyan::process().communicators.remove(banyan::place_of(comm))));
   banyan::Membership& membership = *communicator.membership;
@@ -359,7 +374,6 @@ Status destroy(banyan_comm_t comm) {
   for (const uint64_t place : communicator.requests) {
     const std::unique_ptr<banyan::OpenRequest> request(
         static_cast<banyan::OpenRequest*>(banyan::process().requests.remove(place)));
-    if (request != nullptr && request->operation != nullptr) banyan::settle_request(*request);
   }
   return {};
 }
