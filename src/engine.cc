@@ -85,6 +85,11 @@ void Engine::queue_messages(Execution& execution, uint32_t steps_done) {
   }
 }
 
+void Engine::make_room(size_t executions) {
+  running_.reserve(running_.size() + executions);
+  with_local_work_.reserve(running_.size() + executions);
+}
+
 void Engine::start(Execution& execution, const Spaces& spaces, const Arithmetic& arithmetic,
                    const Envelope& envelope, Lane lane, uint32_t steps_done) {
   const Schedule& schedule = execution.schedule_;

@@ -77,6 +77,8 @@ class Engine {
   Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes,
          const Kernels& kernels);
 
+  // For so many executions more than are running: starting them allocates nothing.
+  void make_room(size_t executions);
   // The execution must not be running, and stays where it is until it is done or cancelled. The
   // first `steps_done` steps count as done: a program ran them (program.h).
   void start(Execution& execution, const Spaces& spaces, const Arithmetic& arithmetic,

@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
+#include <utility>
 
 namespace banyan {
 namespace {
@@ -92,7 +94,9 @@ bool Membership::one_host() const {
 // ---- Operations
 // -----------------------------------------------------------------------------------
 
-Result<Operation*> Membership::start(const std::shared_ptr<Plan>& plan, const Call& call) {
+Result<Operation*> Membership::prepare(const std::shared_ptr<Plan>& plan, const Call& call) {
+  engine_.make_room(prepared_ + 1);
+  running_.reserve(running_.size() + prepared_ + 1);
   std::unique_ptr<Operation> operation;
   if (plan->idle.empty()) {
     operation = std::make_unique<Operation>(*plan);
@@ -104,22 +108,44 @@ Result<Operation*> Membership::start(const std::shared_ptr<Plan>& plan, const Ca
   operation->scratch = scratch_.take(needed);
   if (needed != 0 && operation->scratch == nullptr) {
     plan->idle.push_back(std::move(operation));
-    return Status(Code::kSystem, fmt::format("{} bytes of working memory cannot be had", needed));
+    return give_up(fmt::format("{} bytes of working memory cannot be had", needed));
   }
   operation->plan = plan;
   const double timeout = call.timeout_s > 0 ? call.timeout_s : settings_.timeout_s;
   operation->deadline = deadline_after(timeout);
+  ++prepared_;
+  return operation.release();
+}
 
-  const Problem& problem = plan->problem;
+void Membership::launch(Operation* operation, const Call& call) noexcept {
+  --prepared_;
+  const Plan& plan = *operation->plan;
+  const Problem& problem = plan.problem;
   Arithmetic arithmetic = arithmetic_of(problem);
   arithmetic.scalar = call.scalar;
   void* output = output_in_send(problem) ? const_cast<void*>(call.send) : call.recv;
   const Spaces spaces(static_cast<const std::byte*>(call.send), static_cast<std::byte*>(output),
                       operation->scratch);
-  running_.push_back(operation.get());
-  engine_.start(operation->execution, spaces, arithmetic, next_envelope(*plan),
+  operation->launched = true;
+  running_.push_back(operation);
+  engine_.start(operation->execution, spaces, arithmetic, next_envelope(plan),
                 is_message(problem.collective) ? Lane::kMessage : Lane::kCollective);
-  return operation.release();
+}
+
+Result<Operation*> Membership::start(const std::shared_ptr<Plan>& plan, const Call& call) {
+  Result<Operation*> operation = prepare(plan, call);
+  if (operation.ok()) launch(*operation, call);
+  return operation;
+}
+
+Status Membership::give_up(std::string_view why) {
+  monitor_.report(
+      {Code::kSystem, rank(), fmt::format("rank {} cannot take part in a call: {}", rank(), why)});
+  while (!failure_.failed()) {
+    wake_service();
+    sleep(1);
+  }
+  return failure_.status();
 }
 
 // But for the scalar.
@@ -144,11 +170,16 @@ Envelope Membership::next_envelope(const Plan& plan) {
 
 void Membership::finish(Operation* operation) {
   std::unique_ptr<Operation> owned(operation);
+  if (!std::exchange(owned->launched, false)) --prepared_;
   forget(operation);
   const std::shared_ptr<Plan> plan = std::move(owned->plan);
   scratch_.give_back(owned->scratch, plan->schedule.scratch_size);
   owned->scratch = nullptr;
-  plan->idle.push_back(std::move(owned));
+  try {
+    plan->idle.push_back(std::move(owned));
+  } catch (const std::bad_alloc&) {
+    return;  // the next use makes its own
+  }
 }
 
 // Nothing is under way, so scratch may move.
@@ -160,9 +191,9 @@ std::unique_ptr<QuickCall> Membership::prepare_quick(const std::shared_ptr<Plan>
   if (!program) return nullptr;
   const size_t lines = plan->schedule.scratch_size / sizeof(CacheLine) + 1;
   if (lines > quick_scratch_.size()) quick_scratch_.resize(lines);
-  return std::make_unique<QuickCall>(QuickCall{*this, plan, std::move(*program),
-                                               std::make_unique<Operation>(*plan),
-                                               output_in_send(problem)});
+  auto operation = std::make_unique<Operation>(*plan);
+  return std::make_unique<QuickCall>(
+      QuickCall{*this, plan, std::move(*program), std::move(operation), output_in_send(problem)});
 }
 
 void Membership::hand_over(QuickCall& quick) {
@@ -236,6 +267,7 @@ void Membership::check_deadline(TimePoint now) {
 void Membership::trouble(const Trouble& found) {
   Verdict verdict{found.code, -1, found.text};
   const int peer = found.peer;
+  const std::string why = found.text.empty() ? "" : ": " + found.text;
   if (found.code == Code::kMismatch) {
     const Envelope& mine = found.expected;
     const Envelope& theirs = found.seen;
@@ -267,7 +299,6 @@ void Membership::look_around() {
   if (!settings_.environment.check) return;
   if (const Trouble found = engine_.find_other_call()) trouble(found);
 }
-  const std::string why = found.text.empty() ? "" : ": " + found.text;
 
 void Membership::time_out() {
   const int peer = engine_.waiting_for();

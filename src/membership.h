@@ -92,10 +92,16 @@ class Membership {
   std::shared_ptr<Plan> plan(const Problem& problem, int algorithm) {
     return plans_.find_or_build(problem, algorithm);
   }
-  // Takes an operation of the plan and starts it. Requires the baton.
+  // Takes an operation of the plan and all memory that it needs; where there is none, gives up.
+  // Requires the baton, as what follows.
+  Result<Operation*> prepare(const std::shared_ptr<Plan>& plan, const Call& call);
+  void launch(Operation* operation, const Call& call) noexcept;
   Result<Operation*> start(const std::shared_ptr<Plan>& plan, const Call& call);
-  // Ends its use: after it is done, or after a failure.
+  // Ends its use: after it is done, after a failure, or before its launch.
   void finish(Operation* operation);
+  // This rank cannot take part in a call that others may have begun: SYSTEM for all of them, which
+  // stands when this returns. The result is the failure of the communicator.
+  Status give_up(std::string_view why);
   bool busy() const { return !engine_.idle(); }
   // Of what runs, the earliest.
   TimePoint deadline() const;
@@ -163,6 +169,7 @@ class Membership {
   PlanCache plans_;
   ScratchPool scratch_;
   std::vector<CacheLine> quick_scratch_;  // of all quick calls: one at a time is under way
+  size_t prepared_ = 0;                   // operations that are not launched
   std::map<void*, size_t> plain_memory_;  // of allocate(), where no transport gave any
   std::map<void*, Transport*> transport_memory_;
   std::vector<Operation*> running_;     // from start() or hand_over() to finish() or forget()

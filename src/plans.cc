@@ -105,8 +105,8 @@ std::shared_ptr<Plan> PlanCache::find_or_build(const Problem& problem, int wante
     return order_.front();
   }
   order_.push_front(build(problem, wanted));
-  index_.emplace(hash, order_.begin());
   bytes_ += bytes_of(order_.front()->schedule);
+  index_.emplace(hash, order_.begin());
   while (order_.size() > 1 && (order_.size() > most_plans_ || bytes_ > most_bytes_)) {
     const Plan& oldest = *order_.back();
     const auto [begin, end] = index_.equal_range(hash_of(oldest.problem, oldest.wanted));

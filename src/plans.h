@@ -40,6 +40,7 @@ struct Operation {
   Execution execution;
   std::byte* scratch = nullptr;
   TimePoint deadline = TimePoint::max();
+  bool launched = false;
 
   bool done() const { return execution.done(); }
 };

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <bit>
+#include <new>
 
 namespace banyan {
 namespace {
@@ -41,7 +42,13 @@ std::byte* ScratchPool::take(size_t bytes) {
 }
 
 void ScratchPool::give_back(std::byte* memory, size_t bytes) {
-  if (memory != nullptr) free_[static_cast<size_t>(class_of(bytes))].push_back(memory);
+  if (memory == nullptr) return;
+  const auto index = static_cast<size_t>(class_of(bytes));
+  try {
+    free_[index].push_back(memory);
+  } catch (const std::bad_alloc&) {
+    munmap(memory, size_t{1} << index);
+  }
 }
 
 }  // namespace banyan

@@ -234,8 +234,8 @@ BANYAN_API banyan_result_t banyan_comm_failed_rank(banyan_comm_t comm, int* rank
  * @{ */
 
 /** Memory that the ranks of this host read and write in place; any other memory works too, with a
- * copy more. Local. It is aligned to 64 bytes and belongs to comm: freed by
- * #banyan_mem_free or with comm.
+ * copy more. Local. It is aligned to 64 bytes; freed by #banyan_mem_free or with comm.
+ * @retval BANYAN_ERR_SYSTEM there is not so much; comm does not fail.
  * @retval BANYAN_ERR_UNSUPPORTED no transport of comm has such memory. */
 BANYAN_API banyan_result_t banyan_mem_alloc(banyan_comm_t comm, void** memory, size_t bytes);
 /** Frees memory of #banyan_mem_alloc, which is in no call; NULL is fine. Local. */

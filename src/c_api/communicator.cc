@@ -318,7 +318,7 @@ Status finish_requests(OpenCommunicator& communicator) {
     if (request == nullptr || request->state != banyan::OpenRequest::State::kRunning) continue;
     banyan::Membership* membership = communicator.membership.get();
     membership->take_baton();
-    const Status driven = banyan::drive({&membership, 1}, {&request->operation, 1});
+    const Status driven = banyan::drive_through({&membership, 1}, {&request->operation, 1});
     membership->take_baton();
     banyan::settle_request(*request);
     membership->leave_baton();

@@ -53,8 +53,8 @@ Status start(banyan_request_t handle) {
   if ((*request)->state == State::kRunning || (*request)->grouped)
     return {Code::kInvalidUsage, "the request is in flight: wait for it first"};
   if (banyan::in_group()) {
+    BANYAN_TRY(banyan::join_group(*(*request)->communicator, (*request)->call, handle));
     (*request)->grouped = true;
-    banyan::join_group((*request)->communicator->handle, (*request)->call, handle);
     return {};
   }
   const banyan::Problem& problem = (*request)->call.problem;
@@ -67,6 +67,13 @@ Status start(banyan_request_t handle) {
   return banyan::start_request(**request);
 }
 
+// Its start may have been what failed the communicator.
+Status never_started(const OpenRequest& request) {
+  banyan::Failure& failure = request.communicator->membership->failure();
+  if (failure.failed()) return failure.status();
+  return {Code::kInvalidUsage, "the request was never started"};
+}
+
 Status test(banyan_request_t handle, int* done) {
   if (done == nullptr) return {Code::kInvalidArgument, "done is NULL"};
   const Result<OpenRequest*> found = banyan::find_request(handle);
@@ -74,7 +81,7 @@ Status test(banyan_request_t handle, int* done) {
   OpenRequest& request = **found;
   *done = 0;
   if (request.grouped) return {};
-  if (request.state == State::kNew) return {Code::kInvalidUsage, "the request was never started"};
+  if (request.state == State::kNew) return never_started(request);
   if (request.state == State::kRunning) {
     banyan::Membership& membership = *request.communicator->membership;
     membership.take_baton();
@@ -94,13 +101,12 @@ Status wait(banyan_request_t handle) {
   const Result<OpenRequest*> found = banyan::find_request(handle);
   BANYAN_TRY(found.status());
   OpenRequest& request = **found;
-  if (request.state == State::kNew)
-    return {Code::kInvalidUsage, "the request was never started: nothing to wait for"};
+  if (request.state == State::kNew) return never_started(request);
   if (request.state == State::kRunning) {
     banyan::Membership* membership = request.communicator->membership.get();
     membership->take_baton();
     // The result is the operation's own, which the failure of the communicator decides.
-    Status driven = banyan::drive({&membership, 1}, {&request.operation, 1});
+    Status driven = banyan::drive_through({&membership, 1}, {&request.operation, 1});
     membership->take_baton();
     banyan::settle_request(request);
     membership->leave_baton();

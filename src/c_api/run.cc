@@ -20,6 +20,9 @@ struct Item {
   Call call;
   OpenCommunicator* communicator = nullptr;  // from resolve() on
   OpenRequest* request = nullptr;
+  Operation* operation = nullptr;  // from prepare() on
+
+  Membership& membership() const { return *communicator->membership; }
 };
 
 // Of this thread. Apart from the rest, so that looking at it costs no initialisation.
@@ -38,7 +41,7 @@ CallGroup& group() {
 bool to_self(const Item& item) {
   const Collective collective = item.call.problem.collective;
   return (collective == Collective::kSend || collective == Collective::kRecv) &&
-         item.call.problem.root == item.communicator->membership->rank();
+         item.call.problem.root == item.membership().rank();
 }
 
 // The n-th send to oneself meets the n-th receive from oneself. Checked before anything moves.
@@ -85,23 +88,26 @@ void copy_own_message(const Item& send, const Item& receive) {
   }
 }
 
-Status begin(Item& item, std::vector<Operation*>& running, std::vector<Membership*>& memberships) {
-  Membership& membership = *item.communicator->membership;
-  membership.take_baton();
-  if (std::find(memberships.begin(), memberships.end(), &membership) == memberships.end())
-    memberships.push_back(&membership);
-  const std::shared_ptr<Plan> plan = item.request != nullptr
-                                         ? item.request->plan
-                                         : membership.plan(item.call.problem, item.call.algorithm);
-  const Result<Operation*> operation = membership.start(plan, item.call);
-  BANYAN_TRY(operation.status());
-  if (item.request == nullptr) {
-    running.push_back(*operation);
-  } else {
-    item.request->operation = *operation;
-    item.request->state = OpenRequest::State::kRunning;
-  }
-  return {};
+// Everything that may be missing, so that what follows only fails when it has begun.
+Status prepare(Item& item) {
+  Membership* membership = &item.membership();
+  membership->take_baton();
+  return with_memory({&membership, 1}, [&]() -> Status {
+    const std::shared_ptr<Plan> plan =
+        item.request != nullptr ? item.request->plan
+                                : membership->plan(item.call.problem, item.call.algorithm);
+    const Result<Operation*> operation = membership->prepare(plan, item.call);
+    BANYAN_TRY(operation.status());
+    item.operation = *operation;
+    return {};
+  });
+}
+
+void launch(Item& item) {
+  item.membership().launch(item.operation, item.call);
+  if (item.request == nullptr) return;
+  item.request->operation = item.operation;
+  item.request->state = OpenRequest::State::kRunning;
 }
 
 // Requires the baton.
@@ -110,7 +116,7 @@ Status run_plan(Membership& membership, const std::shared_ptr<Plan>& plan, const
   BANYAN_TRY(operation.status());
   Membership* only = &membership;
   Operation* running = *operation;
-  Status status = drive({&only, 1}, {&running, 1});
+  Status status = drive_through({&only, 1}, {&running, 1});
   membership.finish(running);
   return status;
 }
@@ -128,8 +134,12 @@ Status run_known(Membership& membership, const KnownCall& known, const PlainCall
 void remember(OpenCommunicator& communicator, const PlainCall& plain, const Call& call) {
   Membership& membership = *communicator.membership;
   if (plain.op > BANYAN_AVG || !membership.at_rest()) return;
-  const std::shared_ptr<Plan> plan = membership.plan(call.problem, call.algorithm);
-  communicator.known.remember(plain, call, {plan, membership.prepare_quick(plan)});
+  try {
+    const std::shared_ptr<Plan> plan = membership.plan(call.problem, call.algorithm);
+    communicator.known.remember(plain, call, {plan, membership.prepare_quick(plan)});
+  } catch (const std::bad_alloc&) {
+    return;  // this call has ended well; the next one is checked as this one was
+  }
 }
 
 Status resolve(Item& item) {
@@ -144,25 +154,46 @@ Status resolve(Item& item) {
   return check_usable(**communicator);
 }
 
-Status run_group(std::vector<Item>& items) {
-  for (Item& item : items) BANYAN_TRY(resolve(item));
+Status run_resolved(std::vector<Item>& items) {
   std::vector<std::pair<Item*, Item*>> own;
   BANYAN_TRY(pair_own_messages(items, own));
 
-  std::vector<Operation*> running;
-  std::vector<Membership*> memberships, owners;
+  std::vector<Membership*> memberships;
+  std::vector<Operation*> running;  // that nobody waits for later
+  memberships.reserve(items.size());
+  running.reserve(items.size());
   Status status;
   for (Item& item : items) {
     if (to_self(item)) continue;
-    const size_t before = running.size();
-    status = begin(item, running, memberships);
+    Membership* membership = &item.membership();
+    if (std::find(memberships.begin(), memberships.end(), membership) == memberships.end())
+      memberships.push_back(membership);
+    status = prepare(item);
     if (!status.ok()) break;
-    if (running.size() > before) owners.push_back(item.communicator->membership.get());
+    if (item.request == nullptr) running.push_back(item.operation);
   }
-  for (const auto& [send, receive] : own) copy_own_message(*send, *receive);
-  const Status driven = drive(memberships, running);
-  for (size_t i = 0; i < running.size(); ++i) owners[i]->finish(running[i]);
-  return status.ok() ? driven : status;
+  if (status.ok()) {
+    for (Item& item : items)
+      if (item.operation != nullptr) launch(item);
+    for (const auto& [send, receive] : own) copy_own_message(*send, *receive);
+    status = drive_through(memberships, running);
+  }
+  for (Item& item : items)
+    if (item.operation != nullptr && (item.request == nullptr || !item.operation->launched))
+      item.membership().finish(item.operation);
+  for (Membership* membership : memberships) membership->leave_baton();
+  return status;
+}
+
+Status run_group(std::vector<Item>& items) {
+  for (Item& item : items) BANYAN_TRY(resolve(item));
+  try {
+    return run_resolved(items);
+  } catch (const std::bad_alloc&) {
+    Status status;
+    for (const Item& item : items) status = run_out_of_memory(item.membership());
+    return status;
+  }
 }
 
 void reset_requests(std::vector<Item>& items) {
@@ -195,10 +226,24 @@ Status check_usable(const OpenCommunicator& communicator) {
   return {};
 }
 
-Status run_now(OpenCommunicator& communicator, const Call& call) {
-  Membership& membership = *communicator.membership;
+Status run_out_of_memory(Membership& membership) {
   membership.take_baton();
-  return run_plan(membership, membership.plan(call.problem, call.algorithm), call);
+  Status status = membership.give_up("out of memory");
+  membership.engine().cancel();
+  return status;
+}
+
+Status drive_through(std::span<Membership* const> memberships,
+                     std::span<Operation* const> operations) {
+  return with_memory(memberships, [&] { return drive(memberships, operations); });
+}
+
+Status run_now(OpenCommunicator& communicator, const Call& call) {
+  Membership* membership = communicator.membership.get();
+  return with_memory({&membership, 1}, [&] {
+    membership->take_baton();
+    return run_plan(*membership, membership->plan(call.problem, call.algorithm), call);
+  });
 }
 
 // Why a call failed, for who looks at the log and not at banyan_last_error().
@@ -209,21 +254,18 @@ Status told(const Membership& membership, const Status& status) {
   return status;
 }
 
-Status run_call(banyan_comm_t handle, const banyan_call_t& given, const PlainCall* plain) {
-  const Result<OpenCommunicator*> communicator = find_communicator(handle);
-  BANYAN_TRY(communicator.status());
-  BANYAN_TRY(check_usable(**communicator));
-  Membership& membership = *(*communicator)->membership;
+namespace {
+
+Status run_usable(OpenCommunicator& communicator, const banyan_call_t& given,
+                  const PlainCall* plain) {
+  Membership& membership = *communicator.membership;
   if (plain != nullptr && !in_group()) {
-    const KnownCall* known = (*communicator)->known.find(*plain);
+    const KnownCall* known = communicator.known.find(*plain);
     if (known != nullptr) return run_known(membership, *known, *plain);
   }
-  const Result<Call> call = check_call(**communicator, given);
+  const Result<Call> call = check_call(communicator, given);
   if (!call.ok()) return told(membership, call.status());
-  if (in_group()) {
-    join_group(handle, *call, nullptr);
-    return {};
-  }
+  if (in_group()) return join_group(communicator, *call, nullptr);
   const Problem& problem = call->problem;
   const bool message =
       problem.collective == Collective::kSend || problem.collective == Collective::kRecv;
@@ -231,9 +273,19 @@ Status run_call(banyan_comm_t handle, const banyan_call_t& given, const PlainCal
     return {Code::kInvalidUsage,
             fmt::format("peer {} is this rank itself: a message to oneself needs a group",
                         problem.root)};
-  const Status status = told(membership, run_now(**communicator, *call));
-  if (status.ok() && plain != nullptr) remember(**communicator, *plain, *call);
+  Status status = told(membership, run_now(communicator, *call));
+  if (status.ok() && plain != nullptr) remember(communicator, *plain, *call);
   return status;
+}
+
+}  // namespace
+
+Status run_call(banyan_comm_t handle, const banyan_call_t& given, const PlainCall* plain) {
+  const Result<OpenCommunicator*> communicator = find_communicator(handle);
+  BANYAN_TRY(communicator.status());
+  BANYAN_TRY(check_usable(**communicator));
+  Membership* membership = (*communicator)->membership.get();
+  return with_memory({&membership, 1}, [&] { return run_usable(**communicator, given, plain); });
 }
 
 // ---- The group of this thread
@@ -252,8 +304,12 @@ Status refuse_in_group(std::string_view function) {
   return {Code::kInvalidUsage, fmt::format("{} inside a group", function)};
 }
 
-void join_group(banyan_comm_t comm, const Call& call, banyan_request_t request) {
-  group().items.push_back({comm, request, call});
+Status join_group(OpenCommunicator& communicator, const Call& call, banyan_request_t request) {
+  Membership* membership = communicator.membership.get();
+  return with_memory({&membership, 1}, [&]() -> Status {
+    group().items.push_back({communicator.handle, request, call});
+    return {};
+  });
 }
 
 // ---- Requests
@@ -262,19 +318,19 @@ void join_group(banyan_comm_t comm, const Call& call, banyan_request_t request) 
 Status start_request(OpenRequest& request) {
   OpenCommunicator& communicator = *request.communicator;
   BANYAN_TRY(check_usable(communicator));
-  Membership& membership = *communicator.membership;
-  membership.take_baton();
-  const Result<Operation*> operation = membership.start(request.plan, request.call);
-  if (!operation.ok()) {
-    membership.leave_baton();
-    return operation.status();
-  }
-  request.operation = *operation;
-  request.state = OpenRequest::State::kRunning;
-  const Result<bool> moved = membership.turn();  // the first messages leave with the start
-  if (!moved.ok()) membership.engine().cancel();
-  membership.leave_baton();
-  return {};
+  Membership* membership = communicator.membership.get();
+  membership->take_baton();
+  Status status = with_memory({&membership, 1}, [&]() -> Status {
+    const Result<Operation*> operation = membership->start(request.plan, request.call);
+    BANYAN_TRY(operation.status());
+    request.operation = *operation;
+    request.state = OpenRequest::State::kRunning;
+    const Result<bool> moved = membership->turn();  // the first messages leave with the start
+    if (!moved.ok()) membership->engine().cancel();
+    return {};
+  });
+  membership->leave_baton();
+  return status;
 }
 
 void settle_request(OpenRequest& request) {

@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <new>
+#include <span>
 #include <string_view>
 
 #include "banyan/status.h"
@@ -16,6 +18,26 @@ Status check_usable(const OpenCommunicator& communicator);
 // A small call that is known, on a communicator that is at rest and usable, begun; null:
 // run_call().
 QuickCall* begin_known(banyan_comm_t handle, const PlainCall& plain) noexcept;
+
+// Fails it, and takes the memory of running calls back.
+Status run_out_of_memory(Membership& membership);
+
+// The body of what others may take part in. Memory that is missing here fails the communicators:
+// the others may have begun.
+template <typename Body>
+Status with_memory(std::span<Membership* const> memberships, const Body& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    Status status;
+    for (Membership* membership : memberships) status = run_out_of_memory(*membership);
+    return status;
+  }
+}
+
+// drive(), with memory.
+Status drive_through(std::span<Membership* const> memberships,
+                     std::span<Operation* const> operations);
 
 // Runs to the end. Not for groups.
 Status run_now(OpenCommunicator& communicator, const Call& call);
@@ -32,7 +54,7 @@ Status refuse_in_group(std::string_view function);
 // A call that went wrong: where a group is open, its end returns the first of them.
 void fail_group(const Status& status);
 // `request` is null for a blocking call.
-void join_group(banyan_comm_t comm, const Call& call, banyan_request_t request);
+Status join_group(OpenCommunicator& communicator, const Call& call, banyan_request_t request);
 
 // ---- Requests
 // ---------------------------------------------------------------------------------------
