@@ -108,12 +108,14 @@ void Gate::serve(std::vector<Admitted>& admitted) {
 void Gate::accept_some(size_t listener, std::vector<Admitted>& admitted) {
   const int socket = listeners_[listener].get();
   for (int i = 0; i < kAtOnce && !paused_; ++i) {
-    if (half_open_.size() >= kHalfOpenMost && !make_room()) return pause();
+    if (half_open_.size() >= kHalfOpenMost && !make_room({})) return pause();
     Descriptor accepted(::accept4(socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (accepted.valid()) {
       start(std::move(accepted), admitted);
     } else if (errno == EMFILE || errno == ENFILE) {
-      if (!make_room()) return refuse_one(socket);
+      // Whoever has just come may be a rank that has yet to speak.
+      if (make_room(kGrace)) continue;
+      return half_open_.empty() ? refuse_one(socket) : pause();
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return;
     } else if (errno != EINTR && errno != ECONNABORTED && errno != EPROTO) {
@@ -146,8 +148,11 @@ void Gate::start(Descriptor socket, std::vector<Admitted>& admitted) {
   }
 }
 
-bool Gate::make_room() {
-  const auto stranger = [](const HalfOpen& connection) { return !connection.greeted; };
+bool Gate::make_room(Clock::duration least_age) {
+  const TimePoint now = Clock::now();
+  const auto stranger = [now, least_age](const HalfOpen& connection) {
+    return !connection.greeted && now - connection.since >= least_age;
+  };
   const auto from_there = [this, &stranger](const HalfOpen& connection) {
     return std::count_if(half_open_.begin(), half_open_.end(),
                          [&connection, &stranger](const HalfOpen& other) {
@@ -160,7 +165,7 @@ bool Gate::make_room() {
     if (victim == half_open_.end() || from_there(*place) > from_there(*victim)) victim = place;
   }
   if (victim == half_open_.end() && !half_open_.empty() &&
-      Clock::now() - half_open_.front().since > kGrace) {
+      now - half_open_.front().since > kGrace) {
     victim = half_open_.begin();
   }
   if (victim == half_open_.end()) return false;
@@ -249,7 +254,7 @@ void Gate::refuse_one(int listener) {
   refused.close();
   reserve_ = spare_descriptor();
   ++refused_;
-  starved_ = half_open_.empty();
+  starved_ = true;
   if (!warned_) {
     warned_ = true;
     BANYAN_LOG(log_, Subsystem::kNet, LogLevel::kWarn,

@@ -64,7 +64,7 @@ class Gate {
   bool watch(int descriptor, uint64_t id, bool on) const;
   void accept_some(size_t listener, std::vector<Admitted>& admitted);
   void start(Descriptor socket, std::vector<Admitted>& admitted);
-  bool make_room();
+  bool make_room(Clock::duration least_age);
   // Reads what is there. False: that connection is no longer half open.
   bool advance(HalfOpen& connection, std::vector<Admitted>& admitted);
   void advance(uint64_t id, std::vector<Admitted>& admitted);

@@ -172,8 +172,11 @@ Result<std::vector<Bytes>> RendezvousExchange::allgather(std::span<const std::by
         fmt::format("a rank can exchange {} bytes at once, not {}", kExchangeMost, mine.size()));
   }
   auto all = round(mine, deadline);
-  if (!all.ok()) failed_ = all.status();
-  return all;
+  if (all.ok()) return all;
+  // What is watched explains why others have gone, not the other way round.
+  const Status watched = watch_.look();
+  failed_ = watched.ok() ? all.status() : watched;
+  return failed_;
 }
 
 std::vector<int> RendezvousExchange::failure_descriptors() const {
