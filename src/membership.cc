@@ -4,30 +4,19 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <new>
 #include <utility>
 
+#include "src/bell.h"
+
 namespace banyan {
 namespace {
-
-void ring(const Descriptor& bell) {
-  const uint64_t one = 1;
-  // Fails only when 2^64 - 2 rings are unread, and then it is ringing.
-  if (write(bell.get(), &one, sizeof one) < 0) return;
-}
-
-void quiet(const Descriptor& bell) {
-  uint64_t count = 0;
-  if (read(bell.get(), &count, sizeof count) < 0) return;  // was quiet
-}
 
 // Threads of a library take no signals: they are the program's.
 class SignalsBlocked {
@@ -52,8 +41,6 @@ bool output_in_send(const Problem& problem) {
          (collective == Collective::kReduceScatter || collective == Collective::kReduceScatterv ||
           collective == Collective::kScatter);
 }
-
-constexpr int kSaysAgainUs = std::chrono::microseconds(kSaysAgain).count();
 
 bool is_message(Collective collective) {
   return collective == Collective::kSend || collective == Collective::kRecv;
@@ -337,91 +324,6 @@ void Membership::sleep(int most_ms) {
 void Membership::say_waiting() {
   failure_.board().set_waiting_for(rank(), engine_.waiting_for());
   said_waiting_ = true;
-}
-
-// ---- The service thread
-// ---------------------------------------------------------------------------
-
-void Membership::wake_service() {
-  ring(service_bell_);
-}
-
-void Membership::wake_caller() {
-  ring(caller_bell_);
-}
-
-// Waits for links, the bell and `also`, and handles what came over the links.
-void Membership::doze(std::span<const int> also, int most_us) {
-  std::vector<pollfd> descriptors;
-  descriptors.push_back({service_bell_.get(), POLLIN, 0});
-  for (const int descriptor : also) descriptors.push_back({descriptor, POLLIN, 0});
-  const size_t first_link = descriptors.size();
-  monitor_.add_to(descriptors);
-  const TimePoint until = monitor_.patience_ends();
-  if (until != TimePoint::max()) {
-    const int most_ms = milliseconds_until(until, 1000);
-    most_us = most_us < 0 ? most_ms * 1000 : std::min(most_us, most_ms * 1000);
-  }
-  const timespec patience{most_us / 1000000, most_us % 1000000 * 1000L};
-  const int count =
-      ppoll(descriptors.data(), descriptors.size(), most_us < 0 ? nullptr : &patience, nullptr);
-  if (until != TimePoint::max()) monitor_.lose_patience(Clock::now());
-  if (count > 0) {
-    if (descriptors.front().revents != 0) quiet(service_bell_);
-    monitor_.handle(std::span(descriptors).subspan(first_link));
-  }
-  if (failure_.failed()) wake_caller();
-}
-
-void Membership::serve() {
-  constexpr int kGraceUs = 200;  // the caller that only tests now and then comes back within this
-  while (!stop_.load()) {
-    if (!alert_.load()) {
-      doze({}, -1);
-      continue;
-    }
-    doze({}, kGraceUs);
-    if (stop_.load() || wanted_.load()) continue;
-    if (!baton_.try_acquire()) {
-      // The caller has it; it says so when it leaves it again.
-      alert_.store(false);
-      if (!baton_.try_acquire()) continue;
-      alert_.store(true);
-    }
-    serve_background();
-    alert_.store(false);
-    baton_.release();
-  }
-}
-
-// With the baton: until it is wanted, or nothing is left to do.
-void Membership::serve_background() {
-  std::vector<int> descriptors;
-  Wait wait(service_patience_);
-  while (!wanted_.load() && !stop_.load() && !engine_.idle() && !failure_.failed()) {
-    const Result<bool> moved = turn();
-    if (!moved.ok()) break;
-    if (*moved) {
-      wait.moved();
-      continue;
-    }
-    if (wait.linger()) continue;
-    wait.slept();
-    check_deadline(Clock::now());
-    look_around();
-    descriptors.clear();
-    bool nothing = true;
-    size_t armed = 0;
-    for (const auto& transport : engine_.transports()) {
-      if (!nothing) break;
-      ++armed;
-      nothing = transport->arm();
-      descriptors.push_back(transport->descriptor());
-    }
-    if (nothing) say_waiting();
-    doze(descriptors, nothing && !wanted_.load() ? kSaysAgainUs : 0);
-    for (size_t i = 0; i < armed; ++i) engine_.transports()[i]->disarm();
-  }
 }
 
 // ---- Ends

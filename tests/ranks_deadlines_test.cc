@@ -11,10 +11,6 @@
 namespace banyan::test {
 namespace {
 
-double seconds_since(TimePoint begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 class Deadlines : public WithRanks {};
 
 // One group receives on two communicators, with deadlines of their own. The first has no message.

@@ -36,6 +36,20 @@ class WithRanks : public testing::TestWithParam<Kind> {
   }
 };
 
+inline double seconds_since(TimePoint begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// A rank that calls nothing learns of a failure by asking.
+inline banyan_result_t wait_for_error(Rank& self, banyan_comm_t comm) {
+  banyan_result_t error = BANYAN_SUCCESS;
+  self.wait_until([&] {
+    self.expect_ok(banyan_comm_async_error(comm, &error), "async_error");
+    return error != BANYAN_SUCCESS;
+  });
+  return error;
+}
+
 inline auto both_kinds() {
   return testing::Values(Kind::kThreads, Kind::kProcesses);
 }

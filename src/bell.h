@@ -1,0 +1,25 @@
+// An eventfd by which one thread wakes another.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdint>
+
+#include "src/base/descriptor.h"
+
+namespace banyan {
+
+inline void ring(const Descriptor& bell) {
+  const uint64_t one = 1;
+  // Fails only when 2^64 - 2 rings are unread, and then it is ringing.
+  if (write(bell.get(), &one, sizeof one) < 0) return;
+}
+
+inline void quiet(const Descriptor& bell) {
+  uint64_t count = 0;
+  if (read(bell.get(), &count, sizeof count) < 0) return;  // was quiet
+}
+
+}  // namespace banyan
