@@ -327,7 +327,7 @@ class WithoutHooks : public testing::Environment {
 const testing::Environment* const without_hooks =
     testing::AddGlobalTestEnvironment(new WithoutHooks);
 
-// Rank 0 hears of a failure elsewhere and goes; rank 1 waits for it as long as it may.
+// Rank 0 hears of a failure elsewhere and goes; rank 1 waits for it no longer than it may.
 TEST(ConnectingUcx, EndsWithNewsAndWithTheTime) {
   const auto kinds = transport_kinds();
   const auto ucx = std::find_if(kinds.begin(), kinds.end(),
@@ -339,8 +339,12 @@ TEST(ConnectingUcx, EndsWithNewsAndWithTheTime) {
     if (first) wiring.tell(deadline_after(kPatience), {Code::kAborted, "elsewhere"});
     if (!first) wiring.tell(deadline_after(1), {});
     const auto transport = ucx->connect(wiring, wiring.others());
-    EXPECT_EQ(transport.status().code(), first ? Code::kAborted : Code::kTimeout)
-        << transport.status().message();
+    const Code code = transport.status().code();
+    if (first) {
+      EXPECT_EQ(code, Code::kAborted) << transport.status().message();
+    } else {
+      EXPECT_TRUE(code == Code::kTimeout || code == Code::kPeerLost) << static_cast<int>(code);
+    }
     EXPECT_TRUE(wiring.allgather({}).ok());
   });
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(8));

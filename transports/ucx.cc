@@ -349,6 +349,7 @@ class NoWire final : public Wire {
 // `greetings` outlives the wire.
 Status greet(UcxWire& wire, Wiring& wiring, std::span<const int> peers,
              std::vector<WireOperation>& greetings) {
+  BANYAN_TRY(wiring.news());
   greetings.resize(4 * peers.size());
   for (uint32_t round = 0; round < 2; ++round) {
     const auto tag_from = [&](int sender) {
