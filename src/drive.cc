@@ -18,8 +18,8 @@ bool all_done(std::span<Operation* const> operations) {
 
 TimePoint earliest_deadline(std::span<Membership* const> memberships) {
   TimePoint earliest = TimePoint::max();
-  for (const Membership* membership : memberships)
-    earliest = std::min(earliest, membership->deadline());
+  for (Membership* membership : memberships)
+    earliest = std::min(earliest, membership->engine().deadline());
   return earliest;
 }
 
@@ -91,9 +91,7 @@ Status go_on(QuickCall& quick) {
   quick.membership.hand_over(quick);
   Membership* membership = &quick.membership;
   Operation* operation = quick.operation.get();
-  Status status = drive({&membership, 1}, {&operation, 1});
-  membership->forget(operation);
-  return status;
+  return drive({&membership, 1}, {&operation, 1});
 }
 
 }  // namespace banyan

@@ -273,6 +273,13 @@ bool Engine::has_call_before(uint32_t call) const {
   });
 }
 
+TimePoint Engine::deadline() const {
+  TimePoint earliest = TimePoint::max();
+  for (const Execution* execution : running_)
+    if (execution != nullptr) earliest = std::min(earliest, execution->deadline);
+  return earliest;
+}
+
 int Engine::waiting_for() const {
   const Execution* oldest = nullptr;
   for (const Execution* execution : running_)

@@ -20,6 +20,7 @@
 #include "algorithms/schedule.h"
 #include "banyan/status.h"
 #include "compression/kernels.h"
+#include "src/base/clock.h"
 #include "src/steps.h"
 #include "transports/transport.h"
 
@@ -33,6 +34,8 @@ class Execution {
 
   bool done() const { return remaining_ == 0; }
   const Envelope& envelope() const { return envelope_; }
+
+  TimePoint deadline = TimePoint::max();  // set before it is started
 
  private:
   friend class Engine;
@@ -97,6 +100,8 @@ class Engine {
   Trouble find_other_call() const;
   // Whether a collective call with a lower number is running.
   bool has_call_before(uint32_t call) const;
+  // The earliest of what is running.
+  TimePoint deadline() const;
   // The peer that the oldest running operation waits for, -1: none.
   int waiting_for() const;
 

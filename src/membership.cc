@@ -83,7 +83,6 @@ bool Membership::one_host() const {
 
 Result<Operation*> Membership::prepare(const std::shared_ptr<Plan>& plan, const Call& call) {
   engine_.make_room(prepared_ + 1);
-  running_.reserve(running_.size() + prepared_ + 1);
   std::unique_ptr<Operation> operation;
   if (plan->idle.empty()) {
     operation = std::make_unique<Operation>(*plan);
@@ -99,7 +98,7 @@ Result<Operation*> Membership::prepare(const std::shared_ptr<Plan>& plan, const 
   }
   operation->plan = plan;
   const double timeout = call.timeout_s > 0 ? call.timeout_s : settings_.timeout_s;
-  operation->deadline = deadline_after(timeout);
+  operation->execution.deadline = deadline_after(timeout);
   ++prepared_;
   return operation.release();
 }
@@ -114,7 +113,6 @@ void Membership::launch(Operation* operation, const Call& call) noexcept {
   const Spaces spaces(static_cast<const std::byte*>(call.send), static_cast<std::byte*>(output),
                       operation->scratch);
   operation->launched = true;
-  running_.push_back(operation);
   engine_.start(operation->execution, spaces, arithmetic, next_envelope(plan),
                 is_message(problem.collective) ? Lane::kMessage : Lane::kCollective);
 }
@@ -158,7 +156,6 @@ Envelope Membership::next_envelope(const Plan& plan) {
 void Membership::finish(Operation* operation) {
   std::unique_ptr<Operation> owned(operation);
   if (!std::exchange(owned->launched, false)) --prepared_;
-  forget(operation);
   const std::shared_ptr<Plan> plan = std::move(owned->plan);
   scratch_.give_back(owned->scratch, plan->schedule.scratch_size);
   owned->scratch = nullptr;
@@ -184,8 +181,7 @@ std::unique_ptr<QuickCall> Membership::prepare_quick(const std::shared_ptr<Plan>
 }
 
 void Membership::hand_over(QuickCall& quick) {
-  quick.operation->deadline = deadline_after(settings_.timeout_s);
-  running_.push_back(quick.operation.get());
+  quick.operation->execution.deadline = deadline_after(settings_.timeout_s);
   quick.program.hand_over(engine_, quick.operation->execution);
 }
 
@@ -236,19 +232,12 @@ Result<bool> Membership::turn() {
     grace_ends_ = deadline_after(spared ? kGraceOfSparedSeconds : kGraceSeconds);
   }
   const TimePoint now = Clock::now();
-  if (now < deadline() && (*moved || now < grace_ends_)) return *moved;
+  if (now < engine_.deadline() && (*moved || now < grace_ends_)) return *moved;
   return failure_.status();
 }
 
-TimePoint Membership::deadline() const {
-  TimePoint earliest = TimePoint::max();
-  for (const Operation* operation : running_)
-    if (!operation->done()) earliest = std::min(earliest, operation->deadline);
-  return earliest;
-}
-
 void Membership::check_deadline(TimePoint now) {
-  if (now >= deadline()) time_out();
+  if (now >= engine_.deadline()) time_out();
 }
 
 void Membership::trouble(const Trouble& found) {

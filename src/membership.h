@@ -103,8 +103,6 @@ class Membership {
   // stands when this returns. The result is the failure of the communicator.
   Status give_up(std::string_view why);
   bool busy() const { return !engine_.idle(); }
-  // Of what runs, the earliest.
-  TimePoint deadline() const;
   // TIMEOUT, naming whom it waits for, where something that runs is past its deadline.
   void check_deadline(TimePoint now);
 
@@ -119,9 +117,8 @@ class Membership {
         {static_cast<const std::byte*>(send), output, quick_scratch_.data()->bytes.data()},
         next_call_++);
   }
-  // The engine takes over where the program stands; then, when it is done or failed, forget().
+  // The engine takes over where the program stands.
   void hand_over(QuickCall& quick);
-  void forget(const Operation* operation) { std::erase(running_, operation); }
   // The caller holds the baton, and nothing is under way.
   bool at_rest() const { return !left_ && engine_.idle(); }
 
@@ -172,7 +169,6 @@ class Membership {
   size_t prepared_ = 0;                   // operations that are not launched
   std::map<void*, size_t> plain_memory_;  // of allocate(), where no transport gave any
   std::map<void*, Transport*> transport_memory_;
-  std::vector<Operation*> running_;     // from start() or hand_over() to finish() or forget()
   std::vector<uint32_t> messages_out_;  // numbers of the next message to and from each rank
   std::vector<uint32_t> messages_in_;
   uint32_t next_call_ = 0;

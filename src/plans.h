@@ -39,7 +39,6 @@ struct Operation {
   std::shared_ptr<Plan> plan;  // owners: the cache, and operations and requests that use it
   Execution execution;
   std::byte* scratch = nullptr;
-  TimePoint deadline = TimePoint::max();
   bool launched = false;
 
   bool done() const { return execution.done(); }
