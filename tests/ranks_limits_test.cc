@@ -17,17 +17,6 @@ namespace {
 
 class Limits : public WithRanks {};
 
-double seconds_since(TimePoint begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-// From now on this process can open so many more.
-void leave_descriptors(int spare) {
-  const auto next = static_cast<rlim_t>(Descriptor(dup(0)).get());
-  const rlimit limit{next + static_cast<rlim_t>(spare), next + static_cast<rlim_t>(spare)};
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 TEST_P(Limits, OfOneRanksDescriptorsAreToldToAll) {
   if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads share their descriptors";
   for (const int victim : {0, 1, 2})
@@ -40,7 +29,8 @@ TEST_P(Limits, OfOneRanksDescriptorsAreToldToAll) {
         banyan_config_t config = BANYAN_CONFIG_INIT;
         config.init_timeout_s = 20 * time_factor();
         // Rank 0 holds the rendezvous, and both ends of its own connection to it.
-        if (self.rank() == victim) leave_descriptors(victim == 0 ? spare + 4 : spare);
+        std::optional<FewDescriptors> few;
+        if (self.rank() == victim) few.emplace(victim == 0 ? spare + 4 : spare);
         banyan_comm_t comm = nullptr;
         const banyan_result_t result = banyan_comm_init(&comm, 3, &id, self.rank(), &config);
         self.report(comm, result);
