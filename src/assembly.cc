@@ -57,7 +57,7 @@ class CarefulExchange final : public Exchange {
       return failed_;
     }
     // Of a rank that can no longer be reached the others may know more.
-    const Status cause = status.code() == Code::kPeerLost ? or_earlier_news(*this, status) : status;
+    Status cause = status.code() == Code::kPeerLost ? or_earlier_news(*this, status) : status;
     if (exchange_.give_up(cause)) return cause;
     Writer writer;
     writer.put(static_cast<uint32_t>(cause.code()));
@@ -156,8 +156,7 @@ Status send_to(const Links& links, int peer, std::span<const int> descriptors, E
                TimePoint deadline) {
   constexpr auto kPause = std::chrono::milliseconds(1);
   while (true) {
-    const Status sent =
-        send_descriptors(links.sockets[static_cast<size_t>(peer)].get(), descriptors);
+    Status sent = send_descriptors(links.sockets[static_cast<size_t>(peer)].get(), descriptors);
     if (sent.code() != Code::kBusy) return sent;
     if (Clock::now() >= deadline) return {Code::kTimeout, std::string(sent.message())};
     BANYAN_TRY(news_of(exchange, std::chrono::milliseconds(0)));
