@@ -30,13 +30,13 @@ void split_until(Rank& self, End end) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));  // any moment
       self.expect_ok(banyan_comm_abort(comm), "abort");
     });
+  self.mark(1);
   self.where("split");
   banyan_comm_t child = nullptr;
   const TimePoint begin = Clock::now();
   const banyan_result_t result = banyan_comm_split(comm, 0, 0, &child, &config);
   if (other.joinable()) other.join();
   self.report(comm, result, seconds_since(begin));
-  self.mark(1);
   if (self.rank() == 1) {
     if (end == End::kKilled) self.wait_until([] { return false; });
     if (end == End::kAborted) self.expect_ok(banyan_comm_abort(comm), "abort");
@@ -51,6 +51,7 @@ TEST_P(Splits, EndWithTheirParent) {
   for (const End end : {End::kKilled, End::kAborted, End::kAbortedHere}) {
     Job job(GetParam(), 3, [&](Rank& self) { split_until(self, end); });
     if (end == End::kKilled) {
+      ASSERT_TRUE(job.wait_for_marks(1, 20));
       job.wait(0.3);
       job.signal(1, SIGKILL);
     }

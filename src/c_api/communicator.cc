@@ -241,6 +241,12 @@ Result<banyan::UniqueId> open_for(const Settings& settings, bool one_host,
   return banyan::UniqueId{.address = *bound, .key = *key};
 }
 
+// The failure of the parent explains why others have gone, not the other way round.
+Status or_failure_of(OpenCommunicator& parent, Status status) {
+  banyan::Failure& failure = parent.membership->failure();
+  return !status.ok() && failure.failed() ? failure.status() : status;
+}
+
 Status split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
              const banyan_config_t* config) {
   clear(child);
@@ -304,8 +310,8 @@ Status split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
                                .deadline = deadline,
                                .watch = parent.membership->watch()},
                               settings->log);
-  BANYAN_TRY(exchange.status());
-  return open(**exchange, std::move(*settings), deadline, child);
+  if (!exchange.ok()) return or_failure_of(parent, exchange.status());
+  return or_failure_of(parent, open(**exchange, std::move(*settings), deadline, child));
 }
 
 // ---- Ends ---------------------------------------------------------------------------------------
