@@ -242,7 +242,7 @@ Result<banyan::UniqueId> open_for(const Settings& settings, bool one_host,
 }
 
 // The failure of the parent explains why others have gone, not the other way round.
-Status or_failure_of(OpenCommunicator& parent, Status status) {
+Status or_failure_of(OpenCommunicator& parent, const Status& status) {
   banyan::Failure& failure = parent.membership->failure();
   return !status.ok() && failure.failed() ? failure.status() : status;
 }
