@@ -389,6 +389,42 @@ TEST(ShmSlots, AnOfferThatDoesNotFitIsNotUsed) {
   }
 }
 
+// What a failure would have to take back stays short, and a slot must hold the rest of two pages.
+TEST(ShmSlots, OnlySomeReceivesAreOffered) {
+  auto heap = Heap::create(size_t{64} << 20);
+  ASSERT_TRUE(heap.ok() && heap->bytes() > kOfferMost + kPageBytes);
+  struct Case {
+    uint64_t bytes;
+    uint64_t at;
+    uint32_t slot_bytes;
+    CombineKernel combine;
+    bool offered;
+  };
+  const CombineKernel adds = [](void*, const void*, const void*, size_t, const void*) {};
+  const Case cases[] = {
+      {kOfferLeast, 0, 64 << 10, nullptr, true},      {kOfferMost, 100, 64 << 10, nullptr, true},
+      {kOfferLeast - 1, 0, 64 << 10, nullptr, false}, {kOfferMost + 1, 0, 64 << 10, nullptr, false},
+      {kOfferLeast, 0, 4 << 10, nullptr, false},      {kOfferLeast, 0, 64 << 10, adds, false},
+  };
+  for (const Case& row : cases) {
+    Offer offer{};
+    RecvPort::Channel channel;
+    channel.slot_bytes = row.slot_bytes;
+    channel.offer = &offer;
+    channel.own_heap = &*heap;
+    RecvPort port(channel);
+    Transfer transfer;
+    transfer.direction = Direction::kRecv;
+    transfer.envelope = envelope_of(row.bytes);
+    transfer.memory = heap->base() + row.at;
+    transfer.combine = row.combine;
+    port.push(transfer);
+    EXPECT_EQ(offer.number, row.offered ? 1U : 0U) << row.bytes << " at " << row.at;
+    const PageCut cut = cut_at_pages(row.at, row.bytes);
+    EXPECT_EQ(port.offered().size(), row.offered ? cut.pages : 0U);
+  }
+}
+
 // ---- the heap
 
 size_t memory_held(const Heap& heap) {
