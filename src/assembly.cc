@@ -160,7 +160,7 @@ Status send_to(const Links& links, int peer, std::span<const int> descriptors, E
     if (sent.code() != Code::kBusy) return sent;
     if (Clock::now() >= deadline) return {Code::kTimeout, std::string(sent.message())};
     BANYAN_TRY(news_of(exchange, std::chrono::milliseconds(0)));
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kPause);  // nothing to poll tells when descriptors may go again
   }
 }
 

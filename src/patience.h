@@ -6,8 +6,8 @@
 //
 // Beside ranks of its own job a yield lets the one run that it waits for, and costs less than a
 // microsecond. Beside programs that never give a core away it costs a slice of theirs,
-// milliseconds, while a rank that sleeps is woken at once. So a rank whose yields are dear sleeps
-// instead, and tries a yield again after ever more sleeps.
+// milliseconds. So a rank whose yields are dear sleeps instead, and tries a yield again after ever
+// more sleeps.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

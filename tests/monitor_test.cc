@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
 
 namespace banyan {
@@ -237,24 +238,32 @@ TEST(Monitor, SaysAbortedHereAndPeerLostElsewhere) {
     }
 }
 
+// On each placement, for each two ranks.
+void for_each_pair(const std::function<void(Ranks&, int first, int second)>& visit) {
+  for (const auto& hosts : placements)
+    for (int first = 0; first < 4; ++first)
+      for (int second = 0; second < 4; ++second) {
+        if (first == second) continue;
+        SCOPED_TRACE(testing::Message() << first << " and " << second << ", hosts " << hosts[1]
+                                        << hosts[2] << hosts[3]);
+        Ranks ranks(hosts);
+        visit(ranks, first, second);
+      }
+}
+
 // An abort is one report among others: whoever shares a host with it waits for the same decider.
 TEST(Monitor, MakesOneVerdictOfAReportAndAnAbort) {
-  for (const auto& hosts : placements)
-    for (int reporter = 0; reporter < 4; ++reporter)
-      for (int aborter = 0; aborter < 4; ++aborter) {
-        if (reporter == aborter) continue;
-        Ranks ranks(hosts);
-        ranks.monitor(reporter).report({Code::kMismatch, -1, "count differs"});
-        ranks.monitor(aborter).abort();
-        ranks.settle();
-        EXPECT_EQ(ranks.failure(aborter).status().code(), Code::kAborted);
-        for (int rank = 0; rank < 4; ++rank) {
-          if (rank == aborter) continue;
-          EXPECT_EQ(ranks.failure(rank).status().message(),
-                    ranks.failure(reporter).status().message())
-              << "rank " << rank << ", hosts " << hosts[1] << hosts[2] << hosts[3];
-        }
-      }
+  for_each_pair([](Ranks& ranks, int reporter, int aborter) {
+    ranks.monitor(reporter).report({Code::kMismatch, -1, "count differs"});
+    ranks.monitor(aborter).abort();
+    ranks.settle();
+    EXPECT_EQ(ranks.failure(aborter).status().code(), Code::kAborted);
+    for (int rank = 0; rank < 4; ++rank) {
+      if (rank == aborter) continue;
+      EXPECT_EQ(ranks.failure(rank).status().message(), ranks.failure(reporter).status().message())
+          << "rank " << rank;
+    }
+  });
 }
 
 // A rank that leaves after it reported a mismatch is no lost peer.
@@ -275,19 +284,15 @@ TEST(Monitor, LetsAMismatchWinOverTheDeathThatFollows) {
 
 // Two find something at the same time: everybody ends with the same one of the two.
 TEST(Monitor, MakesOneVerdictOfTwoReports) {
-  for (const auto& hosts : placements)
-    for (int first = 0; first < 4; ++first)
-      for (int second = 0; second < 4; ++second) {
-        if (first == second) continue;
-        Ranks ranks(hosts);
-        ranks.monitor(first).report({Code::kMismatch, -1, "first"});
-        ranks.monitor(second).report({Code::kTimeout, 2, "second"});
-        ranks.settle();
-        for (int rank = 1; rank < 4; ++rank)
-          EXPECT_EQ(ranks.failure(rank).status().message(), ranks.failure(0).status().message())
-              << "rank " << rank << ": " << first << " and " << second << " reported";
-        EXPECT_TRUE(ranks.failure(0).failed());
-      }
+  for_each_pair([](Ranks& ranks, int first, int second) {
+    ranks.monitor(first).report({Code::kMismatch, -1, "first"});
+    ranks.monitor(second).report({Code::kTimeout, 2, "second"});
+    ranks.settle();
+    for (int rank = 1; rank < 4; ++rank)
+      EXPECT_EQ(ranks.failure(rank).status().message(), ranks.failure(0).status().message())
+          << "rank " << rank;
+    EXPECT_TRUE(ranks.failure(0).failed());
+  });
 }
 
 // Rank 0 decides and dies before it has told all; then rank 1, who has told as many, may die, too.

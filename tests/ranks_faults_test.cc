@@ -94,6 +94,15 @@ void expect_told(const Job& job, int size, int victim, TimePoint since, double l
   }
 }
 
+// Once all ranks have set mark 1.
+void kill_when_marked(Job& job, int size, int victim) {
+  ASSERT_TRUE(job.wait_for_marks(1, 20));
+  const TimePoint at = Clock::now();
+  job.signal(victim, SIGKILL);
+  job.finish();
+  expect_told(job, size, victim, at, 1);
+}
+
 // ---- Killed -------------------------------------------------------------------------------------
 
 TEST_P(Faults, KilledInAStreamOfCalls) {
@@ -130,11 +139,7 @@ TEST_P(Faults, KilledWhileAllAreIdle) {
     check_failed(self, comm, BANYAN_ERR_PEER_LOST);
     self.expect_ok(banyan_comm_destroy(comm), "destroy");
   });
-  ASSERT_TRUE(job.wait_for_marks(1, 20));
-  const TimePoint at = Clock::now();
-  job.signal(1, SIGKILL);
-  job.finish();
-  expect_told(job, 3, 1, at, 1);
+  kill_when_marked(job, 3, 1);
 }
 
 // A child that stays, a loader of data for instance, holds the sockets of its dead parent.
@@ -145,18 +150,14 @@ TEST_P(Faults, KilledWithAChildThatStays) {
     if (comm == nullptr) return;
     self.verify(comm, 10, 1);
     if (self.rank() == 1 && fork() == 0) {
-      sleep(4);
+      sleep(4);  // longer than anybody may need to notice
       _exit(0);
     }
     self.mark(1);
     self.report(comm, self.rank() == 1 ? wait_for_error(self, comm) : banyan_barrier(comm));
     self.expect_ok(banyan_comm_destroy(comm), "destroy");
   });
-  ASSERT_TRUE(job.wait_for_marks(1, 20));
-  const TimePoint at = Clock::now();
-  job.signal(1, SIGKILL);
-  job.finish();
-  expect_told(job, 3, 1, at, 1);
+  kill_when_marked(job, 3, 1);
 }
 
 TEST_P(Faults, KilledBeforeTheEnd) {
@@ -170,11 +171,7 @@ TEST_P(Faults, KilledBeforeTheEnd) {
     self.report(comm, result);
     self.expect_ok(banyan_comm_destroy(comm), "destroy");
   });
-  ASSERT_TRUE(job.wait_for_marks(1, 20));
-  const TimePoint at = Clock::now();
-  job.signal(2, SIGKILL);
-  job.finish();
-  expect_told(job, 3, 2, at, 1);
+  kill_when_marked(job, 3, 2);
 }
 
 TEST_P(Faults, KilledWhileMeeting) {

@@ -18,7 +18,6 @@ namespace {
 class Limits : public WithRanks {};
 
 TEST_P(Limits, OfOneRanksDescriptorsAreToldToAll) {
-  if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads share their descriptors";
   for (const int victim : {0, 1, 2})
     for (int spare = 1; spare <= 13; spare += 2) {
       const TimePoint begin = Clock::now();
@@ -57,7 +56,6 @@ TEST_P(Limits, OfOneRanksDescriptorsAreToldToAll) {
 
 // Linux counts the descriptors that a user has under way, except for root.
 TEST_P(Limits, OfDescriptorsUnderWayDelayNobody) {
-  if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads share their descriptors";
   if (getuid() != 0) GTEST_SKIP() << "needs root, to become a user without privileges";
   run(8, [](Rank& self) {
     constexpr unsigned kNobody = 65534;
@@ -74,7 +72,9 @@ TEST_P(Limits, OfDescriptorsUnderWayDelayNobody) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Limits, both_kinds(), testing::PrintToStringParamName());
+// Threads share their descriptors.
+INSTANTIATE_TEST_SUITE_P(All, Limits, testing::Values(Kind::kProcesses),
+                         testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace banyan::test
