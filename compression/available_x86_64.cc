@@ -25,13 +25,15 @@ bool has_avx512() {
 size_t count_available() {
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !has_f16c()) return 1;
-  return has_avx512() ? 3 : 2;
+  if (!has_avx512()) return 2;
+  return __builtin_cpu_supports("avx512bf16") ? 4 : 3;
 }
 
 }  // namespace
 
 std::span<const Kernels* const> available_kernels() {
-  static constexpr const Kernels* kTables[] = {&scalar_table, &avx2_table, &avx512_table};
+  static constexpr const Kernels* kTables[] = {&scalar_table, &avx2_table, &avx512_table,
+                                               &avx512_bf16_table};
   static const size_t count = count_available();  // cpuid takes 20 us in a virtual machine
   return std::span(kTables).first(count);
 }

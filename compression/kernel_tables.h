@@ -9,7 +9,8 @@
 namespace banyan {
 
 extern const Kernels scalar_table;
-extern const Kernels avx2_table;    // AVX2 and F16C
-extern const Kernels avx512_table;  // AVX-512 F, BW, VL and DQ
+extern const Kernels avx2_table;         // AVX2 and F16C
+extern const Kernels avx512_table;       // AVX-512 F, BW, VL and DQ
+extern const Kernels avx512_bf16_table;  // and BF16
 
 }  // namespace banyan

@@ -45,8 +45,12 @@ __m128i shorten(Words below_2_16) {
   return _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
 }
 
-void store_halves(std::byte* to, Words below_2_16) {
-  store(to, shorten(below_2_16));
+Halves to_bfloat(Floats floats) {
+  return reinterpret_cast<Halves>(shorten(round_to_bfloat(floats)));
+}
+
+Words to_bfloats(Floats even, Floats odd) {
+  return round_to_bfloats(even, odd);
 }
 
 void store_octets(std::byte* to, Words below_2_8) {

@@ -248,6 +248,46 @@ TEST_P(EveryKernel, ConvertsEveryElementAsScalarDoes) {
   }
 }
 
+// One element among numbers of the usual kind, in every lane and behind the last whole vector: what
+// a vector is rounded by may hang on it.
+TEST_P(EveryKernel, RoundsAroundOneElementOfAnotherKindAsScalarDoes) {
+  const Kernels& kernels = *GetParam();
+  constexpr size_t kCount = 141;
+  for (const DataType type : kTypes) {
+    if (!is_narrow_float(type)) continue;
+    const size_t t = index_of(type);
+    const auto sum_of = [t](const Kernels& by, const Memory& a, const Memory& b) {
+      Memory result(a.size());
+      by.reduce[t][index_of(ReduceOp::kSum)](result.data(), a.data(), b.data(), kCount, nullptr);
+      return result;
+    };
+    const auto encoded = [t, type](const Kernels& by, const Memory& sums) {
+      Memory result(kCount * size_of(type));
+      by.encode[t](result.data(), sums.data(), kCount, 1);
+      return result;
+    };
+    const Memory numbers = make_numbers(type, kCount, 14);
+    const Memory zeros(numbers.size());
+    const Memory sums = make_numbers(DataType::kFloat32, kCount, 15);
+    for (size_t lane = 0; lane < kCount; lane++) {
+      SCOPED_TRACE(describe(type, "lane", kernels) + " " + std::to_string(lane));
+      for (const uint64_t bits : {uint64_t{0}, uint64_t{1}, nan_of(type), nan_of(type) + 1}) {
+        Memory elements = numbers;
+        put_bits(type, &elements[lane * size_of(type)], bits);
+        ASSERT_EQ(sum_of(kernels, elements, zeros), sum_of(scalar_kernels(), elements, zeros))
+            << bits;
+      }
+      // Zero, subnormals below, at and above a half of bfloat16's last bit, infinity, NaN.
+      for (const uint32_t bits : {0x80000000U, 0x00000001U, 0x80008000U, 0x00018000U, 0x807fffffU,
+                                  0x7f800000U, 0x7f800001U, 0xffc12345U}) {
+        Memory wide = sums;
+        put_bits(DataType::kFloat32, &wide[lane * sizeof bits], bits);
+        ASSERT_EQ(encoded(kernels, wide), encoded(scalar_kernels(), wide)) << bits;
+      }
+    }
+  }
+}
+
 TEST_P(EveryKernel, GivesTheSameBitsWhicheverRankIsLocal) {
   const Kernels& kernels = *GetParam();
   for (const DataType type : kTypes) {
