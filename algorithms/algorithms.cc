@@ -140,6 +140,10 @@ int find_algorithm(std::string_view name) {
   return -1;
 }
 
+bool fits(int algorithm, Collective collective) {
+  return algorithm >= 0 && algorithms()[static_cast<size_t>(algorithm)].fits(collective);
+}
+
 Schedule build_schedule(const Problem& problem, const Group& group, const Algorithm& algorithm) {
   ScheduleBuilder builder;
   if (group.size() == 1) {

@@ -32,6 +32,8 @@ struct Algorithm {
 std::span<const Algorithm> algorithms();
 // Its place in algorithms(), -1 if there is none.
 int find_algorithm(std::string_view name);
+// Of the algorithm at that place; false for -1.
+bool fits(int algorithm, Collective collective);
 
 // The fused schedule of this rank. Requires algorithm.fits(problem.collective). A group of one
 // needs no algorithm: copies and conversions only.

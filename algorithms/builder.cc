@@ -52,6 +52,8 @@ void link_ports(Schedule& schedule) {
   }
 }
 
+}  // namespace
+
 StepLists predecessors_of(const Schedule& schedule) {
   StepLists found;
   found.begin.assign(schedule.steps.size() + 1, 0);
@@ -63,8 +65,6 @@ StepLists predecessors_of(const Schedule& schedule) {
     for (const uint32_t after : schedule.successors_of(step)) found.steps[next[after]++] = step;
   return found;
 }
-
-}  // namespace
 
 void StepLists::close() {
   const auto first = steps.begin() + begin.back();

@@ -29,6 +29,9 @@ struct StepLists {
   void close();
 };
 
+// By step: those that it waits for, ascending.
+StepLists predecessors_of(const Schedule& schedule);
+
 class ScheduleBuilder {
  public:
   // 64-byte aligned, never overlapping an earlier one.

@@ -10,26 +10,16 @@
 #include <iterator>
 #include <vector>
 
+#include "algorithms/builder.h"
 #include "algorithms/messages.h"
 #include "algorithms/step_text.h"
 
 namespace banyan {
 
-namespace {
-
-std::vector<std::vector<uint32_t>> predecessors_of(const Schedule& schedule) {
-  std::vector<std::vector<uint32_t>> predecessors(schedule.steps.size());
-  for (uint32_t step = 0; step < schedule.steps.size(); ++step)
-    for (const uint32_t next : schedule.successors_of(step)) predecessors[next].push_back(step);
-  return predecessors;
-}
-
-}  // namespace
-
 std::string to_text(const Schedule& schedule, int rank) {
   if (schedule.steps.empty()) return fmt::format("rank {}  no steps\n", rank);
   std::string text;
-  const auto predecessors = predecessors_of(schedule);
+  const StepLists predecessors = predecessors_of(schedule);
   for (uint32_t step = 0; step < schedule.steps.size(); ++step) {
     const StepText words = text_of(schedule.steps[step]);
     fmt::format_to(std::back_inserter(text), "rank {}  s{}: {}{}{}", rank, step, words.what,

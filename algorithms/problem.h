@@ -25,6 +25,11 @@ struct Group {
   int at(int index) const { return ranks[static_cast<size_t>(wrap(index))]; }
 };
 
+// One rank to one other; no collective.
+inline bool is_message(Collective collective) {
+  return collective == Collective::kSend || collective == Collective::kRecv;
+}
+
 struct Problem {
   Collective collective = Collective::kAllreduce;
   DataType type = DataType::kFloat32;

@@ -9,8 +9,8 @@
 namespace banyan {
 namespace {
 
-constexpr uint64_t kChunkBytes = 64 * 1024;
-constexpr uint64_t kMostChunks = 64;
+constexpr uint64_t kRingChunkBytes = 64 * 1024;
+constexpr uint64_t kMostRingChunks = 64;
 
 }  // namespace
 
@@ -63,8 +63,8 @@ void ring_broadcast(ScheduleBuilder& builder, const Group& group, const Problem&
   const bool root = group.at(group.me) == problem.root;
   const Slice source = root ? whole_input(group, problem) : output;
   const bool last = group.at(group.me + 1) == problem.root;
-  const auto chunks = static_cast<int>(
-      std::clamp<uint64_t>(output.size / kChunkBytes, 1, std::min(kMostChunks, problem.count)));
+  const auto chunks = static_cast<int>(std::clamp<uint64_t>(
+      output.size / kRingChunkBytes, 1, std::min(kMostRingChunks, problem.count)));
   for (int i = 0; i < chunks; ++i) {
     const Part chunk = part_of(problem.count, chunks, i);
     if (!root) builder.recv(elements(output, chunk, problem.element()), group.at(group.me - 1));

@@ -86,10 +86,6 @@ Status unexpected(const Token& token, std::string_view valid) {
                       token.text.empty() ? "end" : quoted(token.text), token.position, valid)};
 }
 
-bool fits(int algorithm, Collective collective) {
-  return algorithms()[static_cast<size_t>(algorithm)].fits(collective);
-}
-
 std::string names_that_fit(const std::vector<Collective>& collectives) {
   std::vector<std::string_view> names;
   for (const Algorithm& algorithm : algorithms())
@@ -277,6 +273,12 @@ class Parser {
 };
 
 }  // namespace
+
+Status has_none_for(Collective collective, std::string_view text) {
+  return {Code::kInvalidArgument,
+          fmt::format("algorithm {} has none for {}; valid: {}", quoted(text), name_of(collective),
+                      names_that_fit({collective}))};
+}
 
 Result<Rules> parse_rules(std::string_view text) {
   return Parser(text).parse();

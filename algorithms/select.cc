@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "algorithms/messages.h"
 
@@ -78,6 +79,15 @@ constexpr Line kTable[] = {
     {kBarrier, kAny, kAnySize, 0, 8, "direct"},
     {kBarrier, kAny, kAnySize, 0, kAnyRanks, "dissemination"},
 };
+
+// Comes first over a network, where a message costs as much as the copying of tens of kilobytes:
+// few of them matter more than their length.
+constexpr Line kNetworkTable[] = {
+    {kAllreduce, kAny, 8 * kKiB, 0, kAnyRanks, "recursive_doubling"},
+    {kAllreduce, kNarrow, kAnySize, 0, kAnyRanks, "direct"},
+    {kAllreduce, kAny, 128 * kKiB, 0, 4, "recursive_doubling"},
+    {kAllgather, kAny, 64 * kKiB, 3, kAnyRanks, "bruck"},
+};
 // clang-format on
 
 // The collective under which a call stands in the table.
@@ -119,40 +129,52 @@ bool contains(const std::vector<int>& list, int value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-bool fits(int algorithm, Collective collective) {
-  return algorithm >= 0 && algorithms()[static_cast<size_t>(algorithm)].fits(collective);
-}
-
-// What the table says of algorithms that are not in `excluded`; -1 if all that fit are.
-int from_table(const Problem& problem, int ranks, const std::vector<int>& excluded) {
+// What a table says of algorithms that are not in `excluded`; -1 if it has none.
+int from_table(std::span<const Line> table, const Problem& problem, int ranks,
+               const std::vector<int>& excluded) {
   const Collective heading = heading_of(problem.collective);
   const bool narrow = problem.accumulator() != problem.type;
   uint64_t bytes = selection_bytes(problem);
   if (problem.collective == kAllgather) bytes = times(bytes, static_cast<uint64_t>(ranks));
-  for (const Line& line : kTable) {
+  for (const Line& line : table) {
     if (line.collective != heading || (line.values == kNarrow && !narrow)) continue;
     if (bytes > line.size_most || ranks < line.ranks_least || ranks > line.ranks_most) continue;
     const int algorithm = find_algorithm(line.algorithm);
     if (fits(algorithm, problem.collective) && !contains(excluded, algorithm)) return algorithm;
   }
+  return -1;
+}
+
+// -1 if all that fit are excluded.
+int from_tables(const Problem& problem, int ranks, Medium medium,
+                const std::vector<int>& excluded) {
+  if (medium == Medium::kNetwork) {
+    const int found = from_table(kNetworkTable, problem, ranks, excluded);
+    if (found >= 0) return found;
+  }
+  const int found = from_table(kTable, problem, ranks, excluded);
+  if (found >= 0) return found;
   for (int i = 0; i < static_cast<int>(algorithms().size()); ++i)
     if (fits(i, problem.collective) && !contains(excluded, i)) return i;
   return -1;
 }
 
+bool is_for(const Rule& rule, Collective collective) {
+  const auto& list = rule.collectives;
+  return list.empty() || std::find(list.begin(), list.end(), collective) != list.end();
+}
+
 bool matches(const Rule& rule, const Problem& problem, int ranks) {
   if (ranks < rule.ranks_least || ranks > rule.ranks_most) return false;
-  const auto& list = rule.collectives;
-  if (!list.empty() && std::find(list.begin(), list.end(), problem.collective) == list.end())
-    return false;
+  if (!is_for(rule, problem.collective)) return false;
   if (problem.collective == kAlltoallv) return rule.size_least == 0 && rule.size_most == kAnySize;
   const uint64_t bytes = selection_bytes(problem);
   return bytes >= rule.size_least && bytes <= rule.size_most;
 }
 
 // -1: the rule has nothing for this collective.
-int from_rule(const Rule& rule, const Problem& problem, int ranks) {
-  if (rule.excluding) return from_table(problem, ranks, rule.algorithms);
+int from_rule(const Rule& rule, const Problem& problem, int ranks, Medium medium) {
+  if (rule.excluding) return from_tables(problem, ranks, medium, rule.algorithms);
   for (const int algorithm : rule.algorithms)
     if (fits(algorithm, problem.collective)) return algorithm;
   return -1;
@@ -183,6 +205,15 @@ void measure(Candidate& candidate, const Problem& problem, int ranks) {
 
 }  // namespace
 
+bool any_applies(const Rules& rules, Collective collective) {
+  return std::any_of(rules.begin(), rules.end(), [&](const Rule& rule) {
+    return is_for(rule, collective) &&
+           (rule.excluding ||  // which leaves every collective something
+            std::any_of(rule.algorithms.begin(), rule.algorithms.end(),
+                        [&](int algorithm) { return fits(algorithm, collective); }));
+  });
+}
+
 uint64_t selection_bytes(const Problem& problem) {
   switch (problem.collective) {
     case kAllgatherv:
@@ -205,19 +236,20 @@ uint64_t selection_bytes(const Problem& problem) {
   return 0;
 }
 
-Choice choose(const Problem& problem, int ranks, const Rules& rules) {
+Choice choose(const Problem& problem, int ranks, Medium medium, const Rules& rules) {
   for (size_t i = 0; i < rules.size(); ++i) {
     if (!matches(rules[i], problem, ranks)) continue;
-    const int algorithm = from_rule(rules[i], problem, ranks);
+    const int algorithm = from_rule(rules[i], problem, ranks, medium);
     if (algorithm < 0) continue;
     const int rule = static_cast<int>(i);
     return {algorithm, name_of_rule(rule), rule};
   }
-  return {from_table(problem, ranks, {}), "default table", -1};
+  return {from_tables(problem, ranks, medium, {}), "default table", -1};
 }
 
-std::vector<Candidate> candidates(const Problem& problem, int ranks, const Rules& rules) {
-  const Choice choice = choose(problem, ranks, rules);
+std::vector<Candidate> candidates(const Problem& problem, int ranks, Medium medium,
+                                  const Rules& rules) {
+  const Choice choice = choose(problem, ranks, medium, rules);
   const Rule* rule = choice.rule < 0 ? nullptr : &rules[static_cast<size_t>(choice.rule)];
   std::vector<Candidate> all;
   for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {

@@ -39,9 +39,19 @@ using Rules = std::vector<Rule>;
 // kInvalidArgument names the word, its position (from 1) and the valid words.
 Result<Rules> parse_rules(std::string_view text);
 
+// Whether a rule can decide calls of the collective, of some size among some number of ranks.
+bool any_applies(const Rules& rules, Collective collective);
+// kInvalidArgument: "algorithm 'bruck' has none for allreduce; valid: ...", of rules that were read
+// from `text`.
+Status has_none_for(Collective collective, std::string_view text);
+
 // Bytes that the table and rules go by: count x element size, the total of the counts for `v`
 // calls. Ends at the largest number instead of beginning anew.
 uint64_t selection_bytes(const Problem& problem);
+
+// What connects the ranks of a communicator: memory that every two of them share, or also a
+// network, where a message costs what a hundred small ones cost in memory.
+enum class Medium : uint8_t { kMemory, kNetwork };
 
 struct Choice {
   int algorithm = 0;    // index into algorithms(); -1 where none fits: kSend, kRecv
@@ -49,8 +59,8 @@ struct Choice {
   int rule = -1;        // index into the rules; -1: the default table decided
 };
 // The same on all ranks: looks at the collective, its bytes, type and operation, the number of
-// ranks and the rules, and at nothing else.
-Choice choose(const Problem& problem, int ranks, const Rules& rules);
+// ranks, the medium and the rules, and at nothing else.
+Choice choose(const Problem& problem, int ranks, Medium medium, const Rules& rules);
 
 struct Candidate {
   int algorithm = 0;
@@ -63,6 +73,7 @@ struct Candidate {
 // Every algorithm, the chosen one first. Figures are 0 for excluded ones and for more ranks than
 // kMostRanksBuilt; `why` says so then.
 inline constexpr int kMostRanksBuilt = 256;
-std::vector<Candidate> candidates(const Problem& problem, int ranks, const Rules& rules);
+std::vector<Candidate> candidates(const Problem& problem, int ranks, Medium medium,
+                                  const Rules& rules);
 
 }  // namespace banyan

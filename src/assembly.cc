@@ -6,10 +6,12 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "src/base/bell.h"
 #include "src/base/bytes.h"
 #include "src/base/parse.h"
 #include "src/process.h"
@@ -18,10 +20,10 @@ namespace banyan {
 namespace {
 
 constexpr size_t kMostText = 4096;
-constexpr uint32_t kWireVersion = 1;
+constexpr uint32_t kMessagesVersion = 1;
 
 bool is_code(uint32_t code) {
-  return (code >= 1 && code <= 8) || (code >= 32 && code <= 37);
+  return (code >= 1 && code <= 8 && code != 7) || (code >= 32 && code <= 37);
 }
 
 // An exchange in which a rank can say that it failed: everybody's round then returns that.
@@ -113,7 +115,7 @@ struct SharedSetting {
 };
 
 std::vector<SharedSetting> shared_settings(const Settings& settings) {
-  return {{"the wire version", std::to_string(kWireVersion)},
+  return {{"the wire version", std::to_string(kMessagesVersion)},
           {"BANYAN_ALGO", settings.environment.algorithm},
           {"BANYAN_COMPRESS", settings.environment.compress},
           {"BANYAN_CHECK", settings.environment.check ? "on" : "off"},
@@ -236,6 +238,7 @@ std::string missing_transports() {
 struct Connected {
   std::vector<std::unique_ptr<Transport>> transports;
   std::vector<int> routes;
+  Medium medium = Medium::kMemory;
 };
 
 // Every rank connects the same kinds in the same order, also those that it does not use itself.
@@ -254,6 +257,8 @@ Result<Connected> connect_transports(Links& links, Exchange& exchange, const Set
         used_by_somebody =
             kind_between(links.peers[i], links.peers[j], settings.transports) == kind;
     if (!used_by_somebody) continue;
+    if (!transport_kinds()[static_cast<size_t>(kind)].in_memory)
+      connected.medium = Medium::kNetwork;
     std::vector<int> peers;
     for (int rank = 0; rank < links.size; ++rank)
       if (rank != links.rank && (*kinds)[static_cast<size_t>(rank)] == kind) peers.push_back(rank);
@@ -290,21 +295,29 @@ Result<VerdictBoard> share_board(const Links& links, Exchange& exchange, TimePoi
   return board;
 }
 
-struct Parts {
-  Links links;
-  VerdictBoard board;
-  Connected connected;
-};
+Result<Bells> make_bells() {
+  Result<Descriptor> service = make_bell();
+  BANYAN_TRY(service.status());
+  Result<Descriptor> caller = make_bell();
+  BANYAN_TRY(caller.status());
+  return Bells{std::move(*service), std::move(*caller)};
+}
 
-Result<Parts> make_parts(Exchange& exchange, const Settings& settings, TimePoint deadline) {
+// All but the thread that serves it.
+Result<std::unique_ptr<Membership>> make_membership(Exchange& exchange, Settings settings,
+                                                    TimePoint deadline) {
   BANYAN_TRY(compare_settings(exchange, settings, deadline));
   Result<Links> links = connect_links(exchange, settings.environment, deadline, settings.log);
   BANYAN_TRY(links.status());
   Result<VerdictBoard> board = share_board(*links, exchange, deadline);
   BANYAN_TRY(board.status());
+  Result<Bells> bells = make_bells();
+  BANYAN_TRY(bells.status());
   Result<Connected> connected = connect_transports(*links, exchange, settings, deadline);
   BANYAN_TRY(connected.status());
-  return Parts{std::move(*links), std::move(*board), std::move(*connected)};
+  return std::make_unique<Membership>(std::move(settings), std::move(*links), std::move(*board),
+                                      std::move(*bells), std::move(connected->transports),
+                                      std::move(connected->routes), connected->medium);
 }
 
 }  // namespace
@@ -331,14 +344,19 @@ Result<std::vector<int>> choose_routes(std::span<const LinkPeer> peers, int rank
 Result<std::unique_ptr<Membership>> assemble(Exchange& exchange, Settings settings,
                                              TimePoint deadline) {
   CarefulExchange careful(exchange);
-  Result<Parts> parts = make_parts(careful, settings, deadline);
-  if (!parts.ok()) return careful.fail(parts.status(), deadline);
+  Result<std::unique_ptr<Membership>> made = [&]() -> Result<std::unique_ptr<Membership>> {
+    try {
+      return make_membership(careful, std::move(settings), deadline);
+    } catch (const std::bad_alloc&) {
+      return Status(Code::kSystem, "out of memory");
+    }
+  }();
+  const Status status = made.ok() ? (*made)->start_service() : made.status();
+  if (!status.ok()) return careful.fail(status, deadline);
   // Everybody has everything: only now may anybody send.
-  const Result<std::vector<Bytes>> ready = careful.allgather({}, deadline);
-  BANYAN_TRY(ready.status());
-  return std::make_unique<Membership>(
-      std::move(settings), std::move(parts->links), std::move(parts->board),
-      std::move(parts->connected.transports), std::move(parts->connected.routes));
+  BANYAN_TRY(careful.allgather({}, deadline).status());
+  (*made)->open();
+  return made;
 }
 
 }  // namespace banyan

@@ -7,12 +7,14 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <pthread.h>
 #include <sys/random.h>
 
 #include <cerrno>
-#include <system_error>
+#include <mutex>
 
 #include "src/base/bytes.h"
+#include "src/base/system_error.h"
 
 namespace banyan {
 namespace {
@@ -27,18 +29,28 @@ bool fill_random(std::span<std::byte> bytes) {
   return true;
 }
 
+// libcrypto has locks of its own, and a child of fork() inherits those that other threads hold, for
+// ever. So none of ours is inside while the process forks.
+std::mutex& inside_libcrypto() {
+  static std::mutex mutex;
+  static const int registered =
+      pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
+  (void)registered;
+  return mutex;
+}
+
 }  // namespace
 
 Result<Key> random_key() {
   Key key{};
   if (!fill_random(key)) {
-    return Status(Code::kSystem,
-                  fmt::format("getrandom: {}", std::generic_category().message(errno)));
+    return system_error("getrandom", errno);
   }
   return key;
 }
 
 Mac authenticate(const Key& key, std::string_view label, std::span<const std::byte> context) {
+  const std::lock_guard alone(inside_libcrypto());
   // The thread of a rendezvous may still be here while the process runs its exit handlers, where
   // libcrypto would otherwise tear itself down under it.
   OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);

@@ -52,6 +52,18 @@ void sleep_all(std::span<Membership* const> memberships, TimePoint deadline) {
     if (membership->busy()) membership->sleep(milliseconds_until(deadline, most));
 }
 
+// Whoever cancels an operation need not be the one that waits for it.
+bool any_cancelled(std::span<Operation* const> operations) {
+  return std::any_of(operations.begin(), operations.end(),
+                     [](const Operation* operation) { return operation->execution.cancelled(); });
+}
+
+Status failure_of(std::span<Membership* const> memberships) {
+  for (Membership* membership : memberships)
+    if (membership->failure().failed()) return membership->failure().status();
+  return {Code::kInternal, "an operation was cancelled without a failure"};
+}
+
 }  // namespace
 
 Status drive(std::span<Membership* const> memberships, std::span<Operation* const> operations) {
@@ -69,6 +81,7 @@ Status drive(std::span<Membership* const> memberships, std::span<Operation* cons
       wait.slept();
     }
   }
+  if (status.ok() && any_cancelled(operations)) status = failure_of(memberships);
   for (Membership* membership : memberships) membership->leave_baton();
   return status;
 }

@@ -4,12 +4,18 @@
 
 #include <algorithm>
 
+#include "transports/quick.h"
+
 namespace banyan {
 namespace {
 
 // An output of so much is not in the caches of its core any more when it is done. buffers.cc cuts
 // vectors of that size into segments, for the same reason.
 constexpr uint64_t kLargeLeast = 16 << 20;
+// What is summed was written just before, by the caller or by an earlier step. Memory that another
+// core has just written is read from afar at half the speed of memory that has lain there for a
+// while; for longer messages than this the second copy of a slot costs more.
+constexpr uint64_t kFreshMost = (1 << 20) - 1;
 
 bool sums_messages(const Schedule& schedule) {
   return std::any_of(schedule.steps.begin(), schedule.steps.end(), [](const Step& step) {
@@ -42,6 +48,10 @@ Engine::Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<i
       routes_(std::move(routes)),
       kernels_(kernels),
       ports_(routes_.size() * 2 * kLaneCount) {
+  for (size_t peer = 0; peer < routes_.size(); ++peer) {
+    const int rank = static_cast<int>(peer);
+    quick_links_.push_back(routes_[peer] < 0 ? nullptr : transport_to(rank).quick_link(rank));
+  }
   postable_.reserve(ports_.size());
   retry_.reserve(ports_.size());
 }
@@ -98,6 +108,7 @@ void Engine::start(Execution& execution, const Spaces& spaces, const Arithmetic&
   execution.envelope_ = envelope;
   execution.lane_ = lane;
   execution.remaining_ = schedule.steps.size() - steps_done;
+  execution.cancelled_ = false;
   execution.ready_.clear();
   execution.waiting_for_ = schedule.dependency_count;
   std::fill(execution.finished_.begin(), execution.finished_.end(), uint8_t{0});
@@ -154,11 +165,22 @@ Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
   Transfer transfer = transfer_of(what, execution.arithmetic_.op, execution.envelope_, kernels_);
   place(transfer, what, execution.spaces_);
   transfer.lane = execution.lane_;
-  transfer.stream = execution.large_ && execution.sums_;
+  transfer.stream = execution.sums_ && (execution.large_ || transfer.envelope.bytes <= kFreshMost);
   transfer.far = execution.large_ && what.dst.space == Space::kOutput &&
                  execution.schedule_.successors_of(step).empty();
   transfer.cookie = (uint64_t{execution.slot_} << 32) | step;
   return transfer;
+}
+
+// A small message that can leave, or has come, needs no queue of its transport.
+bool Engine::moves_at_once(const Transfer& transfer) const {
+  QuickLink* link = quick_links_[static_cast<size_t>(transfer.peer)];
+  if (link == nullptr || transfer.lane != Lane::kCollective ||
+      transfer.envelope.bytes > link->most())
+    return false;
+  return transfer.direction == Direction::kSend
+             ? link->send(transfer.memory, transfer.envelope) == QuickLink::Departure::kSent
+             : link->receive(transfer) == QuickLink::Arrival::kTaken;
 }
 
 // Posts what may be posted at the port's head; true: something was. A busy port is listed again.
@@ -170,21 +192,25 @@ bool Engine::post_port(size_t port, Trouble& trouble) {
     Execution& execution = *turn.execution;
     const uint32_t step = execution.schedule_.port_steps[turn.cursor];
     if (execution.waiting_for_[step] != 0) return moved;
-    const int peer = execution.schedule_.steps[step].peer;
-    const Status status = transport_to(peer).post(transfer_for(execution, step));
-    if (status.code() == Code::kBusy) {
-      retry_.push_back(static_cast<uint32_t>(port));
-      return moved;
-    }
-    if (!status.ok()) {
-      trouble = {status.code(), peer, {}, {}, std::string(status.message())};
-      return moved;
+    const Transfer transfer = transfer_for(execution, step);
+    const bool done = moves_at_once(transfer);
+    if (!done) {
+      const Status status = transport_to(transfer.peer).post(transfer);
+      if (status.code() == Code::kBusy) {
+        retry_.push_back(static_cast<uint32_t>(port));
+        return moved;
+      }
+      if (!status.ok()) {
+        trouble = {status.code(), transfer.peer, {}, {}, std::string(status.message())};
+        return moved;
+      }
     }
     moved = true;
     if (++turn.cursor == turn.end) {
       queue.head = turn.next;
       if (queue.head == nullptr) queue.tail = nullptr;
     }
+    if (done) complete(execution, step);
   }
   return moved;
 }
@@ -244,7 +270,9 @@ void Engine::cancel() {
   postable_.clear();
   with_local_work_.clear();
   for (Execution*& execution : running_) {
-    if (execution != nullptr) execution->remaining_ = 0;
+    if (execution == nullptr) continue;
+    execution->remaining_ = 0;
+    execution->cancelled_ = true;
     execution = nullptr;
   }
   running_count_ = 0;

@@ -33,6 +33,8 @@ class Execution {
   explicit Execution(const Schedule& schedule);
 
   bool done() const { return remaining_ == 0; }
+  // It counts as done after a failure, and is not.
+  bool cancelled() const { return cancelled_; }
   const Envelope& envelope() const { return envelope_; }
 
   TimePoint deadline = TimePoint::max();  // set before it is started
@@ -54,6 +56,7 @@ class Execution {
   std::vector<Turn> turns_;      // one for each of schedule_.ports
   std::vector<uint32_t> ready_;  // local steps that may run, a stack with room for all of them
   size_t remaining_ = 0;
+  bool cancelled_ = false;
   bool large_;  // the output is more than the caches hold
   bool sums_;   // messages are summed as they come
   Spaces spaces_;
@@ -131,10 +134,12 @@ class Engine {
   bool post_all(Trouble& trouble);
   bool post_port(size_t port, Trouble& trouble);
   Transfer transfer_for(const Execution& execution, uint32_t step) const;
+  bool moves_at_once(const Transfer& transfer) const;
   Result<bool> collect(Trouble& trouble);
 
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<int> routes_;
+  std::vector<QuickLink*> quick_links_;  // by peer; null: none
   const Kernels& kernels_;
   std::vector<PortQueue> ports_;
   std::vector<uint32_t> postable_;   // ports whose head may be posted

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "src/base/system_error.h"
 #include "src/rendezvous_socket.h"
 
 namespace banyan {
@@ -60,8 +61,7 @@ Result<Gate> Gate::create(std::vector<Descriptor> listeners, const HandshakeTerm
   gate.patience_ = patience;
   gate.epoll_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
   if (!gate.epoll_.valid()) {
-    return Status(Code::kSystem,
-                  fmt::format("epoll_create1: {}", std::generic_category().message(errno)));
+    return system_error("epoll_create1", errno);
   }
   gate.reserve_ = spare_descriptor();
   gate.terms_ = terms;
@@ -70,8 +70,7 @@ Result<Gate> Gate::create(std::vector<Descriptor> listeners, const HandshakeTerm
   gate.listeners_ = std::move(listeners);
   for (size_t i = 0; i < gate.listeners_.size(); ++i) {
     if (!gate.watch(gate.listeners_[i].get(), i, true)) {
-      return Status(Code::kSystem,
-                    fmt::format("epoll_ctl: {}", std::generic_category().message(errno)));
+      return system_error("epoll_ctl", errno);
     }
   }
   return gate;

@@ -204,11 +204,6 @@ Status Connector::advance(Outgoing& out) {
 Status Connector::accept() {
   std::vector<Admitted> admitted;
   gate_.serve(admitted);
-  if (gate_.starved()) {
-    return {Code::kSystem,
-            "no descriptors are left for the links to other ranks: the limit of open files "
-            "(ulimit -n) is too low"};
-  }
   for (Admitted& one : admitted) {
     const int rank = one.joiner.rank;
     if (one.joiner.size != links_.size || rank <= links_.rank) {
@@ -224,7 +219,11 @@ Status Connector::accept() {
     // A second one is of a rank that saw the first one break.
     links_.sockets[peer] = one.stream.take();
   }
-  return {};
+  // Last, so that whoever has just come in is not told by a closed connection.
+  if (!gate_.starved() || missing() == 0) return {};
+  return {Code::kSystem,
+          "no descriptors are left for the links to other ranks: the limit of open files "
+          "(ulimit -n) is too low"};
 }
 
 Status Connector::wait() {

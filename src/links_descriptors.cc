@@ -10,6 +10,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "src/base/system_error.h"
 #include "src/links.h"
 #include "src/wire_stream.h"
 
@@ -18,10 +19,6 @@ namespace {
 
 constexpr size_t kMost = 253;  // at once, as the kernel has it (SCM_MAX_FD)
 constexpr char kMark = 'D';    // the byte that they come with
-
-Status system_error(std::string_view doing, int error) {
-  return {Code::kSystem, fmt::format("{}: {}", doing, std::generic_category().message(error))};
-}
 
 }  // namespace
 

@@ -16,12 +16,11 @@
 #include <cstring>
 #include <system_error>
 
+#include "src/base/system_error.h"
 #include "src/links.h"
 
 namespace banyan {
 namespace {
-
-constexpr int kBacklog = 4096;
 
 // A short file of /proc; empty where it cannot be read.
 std::string short_file(const char* path) {
@@ -61,10 +60,6 @@ LocalAddress local_address(const LocalName& name) {
   std::memcpy(address.name.sun_path + 1, text.data(), text.size());
   address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
   return address;
-}
-
-Status system_error(std::string_view doing, int error) {
-  return {Code::kSystem, fmt::format("{}: {}", doing, std::generic_category().message(error))};
 }
 
 Result<Descriptor> local_socket() {
@@ -118,7 +113,7 @@ Result<Descriptor> listen_local(const LocalName& name) {
   if (!socket.ok()) return socket.status();
   const LocalAddress address = local_address(name);
   if (::bind(socket->get(), address.get(), address.size) != 0 ||
-      ::listen(socket->get(), kBacklog) != 0) {
+      ::listen(socket->get(), SOMAXCONN) != 0) {
     return system_error("cannot listen at an abstract AF_UNIX name", errno);
   }
   return socket;

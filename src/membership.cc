@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,26 +11,11 @@
 #include <new>
 #include <utility>
 
-#include "src/bell.h"
+#include "src/base/bell.h"
+#include "src/base/thread.h"
 
 namespace banyan {
 namespace {
-
-// Threads of a library take no signals: they are the program's.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
 
 // Where kOutput begins: for reductions and scatters in place, the whole buffer is the send buffer.
 bool output_in_send(const Problem& problem) {
@@ -42,35 +25,61 @@ bool output_in_send(const Problem& problem) {
           collective == Collective::kScatter);
 }
 
-bool is_message(Collective collective) {
-  return collective == Collective::kSend || collective == Collective::kRecv;
+// Of the ranks on this host, which are the ones that a rank can keep from running.
+Patience::Core core_of(const Links& links, Engine& engine) {
+  for (int peer = 0; peer < links.size; ++peer)
+    if (peer != links.rank && links.peers[static_cast<size_t>(peer)].same_host &&
+        !engine.transport_to(peer).has_own_core())
+      return Patience::Core::kShared;
+  return Patience::Core::kOwn;
+}
+
+// As plans number them in signatures.
+std::vector<std::string_view> algorithm_names() {
+  std::vector<std::string_view> names;
+  for (const Algorithm& algorithm : algorithms()) names.push_back(algorithm.name);
+  return names;
 }
 
 }  // namespace
 
-Membership::Membership(Settings settings, Links links, VerdictBoard board,
-                       std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes)
+Membership::Membership(Settings settings, Links links, VerdictBoard board, Bells bells,
+                       std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes,
+                       Medium medium)
     : settings_(std::move(settings)),
+      medium_(medium),
       links_(std::move(links)),
       failure_(std::move(board)),
       monitor_(links_, failure_, settings_.log),
       engine_(std::move(transports), std::move(routes), best_kernels()),
-      plans_(links_.rank, links_.size, settings_.rules, settings_.log),
+      plans_(links_.rank, links_.size, medium_, settings_.rules, settings_.log),
       messages_out_(static_cast<size_t>(links_.size)),
       messages_in_(static_cast<size_t>(links_.size)),
-      service_bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      caller_bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (links_.size == 1) return;  // nobody to watch, nothing that does not end at once
-  const SignalsBlocked blocked;
-  service_ = std::jthread([this] { serve(); });
-}
+      patience_(core_of(links_, engine_)),
+      bells_(std::move(bells)) {}
 
 Membership::~Membership() {
   stop_.store(true);
   wanted_.store(true);
+  open();
   wake_service();
   if (service_.joinable()) service_.join();
   for (const auto& [memory, bytes] : plain_memory_) munmap(memory, bytes);
+}
+
+Status Membership::start_service() {
+  if (links_.size == 1) return {};  // nobody to watch, nothing that does not end at once
+  auto started = start_thread("watches the other ranks", [this] {
+    open_.wait(false);
+    serve();
+  });
+  if (started.ok()) service_ = std::move(*started);
+  return started.status();
+}
+
+void Membership::open() {
+  open_.store(true);
+  open_.notify_all();
 }
 
 bool Membership::one_host() const {
@@ -249,17 +258,21 @@ void Membership::trouble(const Trouble& found) {
     const Envelope& theirs = found.seen;
     if (mine.signature.collective != Collective::kSend)  // whose messages have numbers of their own
       verdict.spares_calls_before = std::min(mine.call, theirs.call);
+    // Where arguments are not compared, signatures are empty and do not know the collective.
+    const auto named = [&](const Envelope& of) {
+      return settings_.environment.check ? fmt::format(" ({})", text_of(of.signature.collective))
+                                         : std::string();
+    };
     if (mine.call != theirs.call) {
       verdict.text =
-          fmt::format("collective differs: rank {} is in call {} ({}), rank {} in call {} ({})",
-                      rank(), mine.call, name_of(mine.signature.collective), peer, theirs.call,
-                      name_of(theirs.signature.collective));
+          fmt::format("collective differs: rank {} is in call {}{}, rank {} in call {}{}", rank(),
+                      mine.call, named(mine), peer, theirs.call, named(theirs));
     } else if (mine.signature == theirs.signature) {
-      verdict.text =
-          fmt::format("count differs: rank {} expects {} bytes, rank {} sends {} ({})", rank(),
-                      mine.bytes, peer, theirs.bytes, name_of(mine.signature.collective));
+      verdict.text = fmt::format("count differs: rank {} expects {} bytes, rank {} sends {}{}",
+                                 rank(), mine.bytes, peer, theirs.bytes, named(mine));
     } else {
-      verdict.text = describe_difference(mine.signature, rank(), theirs.signature, peer, mine.call);
+      verdict.text = describe_difference(mine.signature, rank(), theirs.signature, peer, mine.call,
+                                         algorithm_names());
     }
   } else if (found.code == Code::kPeerLost) {
     verdict.failed_rank = peer;
@@ -292,7 +305,7 @@ void Membership::time_out() {
 
 void Membership::sleep(int most_ms) {
   sleep_descriptors_.clear();
-  sleep_descriptors_.push_back({caller_bell_.get(), POLLIN, 0});
+  sleep_descriptors_.push_back({bells_.caller.get(), POLLIN, 0});
   bool quiet_everywhere = !failure_.failed();
   size_t armed = 0;
   for (const auto& transport : engine_.transports()) {
@@ -306,7 +319,7 @@ void Membership::sleep(int most_ms) {
     poll(sleep_descriptors_.data(), sleep_descriptors_.size(), most_ms);
   }
   for (size_t i = 0; i < armed; ++i) engine_.transports()[i]->disarm();
-  quiet(caller_bell_);
+  quiet(bells_.caller);
 }
 
 // For the ranks that look for whom everybody waits. It stands until something moves.
@@ -325,8 +338,8 @@ void Membership::abort() {
 }
 
 Watch Membership::watch() {
-  return {caller_bell_.get(), [this] {
-            quiet(caller_bell_);  // before the look, so that a failure after it rings again
+  return {bells_.caller.get(), [this] {
+            quiet(bells_.caller);  // before the look, so that a failure after it rings again
             return failure_.failed() ? failure_.status() : Status();
           }};
 }

@@ -72,17 +72,30 @@ struct QuickCall {
   bool output_in_send = false;
 };
 
+// How a communicator's threads wake each other (bell.h).
+struct Bells {
+  Descriptor service;
+  Descriptor caller;  // for the caller that sleeps
+};
+
 class Membership {
  public:
   // `engine` is connected; the board is shared with the other ranks of the host.
-  Membership(Settings settings, Links links, VerdictBoard board,
-             std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes);
+  Membership(Settings settings, Links links, VerdictBoard board, Bells bells,
+             std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes,
+             Medium medium);
   ~Membership();
+  // The thread that serves it and does nothing before open(), since what comes over the links may
+  // be for those that still connect. kSystem: there is none to be had.
+  Status start_service();
+  // All ranks have all that they need: this one may be used.
+  void open();
 
   int rank() const { return links_.rank; }
   int size() const { return links_.size; }
   const Settings& settings() const { return settings_; }
   const Links& links() const { return links_; }
+  Medium medium() const { return medium_; }
   Failure& failure() { return failure_; }
   Engine& engine() { return engine_; }
   ScratchPool& scratch() { return scratch_; }
@@ -151,14 +164,15 @@ class Membership {
   Envelope next_envelope(const Plan& plan);
   void serve();
   void serve_background();
-  void wake_service();
-  void wake_caller();
+  void wake_service() const;
+  void wake_caller() const;
   void doze(std::span<const int> also, int most_us);
   void trouble(const Trouble& found);
   void time_out();
   void say_waiting();
 
   Settings settings_;
+  Medium medium_;
   Links links_;
   Failure failure_;
   Monitor monitor_;
@@ -173,20 +187,20 @@ class Membership {
   std::vector<uint32_t> messages_in_;
   uint32_t next_call_ = 0;
   Patience patience_;
-  Patience service_patience_{0};
+  Patience service_patience_{Patience::Core::kShared, 0};
   bool said_waiting_ = false;
   TimePoint grace_ends_;  // of operations that may still end well after a failure
   uint32_t spared_before_ = 0;
 
-  Descriptor service_bell_;  // eventfds: for the service thread and for the caller that sleeps
-  Descriptor caller_bell_;
+  Bells bells_;
   std::binary_semaphore baton_{0};  // the caller holds it at first
   bool left_ = false;               // the caller gave it away
   std::atomic<bool> wanted_{false};
   std::atomic<bool> alert_{false};  // the service thread knows that it may take the baton
+  std::atomic<bool> open_{false};
   std::atomic<bool> stop_{false};
   std::vector<pollfd> sleep_descriptors_;  // of the caller
-  std::jthread service_;
+  std::thread service_;
 };
 
 // Runs the program of a call that was begun, as long as the wait for messages is short. False:

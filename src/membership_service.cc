@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "src/bell.h"
+#include "src/base/bell.h"
 #include "src/membership.h"
 
 namespace banyan {
@@ -15,18 +15,18 @@ constexpr int kSaysAgainUs = std::chrono::microseconds(kSaysAgain).count();
 
 }  // namespace
 
-void Membership::wake_service() {
-  ring(service_bell_);
+void Membership::wake_service() const {
+  ring(bells_.service);
 }
 
-void Membership::wake_caller() {
-  ring(caller_bell_);
+void Membership::wake_caller() const {
+  ring(bells_.caller);
 }
 
 // Waits for links, the bell and `also`, and handles what came over the links.
 void Membership::doze(std::span<const int> also, int most_us) {
   std::vector<pollfd> descriptors;
-  descriptors.push_back({service_bell_.get(), POLLIN, 0});
+  descriptors.push_back({bells_.service.get(), POLLIN, 0});
   for (const int descriptor : also) descriptors.push_back({descriptor, POLLIN, 0});
   const size_t first_link = descriptors.size();
   monitor_.add_to(descriptors);
@@ -40,7 +40,7 @@ void Membership::doze(std::span<const int> also, int most_us) {
       ppoll(descriptors.data(), descriptors.size(), most_us < 0 ? nullptr : &patience, nullptr);
   if (until != TimePoint::max()) monitor_.lose_patience(Clock::now());
   if (count > 0) {
-    if (descriptors.front().revents != 0) quiet(service_bell_);
+    if (descriptors.front().revents != 0) quiet(bells_.service);
     monitor_.handle(std::span(descriptors).subspan(first_link));
   }
   if (failure_.failed()) wake_caller();

@@ -17,7 +17,7 @@
 namespace banyan {
 namespace {
 
-constexpr size_t kTextBytes = 484;
+constexpr size_t kFrameTextBytes = 484;
 constexpr size_t kSignedBytes = kFrameBytes - sizeof(Mac);
 
 bool is_failure(uint32_t code) {
@@ -44,7 +44,7 @@ Key link_key(const Key& key, int from, int to) {
 }
 
 FrameBytes encode_frame(const LinkFrame& frame, const Key& key, uint64_t counter) {
-  const size_t length = std::min(frame.verdict.text.size(), kTextBytes);
+  const size_t length = std::min(frame.verdict.text.size(), kFrameTextBytes);
   Writer writer;
   writer.put(static_cast<uint32_t>(frame.type));
   writer.put(static_cast<uint32_t>(frame.verdict.code));
@@ -74,7 +74,8 @@ std::optional<LinkFrame> decode_frame(std::span<const std::byte, kFrameBytes> by
   const auto spares_calls_before = reader.get<uint32_t>();
   const auto length = reader.get<uint32_t>();
   const auto sent_counter = reader.get<uint64_t>();
-  if (type < 1 || type > 3 || length > kTextBytes || sent_counter != counter) return std::nullopt;
+  if (type < 1 || type > 3 || length > kFrameTextBytes || sent_counter != counter)
+    return std::nullopt;
   if (failed_rank < -1 || failed_rank >= ranks) return std::nullopt;
   if (type != static_cast<uint32_t>(LinkFrameType::kGoodbye) && !is_failure(code))
     return std::nullopt;

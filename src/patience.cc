@@ -27,15 +27,16 @@ Clock::duration Patience::switch_time() {
   return time;
 }
 
-void Patience::begin(TimePoint now) {
-  until_ = sleeps_left_ > 0 ? now : now + kYieldFor;
+void Patience::begin(TimePoint now, Clock::duration yield_for) {
+  until_ = sleeps_left_ > 0 ? now : now + yield_for;
+  looks_until_ = core_ == Core::kOwn ? now + yield_for : now;
 }
 
 void Patience::yielded(TimePoint before, TimePoint after) {
   const auto took = after - before;
   looks_ = std::min(most_looks_, took < switch_least_ ? std::max(1, 2 * looks_) : kFewLooks);
   if (took < kDearYield) {
-    if (took < kYieldFor) backoff_ = 1;
+    if (took < kCheapYield) backoff_ = 1;
     return;
   }
   backoff_ = std::min(2 * backoff_, kMostSleeps);
@@ -54,9 +55,9 @@ bool Wait::look() {
 
 bool Wait::yield() {
   const TimePoint now = Clock::now();
-  if (!yielding_) patience_.begin(now);
+  if (!yielding_) patience_.begin(now, slept_ ? Patience::kYieldAgain : Patience::kYieldFor);
   yielding_ = true;
-  if (!patience_.yields(now)) return false;
+  if (!patience_.yields(now)) return patience_.looks_on(now) && look();
   sched_yield();
   patience_.yielded(now, Clock::now());
   return true;
@@ -64,6 +65,7 @@ bool Wait::yield() {
 
 void Wait::slept() {
   patience_.slept();
+  slept_ = true;
   yielding_ = false;  // yields a little before the next sleep
 }
 

@@ -4,10 +4,15 @@
 // A yield that comes back at once has found nobody else on this core: then looking is as good, and
 // sooner. One that took longer let another rank run, which looking only keeps waiting.
 //
+// A sleep costs tens of microseconds to end, and milliseconds on a virtual machine whose host gave
+// its idle core to somebody else. So a rank yields for as long as most waits of a running job last,
+// and between two sleeps only briefly.
+//
 // Beside ranks of its own job a yield lets the one run that it waits for, and costs less than a
 // microsecond. Beside programs that never give a core away it costs a slice of theirs,
-// milliseconds. So a rank whose yields are dear sleeps instead, and tries a yield again after ever
-// more sleeps.
+// milliseconds. So a rank whose yields are dear does without, and tries one again after ever more
+// sleeps. Meanwhile it looks for as long as it would have yielded if it has a core of its own, as
+// other libraries do, and sleeps at once where it would keep other ranks from running.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -20,7 +25,9 @@ namespace banyan {
 
 class Patience {
  public:
-  static constexpr auto kYieldFor = std::chrono::microseconds(100);
+  static constexpr Clock::duration kYieldFor = std::chrono::milliseconds(1);
+  static constexpr Clock::duration kYieldAgain = std::chrono::microseconds(100);  // after a sleep
+  static constexpr auto kCheapYield = std::chrono::microseconds(100);
   static constexpr auto kDearYield = std::chrono::microseconds(500);
   static constexpr int kMostSleeps = 1024;
   static constexpr int kFewLooks = 2;
@@ -29,20 +36,27 @@ class Patience {
   // What a yield takes at least that lets another process run, on this machine.
   static Clock::duration switch_time();
 
-  explicit Patience(int most_looks = kManyLooks, Clock::duration switch_least = switch_time())
-      : most_looks_(most_looks), switch_least_(switch_least), looks_(most_looks) {}
+  enum class Core : uint8_t { kShared, kOwn };
+
+  explicit Patience(Core core = Core::kShared, int most_looks = kManyLooks,
+                    Clock::duration switch_least = switch_time())
+      : core_(core), most_looks_(most_looks), switch_least_(switch_least), looks_(most_looks) {}
 
   // Before the first yield of a wait.
   int looks() const { return looks_; }
-  // The first yield of a wait is due, or of what follows a sleep.
-  void begin(TimePoint now);
+  // The first yield of a wait is due, or of what follows a sleep: for so long.
+  void begin(TimePoint now, Clock::duration yield_for);
   bool yields(TimePoint now) const { return now < until_; }
+  // It does without yields, and looks instead.
+  bool looks_on(TimePoint now) const { return now < looks_until_; }
   // One yield took from `before` to `after`.
   void yielded(TimePoint before, TimePoint after);
   void slept();
 
  private:
   TimePoint until_;
+  TimePoint looks_until_;
+  Core core_;
   int most_looks_;
   Clock::duration switch_least_;
   int looks_;
@@ -60,6 +74,7 @@ class Wait {
   void moved() {
     looks_ = 0;
     yielding_ = false;
+    slept_ = false;
   }
   void slept();
 
@@ -70,6 +85,7 @@ class Wait {
   Patience& patience_;
   int looks_ = 0;
   bool yielding_ = false;
+  bool slept_ = false;
 };
 
 }  // namespace banyan

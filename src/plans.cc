@@ -47,10 +47,6 @@ size_t bytes_of(const Schedule& schedule) {
          schedule.ports.size() * 64;
 }
 
-bool is_message(Collective collective) {
-  return collective == Collective::kSend || collective == Collective::kRecv;
-}
-
 }  // namespace
 
 CallSignature signature_of(const Problem& problem, int wanted) {
@@ -82,8 +78,8 @@ std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted) const
     plan->schedule = build_message(problem);
     return plan;
   }
-  plan->choice =
-      wanted >= 0 ? Choice{wanted, "named by the call", -1} : choose(problem, size_, rules_);
+  plan->choice = wanted >= 0 ? Choice{wanted, "named by the call", -1}
+                             : choose(problem, size_, medium_, rules_);
   plan->schedule = build_schedule(problem, Group::everyone(size_, rank_),
                                   algorithms()[static_cast<size_t>(plan->choice.algorithm)]);
   BANYAN_LOG(log_, Subsystem::kPlan, LogLevel::kInfo, "{} of {} x {}: {}, {} steps, by the {}",

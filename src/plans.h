@@ -51,10 +51,11 @@ CallSignature signature_of(const Problem& problem, int wanted);
 // more than `most_bytes`. Not thread-safe.
 class PlanCache {
  public:
-  PlanCache(int rank, int size, Rules rules, const Log& log = {}, size_t most_plans = 64,
-            size_t most_bytes = size_t{2} << 20)
+  PlanCache(int rank, int size, Medium medium, Rules rules, const Log& log = {},
+            size_t most_plans = 64, size_t most_bytes = size_t{2} << 20)
       : rank_(rank),
         size_(size),
+        medium_(medium),
         rules_(std::move(rules)),
         log_(log),
         most_plans_(most_plans),
@@ -70,6 +71,7 @@ class PlanCache {
 
   int rank_;
   int size_;
+  Medium medium_;
   Rules rules_;
   Log log_;
   size_t most_plans_;

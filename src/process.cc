@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <new>
+#include <thread>
 
 namespace banyan {
 
@@ -46,19 +47,35 @@ void* HandleTable::find(uint64_t handle) const {
   return place == nullptr ? nullptr : place->object.load(std::memory_order_acquire);
 }
 
-void* HandleTable::pin(uint64_t handle) {
+HandleTable::Pin HandleTable::pin(uint64_t handle) {
   Place* place = place_of(handle);
-  if (place == nullptr) return nullptr;
+  if (place == nullptr) return {};
   // Announce first, then look again: remove() makes the generation odd first, then waits for pins.
   place->pins.fetch_add(1);
-  if (place_of(handle) == place) return place->object.load(std::memory_order_acquire);
+  if (place->generation.load() == static_cast<uint32_t>(handle >> 32))
+    return {place, place->object.load(std::memory_order_acquire)};
   place->pins.fetch_sub(1);
-  return nullptr;
+  return {};
 }
 
-void HandleTable::unpin(uint64_t handle) {
-  const auto index = static_cast<uint32_t>(handle);
-  blocks_[(index - 1) / kBlockPlaces].load()[(index - 1) % kBlockPlaces].pins.fetch_sub(1);
+HandleTable::Visit HandleTable::visit(uint64_t handle) {
+  Place* place = place_of(handle);
+  if (place == nullptr) return {nullptr, nullptr};
+  place->visited.exchange(true);  // announced first, as a pin
+  if (place->generation.load() == static_cast<uint32_t>(handle >> 32))
+    return {place, place->object.load(std::memory_order_acquire)};
+  place->visited.store(false);
+  return {nullptr, nullptr};
+}
+
+bool HandleTable::wait_for_pins(uint64_t handle, uint32_t left, TimePoint deadline) const {
+  constexpr auto kPause = std::chrono::microseconds(100);
+  const Place* place = place_of(handle);
+  while (place != nullptr && (place->pins.load() > left || place->visited.load())) {
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
 }
 
 void* HandleTable::remove(uint64_t handle) {
@@ -71,7 +88,7 @@ void* HandleTable::remove(uint64_t handle) {
     object = place->object.load();
     place->generation.fetch_add(1);
   }
-  while (place->pins.load() != 0) sched_yield();
+  while (place->pins.load() != 0 || place->visited.load()) sched_yield();
   const std::lock_guard lock(mutex_);
   free_.push_back(static_cast<uint32_t>(handle));
   return object;

@@ -12,7 +12,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "src/base/clock.h"
 
 namespace banyan {
 
@@ -20,7 +23,53 @@ namespace banyan {
 // or invented one is looked up and not found. Places live in blocks that stay until the table goes.
 // Looking up takes no lock.
 class HandleTable {
+  struct Place;
+
  public:
+  // Holds an object: remove() waits until it is gone.
+  class Pin {
+   public:
+    Pin() = default;
+    Pin(Pin&& other) noexcept
+        : place_(std::exchange(other.place_, nullptr)),
+          object_(std::exchange(other.object_, nullptr)) {}
+    Pin& operator=(Pin&& other) noexcept {
+      std::swap(place_, other.place_);
+      std::swap(object_, other.object_);
+      return *this;
+    }
+    ~Pin() {
+      if (place_ != nullptr) place_->pins.fetch_sub(1);
+    }
+    void* get() const { return object_; }
+
+   private:
+    friend class HandleTable;
+    Pin(Place* place, void* object) : place_(place), object_(object) {}
+
+    Place* place_ = nullptr;
+    void* object_ = nullptr;
+  };
+
+  // As a pin for half its price, for calls that one thread at a time may make. Where two threads
+  // do, the object is held until one of them is out.
+  class Visit {
+   public:
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+    ~Visit() {
+      if (object_ != nullptr) place_->visited.store(false, std::memory_order_release);
+    }
+    void* get() const { return object_; }
+
+   private:
+    friend class HandleTable;
+    Visit(Place* place, void* object) : place_(place), object_(object) {}
+
+    Place* place_;
+    void* object_;
+  };
+
   HandleTable() = default;
   HandleTable(const HandleTable&) = delete;
   HandleTable& operator=(const HandleTable&) = delete;
@@ -30,9 +79,11 @@ class HandleTable {
   uint64_t insert(void* object);
   // Null: destroyed, or never a handle. Whoever may race with remove() uses pin() instead.
   void* find(uint64_t handle) const;
-  // As find(), and remove() waits until unpin().
-  void* pin(uint64_t handle);
-  void unpin(uint64_t handle);
+  // As find(), for the time of the pin.
+  Pin pin(uint64_t handle);
+  Visit visit(uint64_t handle);
+  // Waits until so many pins are left, or fewer, and no visit. False: not so at the deadline.
+  bool wait_for_pins(uint64_t handle, uint32_t left, TimePoint deadline) const;
   // Null if it was gone already. From then on the handle is stale.
   void* remove(uint64_t handle);
 
@@ -40,6 +91,7 @@ class HandleTable {
   struct Place {
     std::atomic<uint32_t> generation{1};  // odd: free, even: in use
     std::atomic<uint32_t> pins{0};
+    std::atomic<bool> visited{false};
     std::atomic<void*> object{nullptr};
   };
   static constexpr uint32_t kBlockPlaces = 256;

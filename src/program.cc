@@ -57,10 +57,15 @@ Program::Stop Program::run() {
     place(transfer, step, spaces_);
     if (step.op == Op::kSend) {
       const auto departure = instruction.link->send(transfer.memory, transfer.envelope);
-      if (departure == QuickLink::Departure::kNoRoom) return Stop::kWaits;
+      if (departure == QuickLink::Departure::kNoRoom) {
+        instruction.link->progress();
+        return Stop::kWaits;
+      }
       if (departure == QuickLink::Departure::kOther) return Stop::kOther;
     } else {
-      const auto arrival = instruction.link->receive(transfer);
+      auto arrival = instruction.link->receive(transfer);
+      if (arrival == QuickLink::Arrival::kNotThere && instruction.link->progress())
+        arrival = instruction.link->receive(transfer);
       if (arrival == QuickLink::Arrival::kNotThere) return Stop::kWaits;
       if (arrival == QuickLink::Arrival::kOther) return Stop::kOther;
     }

@@ -7,11 +7,10 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstring>
-#include <system_error>
 
 #include "src/base/bytes.h"
+#include "src/base/thread.h"
 #include "src/rendezvous_server.h"
 #include "src/rendezvous_socket.h"
 
@@ -25,27 +24,6 @@ constexpr size_t kIdChecked = 96;  // bytes before the check sum; zeros to there
 // Not against forgery: against bytes that are no id.
 Mac check_sum(std::span<const std::byte> bytes) {
   return authenticate(Key{}, "banyan unique id", bytes);
-}
-
-void* serve(void* argument) {
-  const std::unique_ptr<RendezvousServer> server(static_cast<RendezvousServer*>(argument));
-  server->run();
-  return nullptr;
-}
-
-// With all signals blocked: they are for the program's own threads.
-int start_detached(void* (*body)(void*), void* argument) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread{};
-  const int error = pthread_create(&thread, nullptr, body, argument);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error != 0) return error;
-  (void)pthread_setname_np(thread, "banyan-meet");
-  (void)pthread_detach(thread);
-  return 0;
 }
 
 }  // namespace
@@ -97,13 +75,10 @@ Result<Address> open_rendezvous(const RendezvousOptions& options, const Log& log
   auto server =
       RendezvousServer::create(std::move(listener->socket), options.key, options.deadline, log);
   if (!server.ok()) return server.status();
-  RendezvousServer* owned_by_thread = server->release();
-  const int error = start_detached(serve, owned_by_thread);
-  if (error != 0) {
-    delete owned_by_thread;
-    return Status(Code::kSystem, fmt::format("cannot start the thread of a rendezvous: {}",
-                                             std::generic_category().message(error)));
-  }
+  auto thread = start_thread("serves a rendezvous", [owned = std::move(*server)] { owned->run(); });
+  if (!thread.ok()) return thread.status();
+  (void)pthread_setname_np(thread->native_handle(), "banyan-meet");
+  thread->detach();
   BANYAN_LOG(log, Subsystem::kInit, LogLevel::kInfo, "ranks can meet at {}", address.text());
   return address;
 }

@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "src/base/parse.h"
+#include "src/base/system_error.h"
 #include "src/rendezvous.h"
 
 namespace banyan {
@@ -49,20 +50,19 @@ std::optional<Address> address_of(const sockaddr* name) {
   return std::nullopt;
 }
 
-struct Candidate {
+struct Interface {
   std::string interface;
   bool loopback = false;
   Address address;
 };
 
-Result<std::vector<Candidate>> interfaces() {
+Result<std::vector<Interface>> interfaces() {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) {
-    return Status(Code::kSystem,
-                  fmt::format("getifaddrs: {}", std::generic_category().message(errno)));
+    return system_error("getifaddrs", errno);
   }
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, ::freeifaddrs);
-  std::vector<Candidate> found;
+  std::vector<Interface> found;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if ((entry->ifa_flags & IFF_UP) == 0) continue;
     const auto address = address_of(entry->ifa_addr);
@@ -70,7 +70,7 @@ Result<std::vector<Candidate>> interfaces() {
     found.push_back({entry->ifa_name, (entry->ifa_flags & IFF_LOOPBACK) != 0, *address});
   }
   // In the system's order, IPv4 first.
-  std::stable_sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
+  std::stable_sort(found.begin(), found.end(), [](const Interface& a, const Interface& b) {
     return !a.address.v6 && b.address.v6;
   });
   return found;
@@ -135,7 +135,7 @@ Result<Address> listening_address(const Environment& environment, bool fallback_
   }
   const auto found = interfaces();
   if (!found.ok()) return found.status();
-  for (const Candidate& candidate : *found) {
+  for (const Interface& candidate : *found) {
     if (wanted.empty() ? !candidate.loopback : candidate.interface == wanted) {
       return candidate.address;
     }

@@ -9,7 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <system_error>
+
+#include "src/base/system_error.h"
 
 namespace banyan {
 namespace {
@@ -37,7 +38,7 @@ Result<std::unique_ptr<RendezvousServer>> RendezvousServer::create(Descriptor li
   event.events = EPOLLIN;
   event.data.ptr = nullptr;  // the gate
   if (!epoll.valid() || ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, gate->descriptor(), &event) != 0) {
-    return Status(Code::kSystem, fmt::format("epoll: {}", std::generic_category().message(errno)));
+    return system_error("epoll", errno);
   }
   return std::unique_ptr<RendezvousServer>(
       new RendezvousServer(std::move(*gate), std::move(epoll), deadline, log));

@@ -13,10 +13,10 @@
 #include <cstring>
 #include <system_error>
 
+#include "src/base/system_error.h"
+
 namespace banyan {
 namespace {
-
-constexpr int kBacklog = 4096;
 
 struct SocketAddress {
   sockaddr_storage storage{};
@@ -82,7 +82,7 @@ Result<Descriptor> stream_socket(const Address& address) {
   return socket;
 }
 
-// kBusy: that port is taken.
+// kBusy: that port is taken; kSystem: all are, where any would do (port 0).
 Result<Listener> listen_on_port(Address address, uint16_t port) {
   address.port = port;
   auto socket = stream_socket(address);
@@ -90,9 +90,10 @@ Result<Listener> listen_on_port(Address address, uint16_t port) {
   // A port whose connections are in TIME_WAIT can be used at once by the next meeting.
   set_option(socket->get(), SOL_SOCKET, SO_REUSEADDR, 1);
   SocketAddress name = socket_address(address);
-  if (::bind(socket->get(), name.get(), name.size) != 0 || ::listen(socket->get(), kBacklog) != 0) {
+  if (::bind(socket->get(), name.get(), name.size) != 0 ||
+      ::listen(socket->get(), SOMAXCONN) != 0) {
     const int error = errno;
-    return Status(error == EADDRINUSE ? Code::kBusy : Code::kSystem,
+    return Status(error == EADDRINUSE && port != 0 ? Code::kBusy : Code::kSystem,
                   fmt::format("cannot listen at {}: {}{}", address.text(),
                               std::generic_category().message(error),
                               error == EADDRNOTAVAIL
@@ -101,8 +102,7 @@ Result<Listener> listen_on_port(Address address, uint16_t port) {
   }
   name.size = sizeof name.storage;
   if (::getsockname(socket->get(), name.get(), &name.size) != 0) {
-    return Status(Code::kSystem,
-                  fmt::format("getsockname: {}", std::generic_category().message(errno)));
+    return system_error("getsockname", errno);
   }
   return Listener{std::move(*socket), address_of(name.storage)};
 }
@@ -120,8 +120,9 @@ Result<Listener> listen_at(const Address& address, const PortRange& ports) {
     auto listener = listen_on_port(address, static_cast<uint16_t>(port));
     if (listener.ok() || listener.status().code() != Code::kBusy) return listener;
   }
-  return Status(Code::kBusy, fmt::format("all ports of BANYAN_PORT_RANGE={}-{} are taken",
-                                         ports.first, ports.last));
+  return Status(Code::kSystem,
+                fmt::format("all ports of BANYAN_PORT_RANGE={}-{} are taken; give it more",
+                            ports.first, ports.last));
 }
 
 Result<Descriptor> begin_connect(const Address& address) {

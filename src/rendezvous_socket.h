@@ -15,7 +15,8 @@ struct Listener {
   Address address;    // with the port that it got
 };
 // Port 0: the first free one of the range, else the kernel's choice. kInvalidArgument for a
-// wildcard address; kBusy where the port is taken (all of the range); kSystem otherwise.
+// wildcard address; kBusy where the one port that may be had is taken; kSystem otherwise, also
+// where all of the range are.
 Result<Listener> listen_at(const Address& address, const PortRange& ports);
 
 // Begins to connect; the socket is writable when that has ended, see connect_result. kSystem: this

@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "src/launcher.h"
 #include "src/process.h"
+#include "transports/net_devices.h"
 #include "transports/transport.h"
 
 namespace banyan {
@@ -14,6 +16,18 @@ constexpr int kDeterministic = 1;  // BANYAN_DETERMINISTIC, which is the default
 
 Status named(std::string_view variable, std::string_view value, const Status& status) {
   return {status.code(), fmt::format("{}={}: {}", variable, value, status.message())};
+}
+
+Result<Rules> rules_of(const std::string& text) {
+  Result<Rules> rules = parse_rules(text);
+  if (!rules.ok()) return named("BANYAN_ALGO", text, rules.status());
+  return rules;
+}
+
+Result<std::vector<int>> transports_of(std::string_view where, const std::string& text) {
+  Result<std::vector<int>> transports = parse_transports(text);
+  if (!transports.ok()) return named(where, text, transports.status());
+  return transports;
 }
 
 }  // namespace
@@ -31,21 +45,33 @@ Result<Settings> make_settings(const Wishes& wishes, const RawEnvironment& raw, 
       wishes.init_timeout_s > 0 ? wishes.init_timeout_s : values.init_timeout_s;
   settings.determinism = wishes.determinism == 0 ? kDeterministic : wishes.determinism;
 
-  Result<Rules> rules = parse_rules(values.algorithm);
-  if (!rules.ok()) return named("BANYAN_ALGO", values.algorithm, rules.status());
+  Result<Rules> rules = rules_of(values.algorithm);
+  BANYAN_TRY(rules.status());
   settings.rules = std::move(*rules);
 
   const bool own = !wishes.transports.empty();
-  const std::string& text = own ? wishes.transports : values.transports;
-  Result<std::vector<int>> transports = parse_transports(text);
-  if (!transports.ok())
-    return named(own ? "transports" : "BANYAN_TRANSPORTS", text, transports.status());
+  Result<std::vector<int>> transports = own ? transports_of("transports", wishes.transports)
+                                            : transports_of("BANYAN_TRANSPORTS", values.transports);
+  BANYAN_TRY(transports.status());
   settings.transports = std::move(*transports);
 
   Result<Log> log = Log::open(values.debug, values.debug_file, rank);
   BANYAN_TRY(log.status());
   settings.log = std::move(*log);
   return settings;
+}
+
+std::vector<Status> wrong_values(const RawEnvironment& raw) {
+  auto [values, wrong] = read_environment(raw);
+  for (const Status& status : {rules_of(values.algorithm).status(),
+                               transports_of("BANYAN_TRANSPORTS", values.transports).status(),
+                               choose_net_devices(values.net_devices, net_devices()).status()}) {
+    if (!status.ok()) wrong.push_back(status);
+  }
+  // Elsewhere than under a launcher nothing says which rank this is, which is no wrong value.
+  const Status launch = detect_launch(raw, values).status();
+  if (launch.code() == Code::kInvalidArgument) wrong.push_back(launch);
+  return wrong;
 }
 
 void report_variables(const RawEnvironment& raw, const Settings& settings, int rank) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "banyan/status.h"
 #include "src/base/environment.h"
@@ -22,6 +23,10 @@ struct Wishes {
 
 // Errors name the variable or field. The rank is for the log; -1 where it is not known yet.
 Result<Settings> make_settings(const Wishes& wishes, const RawEnvironment& raw, int rank);
+
+// Every value that a communicator of these variables is refused for, one status for each variable:
+// errors of make_settings, detect_launch and ucx, all of them. Files are not opened.
+std::vector<Status> wrong_values(const RawEnvironment& raw);
 
 // Warns of unknown variables and of those without effect, once per job: rank 0 of its first
 // communicator does it.

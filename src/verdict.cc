@@ -15,13 +15,14 @@
 
 #include "src/base/clock.h"
 #include "src/base/parse.h"
+#include "src/base/system_error.h"
 #include "transports/segment.h"
 
 namespace banyan {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-constexpr size_t kTextBytes = 496;
+constexpr size_t kPageTextBytes = 496;
 // Whoever set the word writes the text next; on a busy machine that may take a scheduler's round.
 constexpr double kTextPatienceSeconds = 0.2;
 constexpr uint64_t kSet = uint64_t{1} << 63;
@@ -32,18 +33,13 @@ uint64_t pack(const Verdict& verdict) {
 }
 
 bool plausible(uint64_t code) {
-  return (code >= 1 && code <= 8) || (code >= 32 && code <= 37);
+  return (code >= 1 && code <= 8 && code != 7) || (code >= 32 && code <= 37);
 }
 
 // Of the clock that all processes of a host share.
 uint32_t milliseconds_now() {
   const auto now = Clock::now().time_since_epoch();
   return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
-}
-
-Status system_error(std::string_view what) {
-  return {Code::kSystem,
-          fmt::format("{}: {}", what, std::strerror(errno))};  // NOLINT(concurrency-mt-unsafe)
 }
 
 }  // namespace
@@ -53,7 +49,7 @@ struct VerdictBoard::Page {
   std::atomic<uint64_t> word;
   std::atomic<uint32_t> text_ready;
   uint32_t spares_calls_before;  // like the text, there once text_ready is set
-  char text[kTextBytes];
+  char text[kPageTextBytes];
   // One for each rank, plus one: the millisecond in which it said so, modulo 2^32 | peer + 1.
   std::atomic<uint64_t> waiting_for[1];
 };
@@ -98,7 +94,7 @@ Result<VerdictBoard> VerdictBoard::create(int ranks) {
 Result<VerdictBoard> VerdictBoard::attach(const Descriptor& memory, int ranks) {
   const size_t bytes = bytes_of_page(ranks);
   struct stat status {};
-  if (fstat(memory.get(), &status) != 0) return system_error("fstat of the verdict board");
+  if (fstat(memory.get(), &status) != 0) return system_error("fstat of the verdict board", errno);
   const int seals = fcntl(memory.get(), F_GET_SEALS);
   if (static_cast<size_t>(status.st_size) != bytes || seals < 0 || (seals & kSeals) != kSeals)
     return Status(
@@ -106,14 +102,14 @@ Result<VerdictBoard> VerdictBoard::attach(const Descriptor& memory, int ranks) {
         fmt::format("the verdict board has {} bytes and seals {:#x}, expected {} and {:#x}",
                     status.st_size, seals, bytes, kSeals));
   void* page = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
-  if (page == MAP_FAILED) return system_error("mmap of the verdict board");
+  if (page == MAP_FAILED) return system_error("mmap of the verdict board", errno);
   return VerdictBoard(static_cast<Page*>(page), bytes, ranks, Descriptor());
 }
 
 bool VerdictBoard::decide(const Verdict& verdict) {
   uint64_t expected = 0;
   if (!page_->word.compare_exchange_strong(expected, pack(verdict))) return false;
-  const size_t length = std::min(verdict.text.size(), kTextBytes - 1);
+  const size_t length = std::min(verdict.text.size(), kPageTextBytes - 1);
   std::memcpy(page_->text, verdict.text.data(), length);
   page_->text[length] = '\0';
   page_->spares_calls_before = verdict.spares_calls_before;
@@ -139,9 +135,9 @@ Verdict VerdictBoard::read() const {
     sched_yield();
   if (page_->text_ready.load(std::memory_order_acquire) == 0) textless_.store(true);
   if (page_->text_ready.load(std::memory_order_acquire) != 0) {
-    char text[kTextBytes];
-    std::memcpy(text, page_->text, kTextBytes);
-    verdict.text = printable({text, strnlen(text, kTextBytes)});
+    char text[kPageTextBytes];
+    std::memcpy(text, page_->text, kPageTextBytes);
+    verdict.text = printable({text, strnlen(text, kPageTextBytes)});
     verdict.spares_calls_before = page_->spares_calls_before;
   }
   if (verdict.text.empty())

@@ -224,7 +224,11 @@ TEST(Environment, bad_values_name_variable_value_and_what_is_right) {
     EXPECT_THAT(std::string(status.message()),
                 AllOf(HasSubstr(bad.name), HasSubstr(bad.value), HasSubstr(bad.right)));
   }
-  EXPECT_EQ(error_of("BANYAN_COMPRESS", "int8").code(), Code::kUnsupported);
+  for (const char* right : {"int8", "topk:0.01", "auto", "inter=int8,intra=off", "inter=topk:1"})
+    EXPECT_EQ(error_of("BANYAN_COMPRESS", right).code(), Code::kUnsupported) << right;
+  for (const char* bad : {"int9", "topk", "topk:0", "topk:2", "topk:nan", "topk:0.1x", "outer=int8",
+                          "inter=int9", "inter=int8,", "int8,off"})
+    EXPECT_EQ(error_of("BANYAN_COMPRESS", bad).code(), Code::kInvalidArgument) << bad;
   EXPECT_EQ(error_of("BANYAN_TIMEOUT", "soon").code(), Code::kInvalidArgument);
 }
 
@@ -467,6 +471,17 @@ TEST(Signature, values_of_no_enum_are_numbers) {
   theirs = mine;
   theirs.type = static_cast<DataType>(99);
   EXPECT_THAT(describe_difference(mine, 0, theirs, 1, 0), HasSubstr("99"));
+}
+
+TEST(Signature, algorithms_have_the_names_that_are_given) {
+  const CallSignature mine{.algorithm = 2};
+  const std::vector<std::string_view> names = {"tree", "ring"};
+  const auto against = [&](uint8_t algorithm) {
+    return describe_difference(mine, 0, CallSignature{.algorithm = algorithm}, 1, 0, names);
+  };
+  EXPECT_THAT(against(1), HasSubstr("rank 0 has ring, rank 1 has tree"));
+  EXPECT_THAT(against(0), HasSubstr("rank 1 has the library's choice"));
+  EXPECT_THAT(against(200), HasSubstr("rank 1 has number 200"));
 }
 
 }  // namespace

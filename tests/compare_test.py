@@ -2,6 +2,8 @@
 """The parts of bench/compare that are functions of values: command line, commands, figures, table, plot."""
 # SPDX-License-Identifier: Apache-2.0
 
+import contextlib
+import io
 import pathlib
 import sys
 import tempfile
@@ -47,6 +49,10 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(options.parse_iterations('x0.1')(True), (100, 20))
         self.assertEqual(options.parse_iterations('x0.001')(False), (1, 1))
 
+    def test_places_are_not_recorded(self):
+        line = '--perf /a/b --ranks 4 --peers=/c --out d --rounds=3'
+        self.assertEqual(program.command_of(line.split()), 'bench/compare --ranks 4 --rounds=3')
+
     def test_segments_part_where_the_iterations_change(self):
         tenth = options.parse_iterations('x0.1')
         self.assertEqual(options.segments(4, 65536, None), [(4, 65536, None)])
@@ -62,12 +68,12 @@ class Commands(unittest.TestCase):
 
     def banyan(self, case, **more):
         changed = contenders.Case(**{**case.__dict__, **more})
-        return contenders.banyan_measured('banyan_perf', changed, self.segment, {'HOME': '/'})
+        return contenders.banyan('banyan_perf', changed, self.segment, {'HOME': '/'})
 
     def test_banyan_has_no_setting_where_ranks_are_many(self):
         self.assertIn('--bind', self.banyan(TWO).command)
         self.assertEqual(self.banyan(CROWD).command,
-                         ('banyan_perf', 'allreduce', '-m', '4:64', '-n', '3', '--csv', '-'))
+                         ('banyan_perf', 'allreduce', '-m', '4:64', '-n', '3', '-c', '--csv', '-'))
         self.assertEqual(self.banyan(CROWD).environment, {'HOME': '/'})
 
     def test_banyan_over_tcp_and_with_its_own_buffers(self):
@@ -75,7 +81,12 @@ class Commands(unittest.TestCase):
         self.assertEqual(process.command[process.command.index('--transports') + 1], 'ucx')
         self.assertIn('--shared', process.command)
         self.assertIn('--fresh', process.command)
-        self.assertEqual(process.environment['UCX_TLS'], 'tcp,self')
+        self.assertEqual(process.environment, {'HOME': '/', 'BANYAN_NET_DEVICES': 'lo'})
+
+    def test_every_size_that_is_timed_is_checked(self):
+        for collective in contenders.PATTERNS:
+            with self.subTest(collective):
+                self.assertEqual('-c' in self.banyan(TWO, collective=collective).command, collective != 'barrier')
 
     def test_every_peer_is_asked_for_the_same(self):
         for case in (TWO, CROWD, contenders.Case('allreduce', 2, (0,), 'tcp', fresh=True)):
@@ -101,7 +112,8 @@ class Commands(unittest.TestCase):
 
     def test_nobodys_variables_leak_in(self):
         found = contenders.clean({'PATH': 'a', 'BANYAN_ALGO': 'ring', 'UCX_TLS': 'sm', 'OMPI_MCA_pml': 'cm',
-                                  'MPIR_CVAR_NOLOCAL': '1'})
+                                  'MPIR_CVAR_NOLOCAL': '1', 'MPIEXEC_TIMEOUT': '1', 'FI_PROVIDER': 'tcp',
+                                  'UCC_TLS': 'ucp'})
         self.assertEqual(found, {'PATH': 'a'})
 
     def test_why_a_peer_is_missing(self):
@@ -154,6 +166,13 @@ class Figures(unittest.TestCase):
                           ['1M', '100.0', '-', '-', '-', '-']])
         self.assertEqual(len({len(line) for line in lines}), 1)
         self.assertIn('512.0', figures.text_table({2048: {'banyan': 4.0}}, ['banyan'], as_bandwidth=True))
+
+    def test_markdown(self):
+        titles = {'banyan': 'Banyan', 'absent': 'Nobody', 'a': 'Peer A'}
+        self.assertEqual(figures.markdown(TABLE, titles).splitlines(),
+                         ['| bytes | Banyan | Peer A | ratio |', '|---|---|---|---|', '| 4 | 1.00 | 2.00 | 2.00 |',
+                          '| 2K | 4.00 | 2.00 | 0.50 |', '| 1M | 100.0 | - | - |'])
+        self.assertIn('| 2K | 512.0 | 1,024.0 | 0.50 |', figures.markdown(TABLE, titles, as_bandwidth=True))
 
     def test_csv(self):
         self.assertEqual(figures.medians_csv(TABLE, ['banyan', 'a', 'b']).splitlines(),
@@ -243,12 +262,49 @@ class Launch(unittest.TestCase):
         self.assertIsNone(launch.session_of('12 (a) Z 1 12 34 0 -1'))
 
 
+def script(folder, name, *lines):
+    path = pathlib.Path(folder) / name
+    path.write_text('\n'.join(['#!/bin/sh', *lines, '']))
+    path.chmod(0o755)
+    return path
+
+
+WRONG = 'case " $* " in *" -c "*) echo "wrong element: index 7" >&2; exit 1;; esac'
+
+
 class Program(unittest.TestCase):
-    def test_validated_sizes(self):
-        self.assertEqual(program.validated_sizes(4, 4), [4])
-        self.assertEqual(program.validated_sizes(4, 64), [4, 16, 64])
-        self.assertEqual(program.validated_sizes(4, 1 << 30)[-1], program.MOST_VALIDATED)
-        self.assertEqual(program.validated_sizes(1 << 28, 1 << 28), [1 << 28])
+    def compare(self, folder, *perf, out=''):
+        """(status, stdout, stderr) with a Banyan and a peer that take no time."""
+        script(folder, 'gloo_perf', 'echo bytes,latency_us', 'echo 33554432,3.0')
+        perf = script(folder, 'banyan_perf', 'echo bytes,latency_us', 'echo 33554432,2.0', *perf)
+        line = f'compare --perf {perf} --peers {folder} --only gloo-ring --sizes 32M --rounds 1 {out}'
+        with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as errors:
+            status = program.main(line.split())
+        return status, out.getvalue(), errors.getvalue()
+
+    def test_a_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            status, out, _ = self.compare(folder)
+        self.assertEqual(status, 0)
+        self.assertIn('geometric mean 1.50x over 1 size', out)
+
+    def test_what_is_written_names_no_place(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / 'out'
+            status, text, _ = self.compare(folder, out=f'--out {out}')
+            files = {path.name: path.read_text() for path in out.iterdir()}
+        self.assertEqual(status, 0)
+        self.assertEqual(sorted(files), [f'allreduce-2-shm{end}' for end in ('-rounds.csv', '.csv', '.md', '.svg')])
+        self.assertIn('| 32M | 2.00 | 3.00 | 1.50 |', files['allreduce-2-shm.md'])
+        for text in (text, *files.values()):
+            self.assertNotIn(folder, text)
+
+    def test_a_wrong_element_ends_it_whatever_the_size(self):
+        with tempfile.TemporaryDirectory() as folder:
+            status, out, errors = self.compare(folder, WRONG)
+        self.assertEqual(status, program.FAILED)
+        self.assertIn('banyan: exit status 1; wrong element: index 7', errors)
+        self.assertNotIn('geometric mean', out)
 
     def test_names_of_files(self):
         self.assertEqual(program.stem_of(TWO), 'allreduce-2-shm')

@@ -105,6 +105,31 @@ TEST(InfoEnvironment, values_cannot_pass_for_lines) {
   EXPECT_THAT(text, AllOf(HasSubstr(" [31m FAKE  [environment"), Not(HasSubstr("\x1b"))));
 }
 
+TEST(InfoEnvironment, every_wrong_value_has_a_line) {
+  const RawEnvironment raw({{"BANYAN_ALGO", "rings"},
+                            {"BANYAN_TRANSPORTS", "foo"},
+                            {"BANYAN_TIMEOUT", "x"},
+                            {"BANYAN_CHECK", "y"},
+                            {"BANYAN_RANK", "-1"},
+                            {"BANYAN_SIZE", "2"},
+                            {"BANYAN_COLOUR", "red"},
+                            {"BANYAN_SYSROOT", "/"}});
+  const std::string text = show_wrong_variables(raw);
+  for (const char* part : {"BANYAN_ALGO=rings: unknown algorithm", "BANYAN_TRANSPORTS=foo: ",
+                           "BANYAN_TIMEOUT=x: ", "BANYAN_CHECK=y: ", "BANYAN_RANK=-1 ",
+                           "BANYAN_COLOUR is unknown", "BANYAN_SYSROOT has no effect"})
+    EXPECT_THAT(text, HasSubstr(part));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 7);
+}
+
+TEST(InfoEnvironment, right_values_have_none) {
+  EXPECT_EQ(show_wrong_variables(RawEnvironment({{"BANYAN_ALGO", "alltoall:bruck;^direct"},
+                                                 {"BANYAN_TRANSPORTS", "shm"},
+                                                 {"BANYAN_TIMEOUT", ""},
+                                                 {"HOME", "/"}})),
+            "");
+}
+
 TEST(InfoEnvironment, sources_and_secrets) {
   const RawEnvironment raw({{"BANYAN_TIMEOUT", "7s"}, {"BANYAN_SECRET", "tulip-lantern"}});
   const std::string text = show_environment(raw);

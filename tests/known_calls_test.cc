@@ -43,5 +43,67 @@ TEST_F(KnownCallsTest, ForgetWhatIsOldAndKeepWhatIsNew) {
   EXPECT_EQ(known_->find(sum_of(0, send_, recv_)), nullptr);
 }
 
+// Of a sum of `bytes` in either buffer, checked with buffers that lie apart or are one.
+class KnownBuffersTest : public testing::Test {
+ protected:
+  static PlainCall at(uintptr_t send, uintptr_t recv) {
+    PlainCall call{BANYAN_ALLREDUCE, BANYAN_FLOAT32, BANYAN_SUM, 0, 1, nullptr, nullptr};
+    call.send = reinterpret_cast<const void*>(send);  // NOLINT(performance-no-int-to-ptr)
+    call.recv = reinterpret_cast<void*>(recv);        // NOLINT(performance-no-int-to-ptr)
+    return call;
+  }
+  void remember(const PlainCall& call, uint64_t send_bytes, uint64_t recv_bytes) {
+    Call checked;
+    checked.send_bytes = send_bytes;
+    checked.recv_bytes = recv_bytes;
+    checked.problem.in_place = call.send == call.recv;
+    known_->remember(call, checked, {std::make_shared<Plan>(), nullptr});
+  }
+  bool knows(uintptr_t send, uintptr_t recv) const {
+    return known_->find(at(send, recv)) != nullptr;
+  }
+
+  std::unique_ptr<KnownCalls> known_ = std::make_unique<KnownCalls>();
+};
+
+TEST_F(KnownBuffersTest, LieApart) {
+  remember(at(1000, 5000), 100, 300);
+  EXPECT_TRUE(knows(1000, 1100));
+  EXPECT_FALSE(knows(1000, 1099));
+  EXPECT_TRUE(knows(1300, 1000));
+  EXPECT_FALSE(knows(1299, 1000));
+  EXPECT_FALSE(knows(1000, 1000));
+  EXPECT_FALSE(knows(0, 1000));
+  EXPECT_FALSE(knows(1000, 0));
+}
+
+TEST_F(KnownBuffersTest, DoNotWrapRound) {
+  remember(at(1000, 5000), 100, 300);
+  EXPECT_TRUE(knows(UINTPTR_MAX - 100, 1000));
+  EXPECT_FALSE(knows(UINTPTR_MAX - 99, 1000));
+  EXPECT_TRUE(knows(1000, UINTPTR_MAX - 300));
+  EXPECT_FALSE(knows(1000, UINTPTR_MAX - 299));
+  EXPECT_FALSE(knows(UINTPTR_MAX - 7, 5000));
+  remember(at(5000, 5000), 100, 100);
+  EXPECT_TRUE(knows(UINTPTR_MAX - 100, UINTPTR_MAX - 100));
+  EXPECT_FALSE(knows(UINTPTR_MAX - 99, UINTPTR_MAX - 99));
+}
+
+TEST_F(KnownBuffersTest, ThatNobodyTouchesLieAnywhere) {
+  remember(at(0, 5000), 0, 300);
+  EXPECT_TRUE(knows(0, 1000));
+  EXPECT_TRUE(knows(1100, 1000));
+  EXPECT_TRUE(knows(UINTPTR_MAX, 1000));
+  EXPECT_FALSE(knows(1100, 0));
+}
+
+TEST_F(KnownBuffersTest, InPlaceLieToEachOtherAsTheyDid) {
+  remember(at(1000, 1000), 100, 100);
+  EXPECT_TRUE(knows(7, 7));
+  EXPECT_FALSE(knows(0, 0));
+  EXPECT_FALSE(knows(1000, 1001));
+  EXPECT_FALSE(knows(1000, 5000));
+}
+
 }  // namespace
 }  // namespace banyan

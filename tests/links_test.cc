@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -24,7 +23,9 @@
 #include "src/links_local.h"
 #include "src/rendezvous.h"
 #include "src/rendezvous_socket.h"
+#include "src/wire_links.h"
 #include "src/wire_stream.h"
+#include "tests/few_descriptors.h"
 
 namespace banyan {
 namespace {
@@ -275,6 +276,70 @@ TEST(Links, NameTheRankThatTalksNonsense) {
   });
 }
 
+// An exchange that calls `on_wait` before each wait for links, and `on_round` after each round.
+class Observed final : public Exchange {
+ public:
+  explicit Observed(Exchange& exchange) : exchange_(exchange) {}
+  std::function<void()> on_wait;
+  std::function<void(const std::vector<Bytes>&)> on_round;
+
+  int rank() const override { return exchange_.rank(); }
+  int size() const override { return exchange_.size(); }
+  std::optional<Key> key() const override { return exchange_.key(); }
+  Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine, TimePoint end) override {
+    auto all = exchange_.allgather(mine, end);
+    if (all.ok() && on_round) on_round(*all);
+    return all;
+  }
+  std::vector<int> failure_descriptors() const override {
+    if (on_wait) on_wait();
+    return exchange_.failure_descriptors();
+  }
+  Status failure() override { return exchange_.failure(); }
+
+ private:
+  Exchange& exchange_;
+};
+
+// The stranger's connection and the last word of rank 1 reach rank 0 at the same time.
+TEST(Links, ConnectionsForWhichNoDescriptorIsLeftHurtNobodyWhoIsIn) {
+  std::atomic<int> said_by_rank_1{0};  // 1: that it comes; 2: what lets it in
+  std::atomic<bool> rank_0_waits{false};
+  std::optional<LocalConnection> stranger;
+  std::optional<test::FewDescriptors> few;
+  meet_and(2, [&](Exchange& exchange) {
+    Observed observed(exchange);
+    std::optional<LocalName> name;
+    int round = 0;
+    if (exchange.rank() == 1) {
+      observed.on_wait = [&] {
+        ++said_by_rank_1;
+        while (!rank_0_waits) std::this_thread::yield();
+      };
+    } else {
+      observed.on_round = [&](const std::vector<Bytes>& all) {
+        if (++round < 2) return;
+        name = parse_whereabouts(all[0])->local;
+        while (said_by_rank_1 < 1) std::this_thread::yield();
+      };
+      observed.on_wait = [&] {
+        if (few) return;
+        rank_0_waits = true;
+        while (said_by_rank_1 < 2) std::this_thread::yield();
+        auto connected = connect_local(*name);
+        ASSERT_TRUE(connected.ok());
+        stranger = std::move(*connected);
+        few.emplace(test::FewDescriptors::kNone);
+      };
+    }
+    const auto links =
+        connect_links(observed, host_number(0), on_loopback(), deadline_after(20), silent());
+    EXPECT_TRUE(links.ok()) << links.status().message();
+    if (exchange.rank() == 0) few.reset();
+  });
+  EXPECT_TRUE(stranger);
+}
+
 TEST(Links, ALostRankIsNewsThatComesByItself) {
   meet_and(3, [](Exchange& exchange) {
     if (exchange.rank() == 2) {
@@ -401,14 +466,10 @@ TEST(Descriptors, TooManyOpenFilesIsSaid) {
   const SocketPair pair;
   const std::vector<int> sent(10, 0);
   ASSERT_TRUE(send_descriptors(pair.a.get(), sent).ok());
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const int next = Descriptor(::dup(0)).get();
-  rlimit low = before;
-  low.rlim_cur = static_cast<rlim_t>(next) + 3;
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  std::optional<test::FewDescriptors> few(3);
   const auto received = receive_descriptors(pair.b.get(), 10, deadline_after(10));
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  few.reset();
   EXPECT_EQ(received.status().code(), Code::kSystem);
   EXPECT_NE(received.status().message().find("ulimit -n"), std::string_view::npos);
   EXPECT_EQ(Descriptor(::dup(0)).get(), next);  // those that came were closed

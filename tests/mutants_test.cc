@@ -22,7 +22,7 @@ namespace {
 
 using Edges = std::vector<std::vector<uint32_t>>;
 
-Edges predecessors_of(const Schedule& schedule) {
+Edges edges_of(const Schedule& schedule) {
   Edges edges(schedule.steps.size());
   for (uint32_t step = 0; step < schedule.steps.size(); ++step)
     for (const uint32_t next : schedule.successors_of(step)) edges[next].push_back(step);
@@ -67,7 +67,7 @@ Schedule relinked(std::vector<Step> steps, const Edges& predecessors, uint64_t s
 
 // What the mutated step waited for, the steps that waited for it wait for instead.
 Schedule without_step(const Schedule& schedule, uint32_t dropped) {
-  Edges edges = predecessors_of(schedule);
+  Edges edges = edges_of(schedule);
   std::vector<Step> steps = schedule.steps;
   for (auto& each : edges) {
     const auto found = std::find(each.begin(), each.end(), dropped);
@@ -86,7 +86,7 @@ Schedule without_step(const Schedule& schedule, uint32_t dropped) {
 
 // The repetition comes right after the step, and before all that wait for it.
 Schedule with_repeated(const Schedule& schedule, uint32_t repeated) {
-  Edges edges = predecessors_of(schedule);
+  Edges edges = edges_of(schedule);
   std::vector<Step> steps = schedule.steps;
   for (auto& each : edges) {
     for (uint32_t& before : each) before += before > repeated ? 1 : 0;
@@ -100,11 +100,11 @@ Schedule with_repeated(const Schedule& schedule, uint32_t repeated) {
 Schedule with_step(const Schedule& schedule, uint32_t at, const Step& step) {
   std::vector<Step> steps = schedule.steps;
   steps[at] = step;
-  return relinked(std::move(steps), predecessors_of(schedule), schedule.scratch_size);
+  return relinked(std::move(steps), edges_of(schedule), schedule.scratch_size);
 }
 
 Schedule without_edge(const Schedule& schedule, uint32_t before, uint32_t after) {
-  Edges edges = predecessors_of(schedule);
+  Edges edges = edges_of(schedule);
   std::erase(edges[after], before);
   return relinked(schedule.steps, edges, schedule.scratch_size);
 }
@@ -211,7 +211,7 @@ class Causality {
   explicit Causality(const std::vector<Schedule>& schedules) : schedules_(schedules) {
     for (const Schedule& schedule : schedules) {
       first_.push_back(static_cast<uint32_t>(predecessors_.size()));
-      for (auto each : predecessors_of(schedule)) {
+      for (auto each : edges_of(schedule)) {
         for (uint32_t& before : each) before += first_.back();
         predecessors_.push_back(std::move(each));
       }

@@ -4,16 +4,19 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace banyan {
 namespace {
 
 constexpr auto kCheap = std::chrono::microseconds(1);
+constexpr auto kWhile = std::chrono::microseconds(100);
 constexpr auto kDear = std::chrono::milliseconds(3);
 
 // Yields of that cost until it is time to sleep; how many they were.
 int yields_until_sleep(Patience& patience, TimePoint& now, Clock::duration cost) {
   int count = 0;
-  for (patience.begin(now); patience.yields(now); ++count) {
+  for (patience.begin(now, kWhile); patience.yields(now); ++count) {
     const TimePoint before = now;
     now += cost;
     patience.yielded(before, now);
@@ -49,32 +52,63 @@ TEST(Patience, YieldsAgainOnceItIsCheap) {
   EXPECT_EQ(yields_until_sleep(patience, now, kCheap), 100) << "it starts again with few sleeps";
 }
 
+// Beside a program that never gives the core away, whoever has a core of its own keeps it.
+TEST(Patience, LooksOnWhereYieldsAreDearAndTheCoreIsItsOwn) {
+  for (const auto core : {Patience::Core::kOwn, Patience::Core::kShared}) {
+    Patience patience(core);
+    TimePoint now;
+    yields_until_sleep(patience, now, kDear);
+    patience.begin(now, kWhile);
+    EXPECT_FALSE(patience.yields(now));
+    EXPECT_EQ(patience.looks_on(now), core == Patience::Core::kOwn);
+    EXPECT_FALSE(patience.looks_on(now + kWhile)) << "then it sleeps";
+  }
+}
+
 // Looks pay where nobody else is on this core.
 TEST(Patience, LooksAsLongAsYieldsFindNobody) {
   constexpr auto kSwitch = std::chrono::nanoseconds(400);
-  Patience patience(Patience::kManyLooks, kSwitch);
+  Patience patience(Patience::Core::kShared, Patience::kManyLooks, kSwitch);
   TimePoint now;
   EXPECT_EQ(patience.looks(), Patience::kManyLooks);
   yields_until_sleep(patience, now, kCheap);
   EXPECT_EQ(patience.looks(), Patience::kFewLooks) << "a microsecond: somebody else ran";
   yields_until_sleep(patience, now, std::chrono::nanoseconds(200));
   EXPECT_EQ(patience.looks(), Patience::kManyLooks);
-  Patience never(0, kSwitch);
+  Patience never(Patience::Core::kShared, 0, kSwitch);
   yields_until_sleep(never, now, std::chrono::nanoseconds(200));
   EXPECT_EQ(never.looks(), 0);
+}
+
+TEST(Wait, LooksOnInPlaceOfDearYields) {
+  Patience patience(Patience::Core::kOwn);
+  patience.yielded(TimePoint(), TimePoint() + kDear);
+  for (int round = 0; round < 2; ++round) {
+    Wait wait(patience);
+    const TimePoint before = Clock::now();
+    while (wait.linger()) ASSERT_LT(Clock::now() - before, std::chrono::seconds(10));
+    EXPECT_GE(Clock::now() - before, Patience::kYieldFor);
+  }
 }
 
 TEST(Wait, LooksThenYieldsThenAsksForSleep) {
   Patience patience;
   Wait wait(patience);
-  for (int round = 0; round < 3; ++round) {
+  auto fastest = Clock::duration::max();
+  for (int round = 0; round < 10; ++round) {
     const TimePoint before = Clock::now();
     int turns = 0;
     while (wait.linger()) ASSERT_LT(++turns, 100000000) << "never asks for sleep";
     EXPECT_GE(turns, round == 0 ? Patience::kManyLooks : 0);
-    EXPECT_GE(Clock::now() - before, round == 0 ? Patience::kYieldFor : Clock::duration());
+    const auto yielded = Clock::now() - before;
+    if (round == 0) {
+      EXPECT_GE(yielded, Patience::kDearYield);  // a dear one ends it
+    } else {
+      fastest = std::min(fastest, yielded);
+    }
     wait.slept();
   }
+  EXPECT_LT(fastest, Patience::kYieldFor) << "between sleeps it yields for as long as at first";
 }
 
 }  // namespace

@@ -120,9 +120,13 @@ TEST(PerfOptions, what_is_wrong_is_named_with_what_would_be_right) {
            {"allreduce -n 2 -o summ", "-o summ", "sum, prod"},
            {"allreduce -n 2 -d cuba", "-d cuba", "cuda, managed"},
            {"allreduce -n 2 --algo rign", "rign", "ring"},
+           {"allreduce -n 2 --algo bruck", "'bruck' has none for allreduce", "ring"},
+           {"barrier -n 2 --algo ring", "'ring' has none for barrier", "dissemination"},
+           {"gather -n 2 --algo allreduce:ring;alltoall:bruck", "none for gather", "binomial"},
            {"allreduce -n 2 --transports smh", "smh", "shm"},
            {"allreduce -n 2 --compress int9", "int9", "off"},
            {"allreduce -n 2 -d cuda --algo rign", "rign", "ring"},
+           {"allreduce -n 2 --compress int8 --transports smh", "smh", "shm"},
            {"allreduce -n 2 --csv - --json -", "--csv", "--json"},
            {"allreduce -n 2 --bogus", "--bogus", "--help"},
            {"latency -n 1", "-n 1", "2"}}) {
@@ -133,10 +137,26 @@ TEST(PerfOptions, what_is_wrong_is_named_with_what_would_be_right) {
   }
 }
 
+TEST(PerfOptions, an_algorithm_that_one_of_several_rules_has_for_the_collective) {
+  for (const char* line : {"allreduce -n 2 --algo alltoall:bruck;ring", "barrier -n 2 --algo ^ring",
+                           "allgather -n 2 --algo bruck,pairwise", "latency -n 2 --algo bruck",
+                           "allreduce -n 2 --algo barrier:direct;allreduce,reduce:ring",
+                           "alltoall -n 2 --algo *:bruck"})
+    EXPECT_TRUE(parse(line).options) << parse(line).text;
+}
+
 TEST(PerfOptions, cuda_cannot_be_tried) {
   const CommandLine line = parse("allreduce -n 2 -d cuda");
   EXPECT_EQ(line.status, 77);
   EXPECT_THAT(line.text, HasSubstr("CUDA"));
+}
+
+TEST(PerfOptions, compression_cannot_be_tried) {
+  for (const char* word : {"int8", "topk:0.01", "auto", "inter=int8,intra=off"}) {
+    const CommandLine line = parse(fmt::format("allreduce -n 2 --compress {}", word));
+    EXPECT_EQ(line.status, 77) << word;
+    EXPECT_THAT(line.text, AllOf(HasSubstr(word), HasSubstr("no compression")));
+  }
 }
 
 TEST(PerfOptions, help_and_version) {

@@ -55,7 +55,7 @@ std::vector<Problem> different_problems() {
 }
 
 TEST(PlanCache, SharesPlansOfEqualProblemsOnly) {
-  PlanCache cache(1, 3, {});
+  PlanCache cache(1, 3, Medium::kMemory, {});
   const std::vector<Problem> problems = different_problems();
   std::vector<std::shared_ptr<Plan>> plans;
   for (const Problem& problem : problems) plans.push_back(cache.find_or_build(problem, -1));
@@ -72,7 +72,7 @@ TEST(PlanCache, SharesPlansOfEqualProblemsOnly) {
 }
 
 TEST(PlanCache, ForgetsTheLeastRecentlyUsed) {
-  PlanCache cache(0, 4, {}, {}, 3);
+  PlanCache cache(0, 4, Medium::kMemory, {}, {}, 3);
   const auto first = cache.find_or_build(sum_of(1), -1);
   const auto second = cache.find_or_build(sum_of(2), -1);
   const auto third = cache.find_or_build(sum_of(3), -1);
@@ -86,7 +86,7 @@ TEST(PlanCache, ForgetsTheLeastRecentlyUsed) {
 }
 
 TEST(PlanCache, DropsByBytesButNeverTheNewest) {
-  PlanCache cache(0, 8, {}, {}, 1000, 1);
+  PlanCache cache(0, 8, Medium::kMemory, {}, {}, 1000, 1);
   const auto first = cache.find_or_build(sum_of(1000), -1);
   EXPECT_EQ(cache.find_or_build(sum_of(1000), -1), first);
   const auto second = cache.find_or_build(sum_of(2000), -1);
@@ -96,7 +96,7 @@ TEST(PlanCache, DropsByBytesButNeverTheNewest) {
 
 // The books are right after thousands of plans: as many are kept as were promised.
 TEST(PlanCache, StaysWithinItsLimitsForEver) {
-  PlanCache cache(0, 5, {}, {}, 16);
+  PlanCache cache(0, 5, Medium::kMemory, {}, {}, 16);
   std::vector<std::weak_ptr<Plan>> all;
   for (uint64_t i = 0; i < 2000; ++i) {
     all.push_back(cache.find_or_build(sum_of(i * 7919 % 300), i % 3 == 0 ? 2 : -1));
@@ -110,7 +110,7 @@ TEST(PlanCache, StaysWithinItsLimitsForEver) {
 TEST(PlanCache, PlanOutlivesTheCacheWhileUsed) {
   std::shared_ptr<Plan> plan;
   {
-    PlanCache cache(0, 2, {});
+    PlanCache cache(0, 2, Medium::kMemory, {});
     plan = cache.find_or_build(sum_of(10), -1);
   }
   EXPECT_FALSE(plan->schedule.steps.empty());
@@ -119,13 +119,13 @@ TEST(PlanCache, PlanOutlivesTheCacheWhileUsed) {
 TEST(PlanCache, FollowsTheRules) {
   const Result<Rules> rules = parse_rules("allreduce size=0-1K : ring ; circulant");
   ASSERT_TRUE(rules.ok()) << rules.status().message();
-  PlanCache cache(0, 4, *rules);
+  PlanCache cache(0, 4, Medium::kMemory, *rules);
   EXPECT_EQ(cache.find_or_build(sum_of(10), -1)->choice.algorithm, find_algorithm("ring"));
   EXPECT_EQ(cache.find_or_build(sum_of(10000), -1)->choice.algorithm, find_algorithm("circulant"));
 }
 
 TEST(PlanCache, BuildsMessagesAndGroupsOfOne) {
-  PlanCache cache(0, 2, {});
+  PlanCache cache(0, 2, Medium::kMemory, {});
   Problem send = sum_of(5);
   send.collective = Collective::kSend;
   send.root = 1;
@@ -135,7 +135,7 @@ TEST(PlanCache, BuildsMessagesAndGroupsOfOne) {
   const auto received = cache.find_or_build(receive, -1);
   EXPECT_EQ(received->signature, cache.find_or_build(send, -1)->signature)
       << "a send and its receive agree";
-  PlanCache alone(0, 1, {});
+  PlanCache alone(0, 1, Medium::kMemory, {});
   EXPECT_TRUE(alone.find_or_build(sum_of(5), -1)->schedule.ports.empty());
 }
 

@@ -28,7 +28,8 @@ TEST(HandleTable, FindsWhatWasInsertedUntilItIsRemoved) {
   EXPECT_EQ(table.find(second), &b);
   EXPECT_EQ(table.remove(first), &a);
   EXPECT_EQ(table.find(first), nullptr);
-  EXPECT_EQ(table.pin(first), nullptr);
+  EXPECT_EQ(table.pin(first).get(), nullptr);
+  EXPECT_EQ(table.visit(first).get(), nullptr);
   EXPECT_EQ(table.remove(first), nullptr) << "removed twice";
   EXPECT_EQ(table.find(second), &b);
 }
@@ -75,6 +76,28 @@ TEST(HandleTable, GivesEveryObjectAHandleOfItsOwn) {
               std::find(live.begin(), live.end(), handle) != live.end());
 }
 
+TEST(HandleTable, WaitsForPinsOnlySoLong) {
+  HandleTable table;
+  int thing = 0;
+  const uint64_t handle = table.insert(&thing);
+  EXPECT_TRUE(table.wait_for_pins(handle, 0, Clock::now()));
+  {
+    const HandleTable::Visit visit = table.visit(handle);
+    EXPECT_NE(visit.get(), nullptr);
+    EXPECT_FALSE(table.wait_for_pins(handle, 0, Clock::now()));
+  }
+  EXPECT_TRUE(table.wait_for_pins(handle, 0, Clock::now()));
+  HandleTable::Pin first = table.pin(handle), second = table.pin(handle);
+  EXPECT_TRUE(table.wait_for_pins(handle, 2, Clock::now()));
+  EXPECT_FALSE(table.wait_for_pins(handle, 1, deadline_after(0.01)));
+  std::thread other([&] { first = {}; });
+  EXPECT_TRUE(table.wait_for_pins(handle, 1, deadline_after(20)));
+  other.join();
+  second = {};
+  EXPECT_EQ(table.remove(handle), &thing);
+  EXPECT_TRUE(table.wait_for_pins(handle, 0, Clock::now())) << "none is left of what is gone";
+}
+
 // remove() returns when nobody holds a pin; a pinned object is whole; a pin after it gets nothing.
 TEST(HandleTable, NobodyPinsWhatIsBeingRemoved) {
   HandleTable table;
@@ -87,7 +110,8 @@ TEST(HandleTable, NobodyPinsWhatIsBeingRemoved) {
     readers.emplace_back([&] {
       while (!stop.load()) {
         const uint64_t handle = current.load();
-        auto* thing = static_cast<Thing*>(table.pin(handle));
+        const HandleTable::Pin pin = table.pin(handle);
+        const auto* thing = static_cast<Thing*>(pin.get());
         if (thing == nullptr) {
           std::this_thread::yield();
           continue;
@@ -95,7 +119,6 @@ TEST(HandleTable, NobodyPinsWhatIsBeingRemoved) {
         EXPECT_EQ(thing->alive.load(), 1);
         ++pinned;
         EXPECT_EQ(thing->alive.load(), 1);
-        table.unpin(handle);
       }
     });
   for (int round = 0; round < kRounds || pinned.load() == 0; ++round) {
@@ -105,7 +128,7 @@ TEST(HandleTable, NobodyPinsWhatIsBeingRemoved) {
     std::this_thread::yield();
     ASSERT_EQ(table.remove(handle), thing.get());
     thing->alive.store(0);
-    ASSERT_EQ(table.pin(handle), nullptr);
+    ASSERT_EQ(table.pin(handle).get(), nullptr);
   }
   stop.store(true);
   for (std::thread& reader : readers) reader.join();

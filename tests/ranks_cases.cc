@@ -189,9 +189,10 @@ banyan_call_t make_call(const Case& call, const Table& table, const Layout& layo
 }  // namespace
 
 std::string describe(const Case& call, const Table& table) {
-  return fmt::format("{} {} {} of {}, root {}{}, skew {}{}", name_of(call.collective),
+  return fmt::format("{} {} {} of {}, root {}{}{}, skew {}{}", name_of(call.collective),
                      name_of(table.type()), reduces(call.collective) ? name_of(table.op()) : "",
-                     call.count, call.root, call.in_place ? ", in place" : "", call.skew,
+                     call.count, call.root, call.in_place ? ", in place" : "",
+                     call.shared ? ", shared" : "", call.skew,
                      call.algorithm != nullptr ? fmt::format(", {}", call.algorithm) : "");
 }
 
@@ -246,6 +247,18 @@ bool Bench::run(const Case& call, const Table& table) {
   return ok;
 }
 
+std::byte* Bench::lend(const Memory& memory) {
+  void* lent = nullptr;
+  if (rank_.expect_ok(banyan_mem_alloc(comm_, &lent, memory.size()), "banyan_mem_alloc"))
+    std::memcpy(lent, memory.data(), memory.size());
+  return static_cast<std::byte*>(lent);
+}
+
+void Bench::take_back(std::byte* lent, Memory& memory) {
+  std::memcpy(memory.data(), lent, memory.size());
+  rank_.expect_ok(banyan_mem_free(comm_, lent), "banyan_mem_free");
+}
+
 // Out of place: first_ is send and second_ is recv. In place: first_ is both.
 bool Bench::run(const Case& call, const Table& table, banyan_op_t op) {
   const int me = rank_.rank();
@@ -267,8 +280,11 @@ bool Bench::run(const Case& call, const Table& table, banyan_op_t op) {
     fill(first_, layout.send, table, from_send);
     if (!both) prepare(second_, layout.recv_room * element, call.skew);
     Memory& output = both ? first_ : second_;
-    made.send = first_.data() + from_send;
-    made.recv = output.data() + from_recv;
+    std::byte* send = call.shared ? lend(first_) : first_.data();
+    std::byte* recv = both ? send : call.shared ? lend(second_) : second_.data();
+    if (send == nullptr || recv == nullptr) return false;
+    made.send = send + from_send;
+    made.recv = recv + from_recv;
     // What matters at the root alone may be null elsewhere, and is left alone where it is not.
     const bool null = call.skew % 2 == 1;
     if (null && layout.send.empty() && call.collective != Collective::kBarrier) made.send = nullptr;
@@ -280,12 +296,14 @@ bool Bench::run(const Case& call, const Table& table, banyan_op_t op) {
     const banyan_result_t result =
         call.algorithm != nullptr ? call_request(made, comm_) : call_blocking(made, comm_);
     if (!rank_.expect_ok(result, describe(call, table))) return false;
+    if (call.shared) take_back(send, first_);
+    if (call.shared && !both) take_back(recv, second_);
     if (!both && first_ != sent_ && failures_++ < 4)
       rank_.fail(describe(call, table) + ": the send buffer was written");
     Layout moved = layout;
     for (Piece& piece : moved.recv) piece.at = piece.at * element + from_recv;
     check(call, table, moved, output);
-    if (round == 0) results = output;
+    if (round == 0 && call.twice) results = output;
     if (round == 1 && results != output && failures_++ < 4)
       rank_.fail(describe(call, table) + ": other bits when called again");
   }

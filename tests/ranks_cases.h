@@ -35,6 +35,7 @@ struct Case {
   size_t skew = 0;                  // bytes by which buffers are not aligned
   const char* algorithm = nullptr;  // null: the blocking call
   bool twice = false;               // the second time has the same bits
+  bool shared = false;              // buffers from banyan_mem_alloc
 };
 std::string describe(const Case& call, const Table& table);
 
@@ -59,6 +60,9 @@ class Bench {
   long calls() const { return calls_; }
 
  private:
+  // The same bytes in memory from banyan_mem_alloc, null where there is none; and back from there.
+  std::byte* lend(const Memory& memory);
+  void take_back(std::byte* lent, Memory& memory);
   void check(const Case& call, const Table& table, const Layout& layout, const Memory& got);
 
   Rank& rank_;

@@ -171,15 +171,26 @@ TEST_P(Collectives, HaveLargeMessages) {
   }
 }
 
+// From 16 MiB on they are cut into segments; the second size parts evenly in nothing. Also in
+// memory that the ranks of a host read and write in place.
 TEST_P(Collectives, HaveHugeMessages) {
-  const size_t count = (size_t{quick() ? 4U : 16U} << 20) / 4;
-  const Table table(DataType::kFloat32, ReduceOp::kSum, 2, 6);
-  run(2, [&](Rank&, Bench& bench) {
-    for (const Collective collective :
-         {Collective::kAllreduce, Collective::kBroadcast, Collective::kAllgather})
-      if (!run_ways(bench, {.collective = collective, .count = count}, table, {0})) return false;
-    return bench.run({.count = count, .in_place = true, .algorithm = "ring"}, table);
-  });
+  const size_t unit = (size_t{1} << (quick() ? 18 : 20)) / 4;
+  const bool has_shared = GetParam().transport == "shm";
+  for (const auto& [size, count] : {std::pair(2, 16 * unit), std::pair(3, 33 * unit + 1)}) {
+    const Table table(DataType::kFloat32, ReduceOp::kSum, size, 6);
+    run(size, [&, size = size, count = count](Rank&, Bench& bench) {
+      const size_t block = count / static_cast<size_t>(size);
+      const Case gather{.collective = Collective::kAllgather, .count = block};
+      const Case scatter{
+          .collective = Collective::kReduceScatter, .count = block, .shared = has_shared};
+      const Case broadcast{.collective = Collective::kBroadcast, .count = count, .skew = 3};
+      const Case ring{.count = count, .in_place = true, .algorithm = "ring"};
+      for (const Case& call : {gather, scatter, broadcast, ring})
+        if (!bench.run(call, table)) return false;
+      return run_ways(bench, {.count = count}, table, {}) &&
+             (!has_shared || run_ways(bench, {.count = count, .shared = true}, table, {}));
+    });
+  }
 }
 
 TEST_P(Collectives, WorkWithoutTheCheck) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <functional>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "src/base/descriptor.h"
+#include "tests/few_descriptors.h"
 #include "tests/ranks.h"
 
 namespace banyan::test {
@@ -38,24 +38,6 @@ class WithRanks : public testing::TestWithParam<Kind> {
         },
         std::move(options));
   }
-};
-
-// While it lives, this process can open only so many descriptors more. What comes afterwards, the
-// leak checker for instance, has all of them again.
-class FewDescriptors {
- public:
-  explicit FewDescriptors(int spare) {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    const int next = Descriptor(dup(0)).get();
-    const rlimit few{static_cast<rlim_t>(next + spare), before_.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &few);
-  }
-  FewDescriptors(const FewDescriptors&) = delete;
-  FewDescriptors& operator=(const FewDescriptors&) = delete;
-  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
 };
 
 inline double seconds_since(TimePoint begin) {

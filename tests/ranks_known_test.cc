@@ -81,6 +81,9 @@ TEST_P(Known, AreStillChecked) {
     refuse(nullptr, nullptr, "no buffers");
     refuse(sum.send.data(), sum.send.data() + 1, "recv begins in send");
     refuse(sum.recv.data() + kCount - 1, sum.recv.data(), "send begins in recv");
+    auto* last = reinterpret_cast<float*>(UINTPTR_MAX - 7);  // NOLINT(performance-no-int-to-ptr)
+    refuse(last, sum.recv.data(), "send wraps round");
+    refuse(sum.send.data(), last, "recv wraps round");
     self.expect(sum.holds(3), "nothing was written");
     self.expect_code(banyan_allreduce(sum.send.data(), sum.recv.data(), kCount, BANYAN_FLOAT32,
                                       BANYAN_SUM, nullptr),

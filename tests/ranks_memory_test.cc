@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -182,6 +183,50 @@ TEST_P(Memory, MissingForTheWorkOfACallMovesNothing) {
       expect_failed(self, comm, 1);
       self.expect_ok(banyan_request_destroy(request), "destroy of the request");
       self.expect_ok(banyan_comm_destroy(comm), "destroy");
+    });
+}
+
+// A stack that is larger than those which the C library keeps of threads that have ended.
+void want_large_stacks(size_t bytes) {
+  pthread_attr_t attributes{};
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, bytes);
+  pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+}
+
+// Room for what a communicator maps, but not for the stack of a thread.
+TEST_P(Memory, MissingForTheThreadOfOneRankFailsTheInitOfAll) {
+  if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads share their limits";
+  if (kAddressSanitizer || kThreadSanitizer) GTEST_SKIP() << "sanitizers need address space";
+  for (const int poor : {0, 1})
+    run(3, [&](Rank& self) {
+      banyan_unique_id_t id{};
+      if (self.rank() == 2) self.expect_ok(banyan_get_unique_id(&id), "get_unique_id");
+      struct {
+        banyan_unique_id_t ids[3];
+      } all{};
+      self.gather(&id, &all, sizeof id);
+      if (self.rank() == poor) want_large_stacks(size_t{128} << 20);
+      if (self.rank() == poor) limit_memory(size_t{64} << 20);
+      banyan_comm_t comm = nullptr;
+      banyan_config_t config = BANYAN_CONFIG_INIT;
+      config.init_timeout_s = 20 * time_factor();
+      const TimePoint begin = Clock::now();
+      self.expect_code(banyan_comm_init(&comm, 3, &all.ids[2], self.rank(), &config),
+                       BANYAN_ERR_SYSTEM, "init without a thread");
+      self.expect(seconds_since(begin) < 10 * time_factor(), "all hear of it at once");
+      const std::string text = banyan_last_error(nullptr);
+      self.expect(
+          text.find("cannot start the thread that watches the other ranks") != std::string::npos,
+          text);
+      self.expect(comm == nullptr, "no communicator");
+      if (self.rank() == poor) {
+        self.expect_code(banyan_get_unique_id(&id), BANYAN_ERR_SYSTEM, "get_unique_id");
+        const std::string why = banyan_last_error(nullptr);
+        self.expect(
+            why.find("cannot start the thread that serves a rendezvous") != std::string::npos, why);
+      }
     });
 }
 

@@ -191,6 +191,36 @@ TEST_P(Mismatch, OfAnyFieldIsSeenByAll) {
         {.limit_s = 90});
 }
 
+TEST_P(Mismatch, OfTheAlgorithmNamesBoth) {
+  run(2, [](Rank& self) {
+    Memories memories(kSmall);
+    Spoken spoken;
+    spoken.call = memories.call(Collective::kAllreduce, kSmall);
+    spoken.call.algorithm = self.rank() == 0 ? "direct" : "ring";
+    disagree(self, spoken, memories, "algorithm differs: rank 0 has direct, rank 1 has ring",
+             "two algorithms");
+  });
+}
+
+// Nobody compares arguments then, so the text must not name a collective.
+TEST_P(Mismatch, OfTheLengthIsSeenWithoutTheCheck) {
+  if (GetParam() == Kind::kThreads) return;  // they share the environment
+  run(2, [](Rank& self) {
+    setenv("BANYAN_CHECK", "off", 1);
+    banyan_comm_t comm = self.join();
+    if (comm == nullptr) return;
+    Memories memories(kLarge);
+    Spoken spoken;
+    spoken.call = memories.call(Collective::kAllreduce, self.rank() == 0 ? 100 : 10000);
+    const TimePoint begin = Clock::now();
+    expect_mismatch(self, comm, speak(spoken, comm), begin, "count differs", "two lengths");
+    const std::string text = banyan_last_error(comm);
+    self.expect(text.find('(') == std::string::npos, "names a collective: " + text);
+    self.meet();
+    self.expect_ok(banyan_comm_destroy(comm), "destroy");
+  });
+}
+
 // Every rank knows only its own counts of an alltoallv, so the two that differ find out in the
 // call, and the others then or in the next one.
 TEST_P(Mismatch, OfTwoCountsOfAnAlltoallvFailsBothAndThenAll) {
@@ -331,6 +361,28 @@ TEST_P(Mismatch, AtTheMeetingIsSeenByAll) {
     if (comm == nullptr) return;
     self.verify(comm, 100, 1);
     self.leave(comm);
+  });
+}
+
+// It is refused before the others hear of it, and may call again.
+TEST_P(Mismatch, OfARankWithItselfIsItsOwn) {
+  run_joined(3, [](Rank& self, banyan_comm_t comm) {
+    for (const char* algorithm : {"direct", "pairwise"}) {
+      Memories memories(kSmall);
+      banyan_call_t call = memories.call(Collective::kAlltoallv, 0);
+      call.algorithm = algorithm;
+      if (self.rank() == 1) {
+        std::vector<size_t> other = memories.counts();
+        other[1] += 1;
+        call.recv_counts = other.data();
+        for (const bool blocking : {true, false})
+          self.expect_code(blocking ? call_blocking(call, comm) : call_request(call, comm),
+                           BANYAN_ERR_INVALID_ARGUMENT, "a block to itself of two lengths");
+        self.expect(memories.untouched(), "nothing was written");
+        call.recv_counts = call.send_counts;
+      }
+      self.expect_ok(call_request(call, comm), "the call put right");
+    }
   });
 }
 

@@ -27,8 +27,7 @@ void split_until(Rank& self, End end) {
   std::thread other;
   if (self.rank() == 0 && end == End::kAbortedHere)
     other = std::thread([&] {
-      // So that the abort finds this rank inside split, as a rule; before it is as good a moment.
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // inside split, as a rule
       self.expect_ok(banyan_comm_abort(comm), "abort");
     });
   self.mark(1);

@@ -65,8 +65,9 @@ Rules rules(std::string_view text) {
   return parsed.ok() ? *parsed : Rules();
 }
 
-std::string chosen(const Problem& problem, int ranks, std::string_view text = "") {
-  return name(choose(problem, ranks, rules(text)).algorithm);
+std::string chosen(const Problem& problem, int ranks, std::string_view text = "",
+                   Medium medium = Medium::kMemory) {
+  return name(choose(problem, ranks, medium, rules(text)).algorithm);
 }
 
 // ---- bytes ----
@@ -161,6 +162,24 @@ TEST(DefaultTable, sizes) {
   }
 }
 
+TEST(DefaultTable, sends_fewer_messages_over_a_network) {
+  using enum Collective;
+  const auto of = [](Collective collective, uint64_t bytes, int ranks,
+                     DataType type = DataType::kFloat32, std::string_view text = "") {
+    return chosen(call(collective, bytes, ranks, type), ranks, text, Medium::kNetwork);
+  };
+  EXPECT_EQ(of(kAllreduce, 4, 4), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 128 * kKiB, 4), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 128 * kKiB + 4, 4), "circulant");
+  EXPECT_EQ(of(kAllreduce, 32 * kKiB + 4, 5), "circulant");
+  EXPECT_EQ(of(kAllreduce, 16 * kKiB, 4, DataType::kBfloat16), "direct");
+  EXPECT_EQ(of(kAllgather, 16 * kKiB, 4), "bruck");
+  EXPECT_EQ(of(kAllgather, 16 * kKiB + 4, 4), "circulant");
+  EXPECT_EQ(of(kAllgather, 4, 2), "direct");
+  EXPECT_EQ(of(kAllgather, 4, 4, DataType::kFloat32, "^bruck"), "direct");
+  EXPECT_EQ(of(kBarrier, 0, 4), "direct");
+}
+
 TEST(DefaultTable, only_sums_and_products_of_narrow_floats_are_narrow) {
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kAvg, ReduceOp::kPreMulSum})
     EXPECT_EQ(chosen(call(Collective::kAllreduce, kMiB, 4, DataType::kBfloat16, op), 4), "direct");
@@ -176,7 +195,8 @@ TEST(DefaultTable, always_finds_one_that_fits) {
     for (const int ranks : {1, 2, 3, 8, 9, 16, 17, 1024}) {
       for (const uint64_t bytes : {uint64_t{0}, uint64_t{8}, 8 * kKiB, kMiB, 64 * kMiB}) {
         for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt64}) {
-          const Choice choice = choose(call(collective, bytes, ranks, type), ranks, {});
+          const Choice choice =
+              choose(call(collective, bytes, ranks, type), ranks, Medium::kMemory, {});
           ASSERT_GE(choice.algorithm, 0);
           EXPECT_TRUE(algorithms()[static_cast<size_t>(choice.algorithm)].fits(collective));
           EXPECT_EQ(choice.rule, -1);
@@ -218,7 +238,7 @@ TEST(DefaultTable, does_not_look_at_what_ranks_may_differ_in) {
 TEST(DefaultTable, large_allreduce_moves_the_least) {
   for (const int ranks : {2, 3, 4, 7, 8, 16}) {
     const Problem problem = call(Collective::kAllreduce, kMiB, ranks);
-    const Choice choice = choose(problem, ranks, {});
+    const Choice choice = choose(problem, ranks, Medium::kMemory, {});
     uint64_t sent = 0;
     for (int rank = 0; rank < ranks; ++rank)
       sent += build_schedule(problem, Group::everyone(ranks, rank),
@@ -232,7 +252,8 @@ TEST(DefaultTable, large_allreduce_moves_the_least) {
 
 TEST(Choose, rules_come_before_the_table) {
   const Problem problem = call(Collective::kAllreduce, kMiB, 4);
-  const Choice choice = choose(problem, 4, rules("barrier:direct;allreduce:double_tree;ring"));
+  const Choice choice =
+      choose(problem, 4, Medium::kMemory, rules("barrier:direct;allreduce:double_tree;ring"));
   EXPECT_EQ(name(choice.algorithm), "double_tree");
   EXPECT_EQ(choice.rule, 1);
   EXPECT_EQ(choice.because, "BANYAN_ALGO rule 2");
@@ -254,15 +275,15 @@ TEST(Choose, ranges_include_both_ends) {
 
 TEST(Choose, rules_that_do_not_fit_are_passed_over) {
   const Problem barrier = call(Collective::kBarrier, 0, 4);
-  EXPECT_EQ(choose(barrier, 4, rules("ring")).rule, -1);
-  EXPECT_EQ(choose(barrier, 4, rules("ring;direct")).rule, 1);
+  EXPECT_EQ(choose(barrier, 4, Medium::kMemory, rules("ring")).rule, -1);
+  EXPECT_EQ(choose(barrier, 4, Medium::kMemory, rules("ring;direct")).rule, 1);
   EXPECT_EQ(chosen(barrier, 4, "ring,bruck,binomial,direct"), "binomial");
-  EXPECT_EQ(choose(call(Collective::kAllreduce, 4, 4), 4, rules("ring")).rule, 0);
+  EXPECT_EQ(choose(call(Collective::kAllreduce, 4, 4), 4, Medium::kMemory, rules("ring")).rule, 0);
 }
 
 TEST(Choose, excluding) {
   const Problem large = call(Collective::kAllreduce, kMiB, 4);
-  const Choice untouched = choose(large, 4, rules("^ring,direct"));
+  const Choice untouched = choose(large, 4, Medium::kMemory, rules("^ring,direct"));
   EXPECT_EQ(name(untouched.algorithm), "circulant");
   EXPECT_EQ(untouched.rule, 0);
   EXPECT_EQ(chosen(large, 4, "^circulant"), "ring");
@@ -278,7 +299,7 @@ TEST(Choose, excluding) {
 
 TEST(Choose, sizes_do_not_apply_to_alltoallv) {
   const Problem problem = call(Collective::kAlltoallv, 400, 4);
-  EXPECT_EQ(choose(problem, 4, rules("size=0-1G:direct")).rule, -1);
+  EXPECT_EQ(choose(problem, 4, Medium::kMemory, rules("size=0-1G:direct")).rule, -1);
   EXPECT_EQ(chosen(problem, 4, "ranks=4-4:direct"), "direct");
 }
 
@@ -295,9 +316,9 @@ TEST(Candidates, are_all_algorithms_chosen_first) {
     if (collective == Collective::kSend || collective == Collective::kRecv) continue;
     for (const int ranks : {1, 2, 5}) {
       const Problem problem = call(collective, 400, ranks);
-      const auto list = candidates(problem, ranks, {});
+      const auto list = candidates(problem, ranks, Medium::kMemory, {});
       ASSERT_EQ(list.size(), algorithms().size());
-      EXPECT_EQ(list[0].algorithm, choose(problem, ranks, {}).algorithm);
+      EXPECT_EQ(list[0].algorithm, choose(problem, ranks, Medium::kMemory, {}).algorithm);
       EXPECT_EQ(list[0].why, "default table");
       EXPECT_FALSE(list[0].excluded);
       std::set<int> seen;
@@ -316,8 +337,8 @@ TEST(Candidates, are_all_algorithms_chosen_first) {
 }
 
 TEST(Candidates, say_why_not) {
-  const auto list =
-      candidates(call(Collective::kBroadcast, 4, 4), 4, rules("barrier:direct;^direct,ring"));
+  const auto list = candidates(call(Collective::kBroadcast, 4, 4), 4, Medium::kMemory,
+                               rules("barrier:direct;^direct,ring"));
   EXPECT_EQ(name(list[0].algorithm), "binomial");
   EXPECT_EQ(list[0].why, "BANYAN_ALGO rule 2");
   EXPECT_TRUE(find(list, "direct").excluded);
@@ -333,7 +354,7 @@ TEST(Candidates, count_rounds_and_bytes) {
   const auto without_check = [](Collective collective, uint64_t bytes, int ranks) {
     Problem problem = call(collective, bytes, ranks);
     problem.check = false;
-    return candidates(problem, ranks, {});
+    return candidates(problem, ranks, Medium::kMemory, {});
   };
   auto list = without_check(Collective::kAllreduce, 400, 5);
   EXPECT_EQ(find(list, "ring").rounds, 8U);
@@ -352,12 +373,12 @@ TEST(Candidates, count_rounds_and_bytes) {
 
 TEST(Candidates, many_ranks_are_not_built) {
   const int ranks = kMostRanksBuilt + 1;
-  const auto list = candidates(call(Collective::kBarrier, 0, ranks), ranks, {});
+  const auto list = candidates(call(Collective::kBarrier, 0, ranks), ranks, Medium::kMemory, {});
   EXPECT_EQ(list[0].why, "default table; schedules of more than 256 ranks are not built");
   EXPECT_EQ(list[0].steps, 0U);
   EXPECT_EQ(find(list, "direct").why, "schedules of more than 256 ranks are not built");
   EXPECT_FALSE(find(list, "direct").excluded);
-  EXPECT_GT(candidates(call(Collective::kBarrier, 0, 256), 256, {})[0].steps, 0U);
+  EXPECT_GT(candidates(call(Collective::kBarrier, 0, 256), 256, Medium::kMemory, {})[0].steps, 0U);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What every transport must refuse, show, wake up for and survive.
 // SPDX-License-Identifier: Apache-2.0
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -10,6 +11,7 @@
 #include <thread>
 
 #include "tests/transport_fixture.h"
+#include "transports/net_devices.h"
 
 namespace banyan::test {
 namespace {
@@ -220,7 +222,8 @@ TEST_P(TransportTest, AMessageIsDoneWhenItIsAccepted) {
         driver.barrier();
         EXPECT_EQ(driver.wait(1).code, Code::kOk);
       } else {
-        for (int i = 0; i < 1000; ++i) driver.step();
+        const TimePoint enough = deadline_after(0.02);
+        while (Clock::now() < enough) driver.step();
         driver.barrier();
         driver.barrier();
         driver.post(receive_from(0, envelope_of(bytes), body.data(), 1, Lane::kMessage));
@@ -327,18 +330,53 @@ class WithoutHooks : public testing::Environment {
 const testing::Environment* const without_hooks =
     testing::AddGlobalTestEnvironment(new WithoutHooks);
 
+const TransportKind& ucx() {
+  const auto kinds = transport_kinds();
+  return *std::find_if(kinds.begin(), kinds.end(),
+                       [](const TransportKind& kind) { return kind.name == "ucx"; });
+}
+
+TEST(ConnectingUcx, RefusesADeviceThatThisMachineHasNot) {
+  if (!ucx().missing().empty()) GTEST_SKIP() << ucx().missing();
+  if (net_devices().empty()) GTEST_SKIP() << "this machine does not say which devices it has";
+  run_threads(2, [](MeshWiring& wiring) {
+    wiring.use_net_devices("no-such-device");
+    const Status status = ucx().connect(wiring, wiring.others()).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()),
+                testing::HasSubstr("BANYAN_NET_DEVICES=no-such-device: word 1 "));
+  });
+}
+
+// UCX's own warnings would be lines of the program. The lengths: a frame, one of several parts of
+// UCX, and one that it asks for leave to send.
+TEST(ConnectingUcx, EndsInSilenceWithMessagesThatNobodyReceived) {
+  if (!ucx().missing().empty()) GTEST_SKIP() << ucx().missing();
+  testing::internal::CaptureStdout();
+  run_threads(2, [](MeshWiring& wiring) {
+    Driver driver(ucx(), wiring);
+    ASSERT_TRUE(driver.ok());
+    const Bytes body = message_of(5, 300'000);
+    if (wiring.rank() == 0)
+      for (const size_t bytes : {8, 8192, 300'000})
+        driver.post(send_to(1, envelope_of(bytes), body.data(), 1));
+    for (const TimePoint end = deadline_after(0.2); Clock::now() < end;) driver.step();
+    driver.barrier();
+    driver->abandon();
+    driver.vanish();
+  });
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), testing::Not(testing::HasSubstr("was not")));
+}
+
 // Rank 0 hears of a failure elsewhere and goes; rank 1 waits for it no longer than it may.
 TEST(ConnectingUcx, EndsWithNewsAndWithTheTime) {
-  const auto kinds = transport_kinds();
-  const auto ucx = std::find_if(kinds.begin(), kinds.end(),
-                                [](const TransportKind& kind) { return kind.name == "ucx"; });
-  if (!ucx->missing().empty()) GTEST_SKIP() << ucx->missing();
+  if (!ucx().missing().empty()) GTEST_SKIP() << ucx().missing();
   const TimePoint begin = Clock::now();
   run_threads(2, [&](MeshWiring& wiring) {
     const bool first = wiring.rank() == 0;
     if (first) wiring.tell(deadline_after(kPatience), {Code::kAborted, "elsewhere"});
     if (!first) wiring.tell(deadline_after(1), {});
-    const auto transport = ucx->connect(wiring, wiring.others());
+    const auto transport = ucx().connect(wiring, wiring.others());
     const Code code = transport.status().code();
     if (first) {
       EXPECT_EQ(code, Code::kAborted) << transport.status().message();

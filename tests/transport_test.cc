@@ -10,15 +10,19 @@
 #include <thread>
 
 #include "tests/transport_fixture.h"
+#include "transports/quick.h"
 
 namespace banyan::test {
 namespace {
 
-// 24 B and 32 KiB are where shm changes from line to slot and from one slot to several, 8 KiB and
-// 256 KiB where ucx changes its frames.
-constexpr size_t kSizes[] = {
-    0,     1,     24,    25,    31,    32,    33,    4095,  8191,   8192,   8193,          16384,
-    32767, 32768, 32769, 65535, 65536, 65537, 98304, 99999, 262144, 262145, (1 << 20) + 3, 5 << 20};
+// 24 B and 32 KiB are where shm changes from line to slot and from one slot to several, 64 KiB (or
+// 8 KiB), 256 KiB and 1 MiB where ucx changes its frames.
+constexpr size_t kSizes[] = {0,      1,      24,     25,      31,
+                             32,     33,     4095,   8191,    8192,
+                             8193,   16384,  32767,  32768,   32769,
+                             65535,  65536,  65537,  98304,   99999,
+                             262144, 262145, 524289, 1 << 20, (1 << 20) + 1,
+                             5 << 20};
 
 // Everybody sends `bytes` to everybody in both lanes, from and to unaligned memory.
 void exchange(MeshWiring& wiring, Driver& driver, size_t bytes) {
@@ -88,6 +92,58 @@ void add_wide(void* dst, const void* local, const void* incoming, size_t count,
     a += b;
     std::memcpy(static_cast<std::byte*>(dst) + i * 8, &a, 8);
   }
+}
+
+// Whoever uses a quick link meets whoever does not, in any order.
+TEST_P(TransportTest, QuickLinksCarryWhatQueuesCarry) {
+  run_threads(2, [](MeshWiring& wiring) {
+    Driver driver(kind(), wiring);
+    ASSERT_TRUE(driver.ok());
+    const int peer = 1 - wiring.rank();
+    QuickLink* link = driver->quick_link(peer);
+    if (link == nullptr) return;  // nothing but queues
+    const TimePoint deadline = deadline_after(kPatience);
+    const auto go_on = [&] {
+      link->progress();
+      return Clock::now() < deadline;
+    };
+    const size_t sizes[] = {0, 1, 24, 25, 4096, link->most()};
+    for (uint32_t call = 1; call <= 96; ++call) {
+      const size_t bytes = sizes[call % std::size(sizes)];
+      const Envelope envelope = envelope_of(bytes, call);
+      const Bytes out = message_of(wiring.rank() + 2 * call, bytes);
+      Bytes in(bytes);
+      if (call / 6 % 2 == 0) {
+        while (link->send(out.data(), envelope) == QuickLink::Departure::kNoRoom)
+          ASSERT_TRUE(go_on());
+      } else {
+        driver.post(send_to(peer, envelope, out.data(), 1));
+      }
+      if (call / 12 % 2 == 0) {
+        auto arrival = QuickLink::Arrival::kNotThere;
+        while (arrival == QuickLink::Arrival::kNotThere && go_on())
+          arrival = link->receive(receive_from(peer, envelope, in.data(), 0));
+        ASSERT_EQ(arrival, QuickLink::Arrival::kTaken) << call;
+      } else {
+        driver.post(receive_from(peer, envelope, in.data(), 2));
+        ASSERT_EQ(driver.wait(2).code, Code::kOk);
+      }
+      if (call / 6 % 2 != 0) {
+        ASSERT_EQ(driver.wait(1).code, Code::kOk);
+      }
+      ASSERT_EQ(in, message_of(peer + 2 * call, bytes)) << call;
+    }
+    // What is not expected is for the queues to deal with.
+    const Envelope sent = envelope_of(8, 100);
+    std::byte memory[8] = {};
+    ASSERT_EQ(link->send(memory, sent), QuickLink::Departure::kSent);
+    const Transfer other = receive_from(peer, envelope_of(4, 100), memory, 3);
+    auto arrival = QuickLink::Arrival::kNotThere;
+    while (arrival == QuickLink::Arrival::kNotThere && go_on()) arrival = link->receive(other);
+    EXPECT_EQ(arrival, QuickLink::Arrival::kOther);
+    driver.post(other);
+    EXPECT_EQ(driver.wait(3).code, Code::kMismatch);
+  });
 }
 
 TEST_P(TransportTest, CombinesWhatItReceives) {

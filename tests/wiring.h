@@ -50,7 +50,7 @@ class MeshWiring final : public Wiring {
   const Log& log() const override { return log_; }
   TimePoint deadline() const override { return deadline_; }
   Status news() override { return news_; }
-  std::string_view net_devices() const override { return {}; }
+  std::string_view net_devices() const override { return net_devices_; }
   Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) override;
   Status send_descriptors(int peer, std::span<const int> descriptors) override;
   Result<std::vector<Descriptor>> receive_descriptors(int peer, size_t count) override;
@@ -63,6 +63,8 @@ class MeshWiring final : public Wiring {
     news_ = news;
   }
 
+  void use_net_devices(std::string_view devices) { net_devices_ = devices; }
+
   // All ranks but this one.
   std::vector<int> others() const;
 
@@ -73,6 +75,7 @@ class MeshWiring final : public Wiring {
   Log log_;
   TimePoint deadline_ = deadline_after(10);
   Status news_;
+  std::string net_devices_;
 };
 
 // Runs `body` as every rank in a thread of its own and waits for all of them.

@@ -10,34 +10,57 @@
 namespace banyan {
 namespace {
 
-struct Peer {
+struct FramedPeer {
   std::array<FramedSend, kLaneCount> send;
   std::array<FramedReceive, kLaneCount> receive;
 
-  explicit Peer(int rank)
+  explicit FramedPeer(int rank)
       : send{FramedSend(rank, Lane::kCollective), FramedSend(rank, Lane::kMessage)},
         receive{FramedReceive(rank, Lane::kCollective), FramedReceive(rank, Lane::kMessage)} {}
 };
 
+// Between two ranks in the collective lane.
+class FramedLink final : public QuickLink {
+ public:
+  FramedLink(FramedSend& send, FramedReceive& receive, FramedContext& context)
+      : send_(&send), receive_(&receive), context_(&context) {}
+
+  uint64_t most() const override { return std::min<uint64_t>(kBytesMost, context_->short_most); }
+  Departure send(const std::byte* memory, const Envelope& envelope) override {
+    return send_->send_whole(memory, envelope, *context_);
+  }
+  Arrival receive(const Transfer& transfer) override {
+    return receive_->receive_whole(transfer, *context_);
+  }
+  bool progress() override { return context_->wire.progress(); }
+
+ private:
+  FramedSend* send_;
+  FramedReceive* receive_;
+  FramedContext* context_;
+};
+
 class FramedTransport final : public Transport {
  public:
-  FramedTransport(std::string_view name, std::unique_ptr<Wire> wire, const Wiring& wiring,
-                  std::span<const int> peers)
+  FramedTransport(std::string_view name, std::unique_ptr<Wire> wire, size_t short_most,
+                  const Wiring& wiring, std::span<const int> peers)
       : name_(name),
         wire_(std::move(wire)),
         index_of_rank_(wiring.size(), -1),
         context_{.wire = *wire_,
                  .rank = wiring.rank(),
                  .epoch = wiring.epoch(),
-                 .short_most = short_payload_most(wiring.size()),
-                 .frames = BufferPool(peers.empty() ? 0 : kFrames,
-                                      sizeof(Envelope) + short_payload_most(wiring.size())),
-                 .bounces = BufferPool(peers.empty() ? 0 : kPiecesInFlight, kPieceBytes),
+                 .short_most = short_most,
+                 .frames = BufferPool(peers.empty() ? 0 : kFrames, sizeof(Envelope) + short_most),
+                 .bounces = BufferPool(peers.empty() ? 0 : kPiecesInFlight, kLongPieceBytes),
                  .completions = {}} {
     peers_.reserve(peers.size());
+    links_.reserve(peers.size());
     for (const int rank : peers) {
       index_of_rank_[rank] = static_cast<int>(peers_.size());
       for (FramedReceive& port : peers_.emplace_back(rank).receive) port.open(context_);
+      constexpr auto kLane = static_cast<size_t>(Lane::kCollective);
+      links_.emplace_back(peers_.back().send[kLane], peers_.back().receive[kLane], context_);
     }
   }
 
@@ -87,6 +110,11 @@ class FramedTransport final : public Transport {
     return peers_[index].receive[static_cast<size_t>(lane)].peek(context_);
   }
 
+  QuickLink* quick_link(int peer) override {
+    const int index = index_of(peer);
+    return index < 0 ? nullptr : &links_[index];
+  }
+
   bool arm() override {
     const bool moved = progress();
     return !moved && context_.completions.empty() && wire_->arm();
@@ -97,7 +125,7 @@ class FramedTransport final : public Transport {
 
   Status flush() override {
     progress();
-    for (const Peer& peer : peers_) {
+    for (const FramedPeer& peer : peers_) {
       for (const FramedSend& port : peer.send) {
         if (!port.idle()) return busy_;
       }
@@ -110,7 +138,7 @@ class FramedTransport final : public Transport {
   void cancel_all() {
     constexpr double kPatience = 0.2;
     const TimePoint deadline = deadline_after(kPatience);
-    for (Peer& peer : peers_) {
+    for (FramedPeer& peer : peers_) {
       for (FramedSend& port : peer.send) port.cancel(*wire_);
       for (FramedReceive& port : peer.receive) port.cancel(*wire_);
     }
@@ -124,7 +152,7 @@ class FramedTransport final : public Transport {
   }
 
   bool is_pending() const {
-    for (const Peer& peer : peers_) {
+    for (const FramedPeer& peer : peers_) {
       for (const FramedSend& port : peer.send) {
         if (port.pending()) return true;
       }
@@ -137,7 +165,7 @@ class FramedTransport final : public Transport {
 
   bool progress() {
     const bool moved = wire_->progress();
-    for (Peer& peer : peers_) {
+    for (FramedPeer& peer : peers_) {
       for (FramedSend& port : peer.send) {
         if (!port.idle()) port.progress(context_);
       }
@@ -152,7 +180,8 @@ class FramedTransport final : public Transport {
   std::unique_ptr<Wire> wire_;
   std::vector<int> index_of_rank_;
   FramedContext context_;
-  std::vector<Peer> peers_;
+  std::vector<FramedPeer> peers_;
+  std::vector<FramedLink> links_;  // of peers_
   WireOperation flushed_;
   const Status busy_{Code::kBusy, "the queue to or from this peer is full"};
 };
@@ -160,8 +189,9 @@ class FramedTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> make_framed_transport(std::string_view name, std::unique_ptr<Wire> wire,
-                                                 const Wiring& wiring, std::span<const int> peers) {
-  return std::make_unique<FramedTransport>(name, std::move(wire), wiring, peers);
+                                                 size_t short_most, const Wiring& wiring,
+                                                 std::span<const int> peers) {
+  return std::make_unique<FramedTransport>(name, std::move(wire), short_most, wiring, peers);
 }
 
 }  // namespace banyan

@@ -1,7 +1,7 @@
 // A transport over a wire of tagged messages: how messages of any length become frames.
 //
 //     frame        Envelope, and the payload if it is short
-//     piece        256 KiB of a longer payload, the last one shorter
+//     piece        of a longer payload: 256 KiB, beyond 1 MiB 384 KiB; the last one shorter
 //     acceptance   0 bytes, from the receiver: a message of the message lane has been received
 //     greeting     0 bytes, for a wire that connects by the first message
 //
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "transports/message.h"
+#include "transports/quick.h"
 #include "transports/transport.h"
 #include "transports/wire.h"
 
@@ -27,7 +28,11 @@ enum class FrameKind : uint8_t { kFrame, kPiece, kAcceptance, kGreeting };
 // epoch 16 bits | kind 2 | lane 1 | sender 17 | number 28
 uint64_t frame_tag(uint32_t epoch, FrameKind kind, Lane lane, int sender, uint32_t number);
 
+// A wire may send pieces up to the first length at once; for longer ones it should ask the
+// receiver.
 inline constexpr size_t kPieceBytes = 256 << 10;
+inline constexpr size_t kLongPieceBytes = 384 << 10;
+inline constexpr uint64_t kLongPayload = 1 << 20;  // longer ones are long
 inline constexpr size_t kPiecesInFlight = 4;
 
 // Equal blocks of memory. take() returns -1 when all are taken.
@@ -36,6 +41,7 @@ class BufferPool {
   BufferPool(size_t count, size_t bytes);
   int take();
   void give(int index) { free_.push_back(index); }
+  bool empty() const { return free_.empty(); }
   std::byte* at(int index) { return memory_.data() + index * bytes_; }
 
  private:
@@ -55,8 +61,9 @@ struct FramedContext {
   Completions completions;
 };
 
-// Longest payload in a frame: shorter when many ranks mean many frame buffers.
-size_t short_payload_most(int ranks);
+// Longest payload in a frame: what the wire likes best, or less when many ranks mean many frame
+// buffers.
+size_t short_payload_most(size_t best, int ranks);
 
 class FramedSend {
  public:
@@ -64,6 +71,9 @@ class FramedSend {
   bool idle() const { return entries_.empty(); }
   bool full() const { return entries_.full(); }
   void push(const Transfer& transfer);
+  // A whole message in one frame, at once and past the queue; nobody is told when it has left.
+  QuickLink::Departure send_whole(const std::byte* memory, const Envelope& envelope,
+                                  FramedContext& context);
   void progress(FramedContext& context);
   void cancel(Wire& wire);
   bool pending() const;
@@ -71,6 +81,7 @@ class FramedSend {
  private:
   struct Entry {
     Transfer transfer;
+    bool whole = false;  // by send_whole()
     uint32_t number = 0;
     uint32_t next_piece = 0;
     uint64_t bytes_posted = 0;
@@ -105,6 +116,9 @@ class FramedReceive {
   bool full() const { return transfers_.full(); }
   void push(const Transfer& transfer) { transfers_.push(transfer); }
   void progress(FramedContext& context);
+  // The message at the head, if it is the expected one and in its frame, at once and past the
+  // queue.
+  QuickLink::Arrival receive_whole(const Transfer& transfer, FramedContext& context);
   std::optional<Envelope> peek(FramedContext& context);
   void cancel(Wire& wire);
   bool pending() const;
@@ -149,6 +163,7 @@ class FramedReceive {
 };
 
 std::unique_ptr<Transport> make_framed_transport(std::string_view name, std::unique_ptr<Wire> wire,
-                                                 const Wiring& wiring, std::span<const int> peers);
+                                                 size_t short_most, const Wiring& wiring,
+                                                 std::span<const int> peers);
 
 }  // namespace banyan

@@ -14,8 +14,12 @@ uint64_t tag_of(const FramedContext& context, FrameKind kind, Lane lane, int sen
   return frame_tag(context.epoch, kind, lane, sender, number);
 }
 
-size_t piece_at(uint64_t offset, uint64_t bytes) {
-  return std::min<uint64_t>(bytes - offset, kPieceBytes);
+size_t piece_of(uint64_t payload) {
+  return payload > kLongPayload ? kLongPieceBytes : kPieceBytes;
+}
+
+size_t piece_at(uint64_t offset, uint64_t payload) {
+  return std::min<uint64_t>(payload - offset, piece_of(payload));
 }
 
 void cancel_pending(Wire& wire, WireOperation& operation) {
@@ -41,9 +45,9 @@ int BufferPool::take() {
   return index;
 }
 
-size_t short_payload_most(int ranks) {
+size_t short_payload_most(size_t best, int ranks) {
   const size_t share = (size_t{1} << 20) / static_cast<size_t>(ranks);
-  return std::clamp<size_t>(share / 64 * 64, 256, 8192);
+  return std::clamp<size_t>(share / 64 * 64, 256, best);
 }
 
 // ---- sending
@@ -72,6 +76,23 @@ void FramedSend::push(const Transfer& transfer) {
   entries_.push(entry);
 }
 
+QuickLink::Departure FramedSend::send_whole(const std::byte* memory, const Envelope& envelope,
+                                            FramedContext& context) {
+  if (envelope.bytes > context.short_most || context.wire.lost(peer_))
+    return QuickLink::Departure::kOther;
+  progress(context);
+  const bool waits = !entries_.empty() && !entries_[entries_.size() - 1].started;
+  if (waits || entries_.full() || context.frames.empty()) return QuickLink::Departure::kNoRoom;
+  Entry entry;
+  entry.transfer.memory = const_cast<std::byte*>(memory);
+  entry.transfer.envelope = envelope;
+  entry.whole = true;
+  entry.number = messages_++;
+  entries_.push(entry);
+  start(entries_[entries_.size() - 1], context);
+  return QuickLink::Departure::kSent;
+}
+
 void FramedSend::start(Entry& entry, FramedContext& context) {
   entry.buffer = context.frames.take();
   if (entry.buffer < 0) return;
@@ -87,7 +108,7 @@ void FramedSend::start(Entry& entry, FramedContext& context) {
     entry.bytes_posted = bytes;
   } else {
     entry.next_piece = pieces_;
-    pieces_ += static_cast<uint32_t>((bytes + kPieceBytes - 1) / kPieceBytes);
+    pieces_ += static_cast<uint32_t>((bytes + piece_of(bytes) - 1) / piece_of(bytes));
   }
   context.wire.send(peer_, tag_of(context, FrameKind::kFrame, lane_, context.rank, entry.number),
                     frame, length, entry.frame);
@@ -144,8 +165,9 @@ void FramedSend::progress(FramedContext& context) {
   while (!entries_.empty() && !context.completions.full() && is_done(entries_.front(), context)) {
     Entry& entry = entries_.front();
     settle(entry, entry.acceptance);
-    context.completions.push(
-        {.cookie = entry.transfer.cookie, .code = entry.code, .seen = entry.transfer.envelope});
+    if (!entry.whole)
+      context.completions.push(
+          {.cookie = entry.transfer.cookie, .code = entry.code, .seen = entry.transfer.envelope});
     entries_.pop();
   }
 }
@@ -243,6 +265,21 @@ bool FramedReceive::match(FramedContext& context) {
     case Judgement::kCorrupt: broken_ = Code::kCorrupt; return true;
   }
   return false;
+}
+
+QuickLink::Arrival FramedReceive::receive_whole(const Transfer& transfer, FramedContext& context) {
+  if (!transfers_.empty()) return QuickLink::Arrival::kOther;
+  if (!find_head(context)) {
+    const bool never =
+        moving_ || broken_ != Code::kOk || (context.wire.lost(peer_) && !frame_operation_.done());
+    return never ? QuickLink::Arrival::kOther : QuickLink::Arrival::kNotThere;
+  }
+  if (head_.bytes > context.short_most ||
+      judge(head_, transfer.envelope, context.epoch) != Judgement::kAccept)
+    return QuickLink::Arrival::kOther;
+  deliver(transfer, 0, frame_.data() + sizeof(Envelope), head_.bytes);
+  ask_for_frame(context);
+  return QuickLink::Arrival::kTaken;
 }
 
 bool FramedReceive::ask_for_piece(Piece& piece, FramedContext& context) {

@@ -11,10 +11,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <system_error>
 #include <tuple>
 #include <vector>
 
+#include "src/base/system_error.h"
 #include "transports/kinds.h"
 #include "transports/message.h"
 
@@ -72,7 +72,7 @@ struct Lanes {
   uint64_t sent = 0;
 };
 
-struct Peer {
+struct LoopbackPeer {
   Sleeper* sleeper = nullptr;
   std::array<Lanes, kLaneCount> lanes;
 };
@@ -85,7 +85,7 @@ class LoopbackTransport final : public Transport {
         self_(switchboard_->sleeper(wiring.rank())),
         epoch_(wiring.epoch()) {
     for (const int rank : peers) {
-      Peer& peer = peers_[rank];
+      LoopbackPeer& peer = peers_[rank];
       peer.sleeper = &switchboard_->sleeper(rank);
       for (const Lane lane : {Lane::kCollective, Lane::kMessage}) {
         Lanes& lanes = peer.lanes[static_cast<size_t>(lane)];
@@ -161,7 +161,7 @@ class LoopbackTransport final : public Transport {
 
  private:
   // The mutex of the channel orders this after the sleeper's last look at the channel.
-  static void wake(const Peer& peer) {
+  static void wake(const LoopbackPeer& peer) {
     if (peer.sleeper->sleeping) eventfd_write(peer.sleeper->doorbell.get(), 1);
   }
 
@@ -186,7 +186,7 @@ class LoopbackTransport final : public Transport {
   }
 
   // The caller has the channel's mutex.
-  void drop_other_epochs(Channel& in, const Peer& peer) const {
+  void drop_other_epochs(Channel& in, const LoopbackPeer& peer) const {
     while (!in.messages.empty() && in.messages.front().envelope.epoch != epoch_) {
       in.messages.pop_front();
       ++in.accepted;
@@ -195,7 +195,7 @@ class LoopbackTransport final : public Transport {
   }
 
   // Completes the first pending receive if anything is there for it.
-  bool receive(Lanes& lanes, const Peer& peer) {
+  bool receive(Lanes& lanes, const LoopbackPeer& peer) {
     const Transfer& transfer = lanes.receives.front();
     Completion completion{.cookie = transfer.cookie, .code = Code::kOk, .seen = {}};
     {
@@ -224,12 +224,12 @@ class LoopbackTransport final : public Transport {
   std::shared_ptr<Switchboard> switchboard_;  // owners: all ranks of the communicator
   Sleeper& self_;
   uint32_t epoch_;
-  std::map<int, Peer> peers_;
+  std::map<int, LoopbackPeer> peers_;
   Completions completions_;
   const Status busy_{Code::kBusy, "loopback: the queue to or from this peer is full"};
 };
 
-Result<std::unique_ptr<Transport>> connect(Wiring& wiring, std::span<const int> peers) {
+Result<std::unique_ptr<Transport>> connect_loopback(Wiring& wiring, std::span<const int> peers) {
   for (const int peer : peers) {
     if (peer < 0 || peer >= wiring.size() || peer == wiring.rank() ||
         !wiring.peer(peer).same_process) {
@@ -240,8 +240,7 @@ Result<std::unique_ptr<Transport>> connect(Wiring& wiring, std::span<const int> 
   auto switchboard = std::static_pointer_cast<Switchboard>(wiring.share_in_process(
       "loopback", [] { return std::static_pointer_cast<void>(std::make_shared<Switchboard>()); }));
   if (!switchboard->sleeper(wiring.rank()).doorbell.valid()) {
-    return Status(Code::kSystem,
-                  fmt::format("eventfd: {}", std::generic_category().message(errno)));
+    return system_error("eventfd", errno);
   }
   auto transport = std::make_unique<LoopbackTransport>(std::move(switchboard), wiring, peers);
   BANYAN_TRY(wiring.allgather({}).status());
@@ -253,9 +252,10 @@ Result<std::unique_ptr<Transport>> connect(Wiring& wiring, std::span<const int> 
 TransportKind loopback_kind() {
   return {.name = "loopback",
           .text = "between ranks that are threads of one process, for tests",
+          .in_memory = true,
           .missing = [] { return std::string(); },
           .reaches = [](const Wiring::Peer& peer) { return peer.same_process; },
-          .connect = connect};
+          .connect = connect_loopback};
 }
 
 }  // namespace banyan

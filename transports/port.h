@@ -15,6 +15,7 @@
 #include "transports/channel.h"
 #include "transports/heap.h"
 #include "transports/message.h"
+#include "transports/quick.h"
 #include "transports/single_copy.h"
 
 namespace banyan::shm {
@@ -41,6 +42,7 @@ class SendPort {
     const Offer* offer = nullptr;      // the peer writes it; null: nothing is put
     std::span<std::byte> peer_heap{};  // as mapped here
     Lane lane = Lane::kCollective;
+    bool crowded = false;  // the peer may not run soon: better not to wait until it has read
   };
 
   SendPort() = default;
@@ -54,7 +56,7 @@ class SendPort {
   // A whole message in one slot, at once and past the queue. kNoRoom: something is pending, or no
   // slot is free. kOther: it is for push() and progress(), which need not copy it, or more than one
   // slot for it. Nothing happened then.
-  enum class Whole : uint8_t { kSent, kNoRoom, kOther };
+  using Whole = QuickLink::Departure;
   Whole send_whole(const std::byte* memory, const Envelope& envelope);
   // While nobody waits: takes back from the peer the cache lines that the next message will fill if
   // it is as long as the longer of the last two.
@@ -132,7 +134,7 @@ class RecvPort {
   uint64_t whole_most() const { return channel_.slot_bytes; }
   // The message at the head, if it is the expected one and whole in its slot, at once and past the
   // queue. kOther: it is for push() and progress() to deal with. May acknowledge: acknowledged().
-  enum class Whole : uint8_t { kTaken, kNotThere, kOther };
+  using Whole = QuickLink::Arrival;
   Whole receive_whole(const Transfer& transfer);
   // Whether anything was acknowledged. `bounce` is for messages that are combined from afar.
   bool progress(Completions& completions, std::span<std::byte> bounce);
@@ -163,6 +165,7 @@ class RecvPort {
   bool slot_is_there(std::memory_order order) const;
   bool find_head();
   Head read_head() const;
+  Whole take_whole(const Transfer& transfer);
   bool is_consistent(const Head& head) const;
   uint64_t number_of_first() const { return messages_ + 1 - pending_.size(); }
   bool may_offer(const Transfer& transfer) const;

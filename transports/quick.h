@@ -5,72 +5,38 @@
 
 #pragma once
 
-#include <sys/eventfd.h>
-
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
-#include "transports/port.h"
+#include "transports/transport.h"
 
 namespace banyan {
-
-// Wakes a peer that sleeps. Once for each sleep: it looks at all its channels when it wakes.
-class Bell {
- public:
-  Bell() = default;
-  Bell(const shm::Word* sleeping, int doorbell) : sleeping_(sleeping), doorbell_(doorbell) {}
-
-  void ring() {
-    const uint64_t sleep = sleeping_->load(std::memory_order_seq_cst);
-    if (sleep % 2 == 0 || sleep == rung_) return;
-    rung_ = sleep;
-    eventfd_write(doorbell_, 1);
-  }
-
- private:
-  const shm::Word* sleeping_ = nullptr;  // the peer writes it; odd: it sleeps
-  int doorbell_ = -1;
-  uint64_t rung_ = 0;  // the sleep for which it was rung
-};
 
 // Both directions to one peer in one lane. Belongs to its transport, and to the same thread.
 class QuickLink {
  public:
-  using Departure = shm::SendPort::Whole;
-  using Arrival = shm::RecvPort::Whole;
+  // Nothing happened but where it says so. kOther: post the transfer and poll, which deals with
+  // everything.
+  enum class Departure : uint8_t { kSent, kNoRoom, kOther };
+  enum class Arrival : uint8_t { kTaken, kNotThere, kOther };
 
   // Longer messages are better left to the queues, which need not copy them twice.
   static constexpr uint64_t kBytesMost = 32 << 10;
 
-  QuickLink() = default;
-  QuickLink(shm::SendPort* send, shm::RecvPort* recv, Bell* bell)
-      : send_(send), recv_(recv), bell_(bell) {}
-
+  virtual ~QuickLink() = default;
   // The longest message that leaves or comes this way.
-  uint64_t most() const { return std::min({kBytesMost, send_->whole_most(), recv_->whole_most()}); }
-
-  // kOther: post the send and poll, which deals with everything.
-  Departure send(const std::byte* memory, const Envelope& envelope) {
-    const Departure departure = send_->send_whole(memory, envelope);
-    if (departure == Departure::kSent) bell_->ring();
-    return departure;
-  }
-
+  virtual uint64_t most() const = 0;
+  virtual Departure send(const std::byte* memory, const Envelope& envelope) = 0;
+  virtual Arrival receive(const Transfer& transfer) = 0;
+  // Before the next look: brings what has come, where that is work. Whether anything has.
+  virtual bool progress() { return false; }
   // While nobody waits: makes the next send sooner, if it is like the last ones.
-  void prepare_likely() const { send_->prepare_likely(); }
+  virtual void prepare_likely() const {}
 
-  // kOther: post the receive and poll, which deals with everything.
-  Arrival receive(const Transfer& transfer) {
-    const Arrival arrival = recv_->receive_whole(transfer);
-    if (recv_->acknowledged()) bell_->ring();
-    return arrival;
-  }
-
- private:
-  shm::SendPort* send_ = nullptr;
-  shm::RecvPort* recv_ = nullptr;
-  Bell* bell_ = nullptr;
+ protected:
+  QuickLink() = default;
+  QuickLink(const QuickLink&) = default;
+  QuickLink& operator=(const QuickLink&) = default;
 };
 
 }  // namespace banyan

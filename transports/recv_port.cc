@@ -126,10 +126,11 @@ const std::byte* RecvPort::whole_payload(const SlotWord& word, uint64_t bytes) c
   return nullptr;
 }
 
-RecvPort::Whole RecvPort::receive_whole(const Transfer& transfer) {
+// The message at the head, if it is the one that `transfer` expects and whole in its slot.
+RecvPort::Whole RecvPort::take_whole(const Transfer& transfer) {
   const SlotWord word = unpack(line().word.load(std::memory_order_acquire));
   if (word.number != static_cast<uint32_t>(slots_taken_ + 1)) return Whole::kNotThere;
-  if (!pending_.empty() || bytes_to_drop_ > 0 || broken_ != Code::kOk) return Whole::kOther;
+  if (bytes_to_drop_ > 0) return Whole::kOther;
   const auto expected = std::bit_cast<std::array<uint64_t, 4>>(transfer.envelope);
   uint64_t difference = 0;
   for (size_t i = 0; i < expected.size(); ++i)
@@ -137,10 +138,16 @@ RecvPort::Whole RecvPort::receive_whole(const Transfer& transfer) {
   const std::byte* payload = whole_payload(word, transfer.envelope.bytes);
   if (difference != 0 || payload == nullptr) return Whole::kOther;
   deliver(transfer, 0, payload, word.bytes);
-  ++messages_;
   head_.reset();  // as peek() has left it
-  take(false);
+  take(channel_.lane == Lane::kMessage);
   return Whole::kTaken;
+}
+
+RecvPort::Whole RecvPort::receive_whole(const Transfer& transfer) {
+  if (!pending_.empty() || broken_ != Code::kOk) return Whole::kOther;
+  const Whole whole = take_whole(transfer);
+  if (whole == Whole::kTaken) ++messages_;
+  return whole;
 }
 
 // Whether a message of this epoch is at the head. It is read once, into head_.
@@ -297,6 +304,16 @@ bool RecvPort::progress(Completions& completions, std::span<std::byte> bounce) {
     if (broken_ != Code::kOk) {
       complete(completions, broken_, {});
       continue;
+    }
+    if (!open_) {
+      const Whole whole = take_whole(pending_.front());
+      if (whole == Whole::kNotThere && !head_) break;
+      if (whole == Whole::kTaken) {
+        const Envelope envelope = pending_.front().envelope;
+        moved += std::max<size_t>(envelope.bytes, 1024);
+        complete(completions, Code::kOk, envelope);
+        continue;
+      }
     }
     if (!open_ && !open(completions)) {
       // A mismatch completes a receive and leaves the message for the next one.

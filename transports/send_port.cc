@@ -62,7 +62,8 @@ SlotKind SendPort::kind_for(const Transfer& transfer) const {
   if (bytes <= kInlineMost) return SlotKind::kInline;
   if (is_read_in_place(transfer.memory, bytes)) return SlotKind::kHeap;
   const bool readable = (channel_.abilities->load(std::memory_order_acquire) & kReadsMemory) != 0;
-  if (bytes >= kMemoryLeast && !transfer.stream && readable) return SlotKind::kMemory;
+  if (bytes >= kMemoryLeast && !transfer.stream && !channel_.crowded && readable)
+    return SlotKind::kMemory;
   return SlotKind::kFragment;
 }
 

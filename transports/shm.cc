@@ -12,7 +12,7 @@
 
 #include "transports/kinds.h"
 #include "transports/port.h"
-#include "transports/quick.h"
+#include "transports/shm_link.h"
 #include "transports/territory.h"
 
 namespace banyan {
@@ -24,10 +24,10 @@ using shm::SendPort;
 
 struct Peer {
   Neighbour neighbour;
-  Bell bell;
+  shm::Bell bell;
   std::array<SendPort, kLaneCount> send;
   std::array<RecvPort, kLaneCount> recv;
-  QuickLink quick;
+  shm::Link quick;
 };
 
 // A port with something pending: its peer's index, lane and direction.
@@ -43,7 +43,7 @@ bool puts_between(const shm::Territory& own, const Neighbour& peer) {
 }
 
 SendPort::Channel channel_to(const shm::Territory& own, const Neighbour& peer, size_t index,
-                             int lane) {
+                             int lane, bool crowded) {
   std::byte* block = own.block(index);
   const std::byte* theirs = peer.block;
   return {.lines = reinterpret_cast<shm::Line*>(block + own.layout.lines_at(lane)),
@@ -60,7 +60,8 @@ SendPort::Channel channel_to(const shm::Territory& own, const Neighbour& peer, s
                        ? reinterpret_cast<const shm::Offer*>(theirs + peer.layout.offer_at(lane))
                        : nullptr,
           .peer_heap = peer.heap,
-          .lane = static_cast<Lane>(lane)};
+          .lane = static_cast<Lane>(lane),
+          .crowded = crowded};
 }
 
 RecvPort::Channel channel_from(const shm::Territory& own, const Neighbour& peer, size_t index,
@@ -90,6 +91,7 @@ class ShmTransport final : public Transport {
   ShmTransport(shm::Neighbourhood neighbourhood, int size, uint32_t epoch)
       : own_(std::move(neighbourhood.own)),
         doorbell_(std::move(neighbourhood.doorbell)),
+        has_own_core_(!neighbourhood.crowded),
         index_of_rank_(size, -1),
         bounce_(kBounceBytes) {
     peers_.reserve(neighbourhood.peers.size());
@@ -98,12 +100,13 @@ class ShmTransport final : public Transport {
       peer.neighbour = std::move(neighbourhood.peers[i]);
       index_of_rank_[peer.neighbour.rank] = static_cast<int>(i);
       for (int lane = 0; lane < kLaneCount; ++lane) {
-        peer.send[lane] = SendPort(channel_to(*own_, peer.neighbour, i, lane));
+        peer.send[lane] =
+            SendPort(channel_to(*own_, peer.neighbour, i, lane, neighbourhood.crowded));
         peer.recv[lane] = RecvPort(channel_from(*own_, peer.neighbour, i, lane, epoch));
       }
-      peer.bell = Bell(&peer.neighbour.header().sleeping, peer.neighbour.doorbell.get());
+      peer.bell = shm::Bell(&peer.neighbour.header().sleeping, peer.neighbour.doorbell.get());
       constexpr auto kLane = static_cast<size_t>(Lane::kCollective);
-      peer.quick = QuickLink(&peer.send[kLane], &peer.recv[kLane], &peer.bell);
+      peer.quick = shm::Link(&peer.send[kLane], &peer.recv[kLane], &peer.bell);
     }
     active_.reserve(peers_.size() * kLaneCount * 2);
   }
@@ -157,6 +160,8 @@ class ShmTransport final : public Transport {
     if (port.acknowledged()) peers_[index].bell.ring();
     return envelope;
   }
+
+  bool has_own_core() const override { return has_own_core_; }
 
   QuickLink* quick_link(int peer) override {
     const int index = index_of(peer);
@@ -239,6 +244,7 @@ class ShmTransport final : public Transport {
   // Owners: this rank and peers that are threads of this process, which read its channels.
   std::shared_ptr<shm::Territory> own_;
   Descriptor doorbell_;
+  bool has_own_core_;
   std::vector<int> index_of_rank_;
   std::vector<std::byte> bounce_;
   std::vector<Peer> peers_;
@@ -249,7 +255,7 @@ class ShmTransport final : public Transport {
   const Status busy_{Code::kBusy, "shm: the queue to or from this peer is full"};
 };
 
-Result<std::unique_ptr<Transport>> connect(Wiring& wiring, std::span<const int> peers) {
+Result<std::unique_ptr<Transport>> connect_shm(Wiring& wiring, std::span<const int> peers) {
   for (const int peer : peers) {
     if (peer < 0 || peer >= wiring.size() || peer == wiring.rank() ||
         !wiring.peer(peer).same_host) {
@@ -263,7 +269,7 @@ Result<std::unique_ptr<Transport>> connect(Wiring& wiring, std::span<const int> 
     BANYAN_LOG(wiring.log(), Subsystem::kNet, LogLevel::kInfo,
                "shm to rank {}: {} slots of {} bytes, {} copy, buffers {}", peer.rank,
                peer.layout.slots[0], peer.layout.slot_bytes[0],
-               peer.reads_memory ? "single" : "double",
+               peer.reads_memory && !neighbourhood->crowded ? "single" : "double",
                peer.heap.empty() ? "not shared" : "shared");
   }
   return std::unique_ptr<Transport>(
@@ -275,9 +281,10 @@ Result<std::unique_ptr<Transport>> connect(Wiring& wiring, std::span<const int> 
 TransportKind shm_kind() {
   return {.name = "shm",
           .text = "inside a host, through shared memory",
+          .in_memory = true,
           .missing = [] { return std::string(); },
           .reaches = [](const Wiring::Peer& peer) { return peer.same_host; },
-          .connect = connect};
+          .connect = connect_shm};
 }
 
 }  // namespace banyan

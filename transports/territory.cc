@@ -5,7 +5,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/eventfd.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +15,10 @@
 #include <mutex>
 #include <new>
 #include <random>
-#include <system_error>
+
+#include "src/base/bell.h"
+#include "src/base/system_error.h"
+#include "src/base/touch_pages.h"
 
 namespace banyan::shm {
 namespace {
@@ -53,8 +56,7 @@ Result<Descriptor> make_heap(Territory& territory, size_t peers, const Log& log)
     territory.heap = std::move(*heap);
     const int copy = fcntl(territory.heap.memory().get(), F_DUPFD_CLOEXEC, 0);
     if (copy >= 0) return Descriptor(copy);
-    return Status(Code::kSystem,
-                  fmt::format("copying a descriptor: {}", std::generic_category().message(errno)));
+    return system_error("copying a descriptor", errno);
   }
   BANYAN_LOG(log, Subsystem::kNet, LogLevel::kInfo, "shm: no memory that peers read in place: {}",
              heap.status().message());
@@ -90,17 +92,16 @@ Result<Own> make_own(Wiring& wiring, std::span<const int> peers) {
   BANYAN_TRY(segment.status());
   auto mapping = Mapping::map(*segment, bytes, Mapping::Access::kReadWrite);
   BANYAN_TRY(mapping.status());
+  touch_pages(mapping->base(), bytes, Touch::kWrite);
   BANYAN_TRY(seal(*segment, NewWriters::kForbidden));
   territory.segment = std::move(*mapping);
   own.segment = std::move(*segment);
   auto heap = make_heap(territory, peers.size(), wiring.log());
   BANYAN_TRY(heap.status());
   own.heap = std::move(*heap);
-  own.doorbell = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!own.doorbell.valid()) {
-    return Status(Code::kSystem,
-                  fmt::format("eventfd: {}", std::generic_category().message(errno)));
-  }
+  Result<Descriptor> doorbell = make_bell();
+  BANYAN_TRY(doorbell.status());
+  own.doorbell = std::move(*doorbell);
   write_segment(territory, wiring, peers);
   return own;
 }
@@ -151,10 +152,19 @@ Result<Neighbour> receive(Wiring& wiring, int peer, Directory* directory) {
   neighbour->doorbell = std::move((*received)[2]);
   neighbour->owner.pid = wiring.peer(peer).pid;
   if (wiring.peer(peer).same_process && directory != nullptr) use_shared(*neighbour, *directory);
+  if (neighbour->shared == nullptr)
+    touch_pages(neighbour->block, neighbour->layout.block_bytes(), Touch::kRead);
   SegmentFacts facts;
   std::memcpy(&facts, neighbour->segment, sizeof facts);
   neighbour->reads_memory = can_read(neighbour->owner, facts.probe_address, facts.probe_value);
   return neighbour;
+}
+
+// The cores that this thread may run on; all there can be where the kernel does not say.
+cpu_set_t own_cores() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) std::memset(&cores, 0xff, sizeof cores);
+  return cores;
 }
 
 }  // namespace
@@ -189,6 +199,24 @@ Result<Neighbour> inspect(const Descriptor& segment, const Descriptor& heap, int
   neighbour.block = neighbour.segment + layout->blocks_at() + *index * layout->block_bytes();
   if (*heap_bytes > 0) map_heap(neighbour, heap, *heap_bytes, log);
   return neighbour;
+}
+
+Result<bool> is_crowded(std::span<const Bytes> cores, std::span<const int> peers, int self) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  const auto add = [&](int rank) -> Status {
+    const Bytes& bytes = cores[static_cast<size_t>(rank)];
+    cpu_set_t theirs;
+    if (bytes.size() != sizeof theirs)
+      return {Code::kCorrupt, fmt::format("rank {} names its cores in {} bytes, not {}", rank,
+                                          bytes.size(), sizeof theirs)};
+    std::memcpy(&theirs, bytes.data(), sizeof theirs);
+    CPU_OR(&all, &all, &theirs);
+    return {};
+  };
+  BANYAN_TRY(add(self));
+  for (const int peer : peers) BANYAN_TRY(add(peer));
+  return peers.size() + 1 > static_cast<size_t>(CPU_COUNT(&all));
 }
 
 Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
@@ -228,7 +256,12 @@ Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
         std::memory_order_release);
   }
   // From here on everybody knows what everybody can do.
-  BANYAN_TRY(wiring.allgather({}).status());
+  const cpu_set_t cores = own_cores();
+  const auto told = wiring.allgather(std::as_bytes(std::span(&cores, 1)));
+  BANYAN_TRY(told.status());
+  const Result<bool> crowded = is_crowded(*told, peers, wiring.rank());
+  BANYAN_TRY(crowded.status());
+  result.crowded = *crowded;
   if (directory != nullptr) {
     const std::scoped_lock lock(directory->mutex);
     directory->by_rank.erase(wiring.rank());

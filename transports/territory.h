@@ -55,6 +55,7 @@ struct Neighbourhood {
   std::shared_ptr<Territory> own;  // owners: this rank, and peers that are threads of this process
   Descriptor doorbell;
   std::vector<Neighbour> peers;  // in the order of the directory
+  bool crowded = false;          // there are more ranks than cores that they may run on
 };
 
 // Collective; see TransportKind::connect.
@@ -64,5 +65,9 @@ Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers);
 // short or inconsistent. `self` is this rank.
 Result<Neighbour> inspect(const Descriptor& segment, const Descriptor& heap, int peer, int self,
                           uint32_t epoch, const Log& log);
+
+// Whether `self` and its peers are more ranks than the cores that they may run on. cores[r]: those
+// of rank r, a cpu_set_t, as r told. kCorrupt: one of these is none.
+Result<bool> is_crowded(std::span<const Bytes> cores, std::span<const int> peers, int self);
 
 }  // namespace banyan::shm

@@ -96,6 +96,9 @@ class Transport {
   // known than the code.
   virtual std::string why_failed(int /*peer*/, Lane /*lane*/) const { return {}; }
 
+  // Whether this rank and its peers here have a core each, so that whoever waits may keep its own.
+  virtual bool has_own_core() const { return false; }
+
   // The envelope at the head of a lane from a peer, if a message has arrived there and no receive
   // has taken it. For finding ranks that make another call.
   virtual std::optional<Envelope> peek(int peer, Lane lane) = 0;
@@ -161,6 +164,7 @@ class Wiring {
 struct TransportKind {
   std::string_view name;  // as BANYAN_TRANSPORTS has it
   std::string_view text;
+  bool in_memory;  // through memory that both ranks can touch, or else over a network
   // Empty: this build and machine have it; otherwise why not, and what to do about it.
   std::string (*missing)();
   // Whether it can carry bytes to that peer. Pure: all ranks come to the same answer.

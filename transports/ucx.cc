@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <ucp/api/ucp.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <thread>
@@ -20,11 +21,22 @@
 #include "src/base/clock.h"
 #include "transports/framed.h"
 #include "transports/kinds.h"
+#include "transports/net_devices.h"
 
 namespace banyan {
 namespace {
 
 constexpr const char* kTransports = "^posix,sysv";
+
+// What travels at once. Above it UCX asks the receiver first, which costs a round trip, and on a
+// stream of bytes spares no copy; it bounds what piles up at a receiver that is late.
+constexpr const char* kTcpEagerBelow = "320k";
+static_assert(kPieceBytes < 320 << 10 && kLongPieceBytes > 320 << 10);
+// As much as one call to the kernel brings.
+constexpr const char* kTcpReceives = "256k";
+// The longest payload that is worth two copies to spare a message of its own.
+constexpr size_t kTcpShortMost = 64 << 10;
+constexpr size_t kRdmaShortMost = 8 << 10;
 constexpr double kClosePatience = 0.2;
 constexpr auto kGreetPause = std::chrono::microseconds(100);
 
@@ -41,6 +53,8 @@ struct Ucp {
   decltype(&::ucp_init_version) init_version = nullptr;
   decltype(&::ucp_request_cancel) request_cancel = nullptr;
   decltype(&::ucp_request_free) request_free = nullptr;
+  decltype(&::ucp_tag_msg_recv_nbx) tag_msg_recv_nbx = nullptr;
+  decltype(&::ucp_tag_probe_nb) tag_probe_nb = nullptr;
   decltype(&::ucp_tag_recv_nbx) tag_recv_nbx = nullptr;
   decltype(&::ucp_tag_send_nbx) tag_send_nbx = nullptr;
   decltype(&::ucp_worker_arm) worker_arm = nullptr;
@@ -80,6 +94,8 @@ Result<Ucp> open_ucp() {
                         find(library, "ucp_init_version", ucp.init_version) &&
                         find(library, "ucp_request_cancel", ucp.request_cancel) &&
                         find(library, "ucp_request_free", ucp.request_free) &&
+                        find(library, "ucp_tag_msg_recv_nbx", ucp.tag_msg_recv_nbx) &&
+                        find(library, "ucp_tag_probe_nb", ucp.tag_probe_nb) &&
                         find(library, "ucp_tag_recv_nbx", ucp.tag_recv_nbx) &&
                         find(library, "ucp_tag_send_nbx", ucp.tag_send_nbx) &&
                         find(library, "ucp_worker_arm", ucp.worker_arm) &&
@@ -157,9 +173,29 @@ void on_error(void* endpoint, ucp_ep_h /*handle*/, ucs_status_t /*status*/) {
   static_cast<Endpoint*>(endpoint)->lost = true;
 }
 
+// What UCX may use here.
+struct Network {
+  std::string devices;  // empty: whatever it finds
+  bool only_tcp = false;
+};
+
+// As RDMA devices are named: mlx5_0:1.
+bool has_port(std::string_view devices) {
+  return devices.find(':') != std::string_view::npos;
+}
+
+Result<Network> network_of(std::string_view wanted) {
+  const std::vector<std::string> here = net_devices();
+  const Result<std::string> chosen = choose_net_devices(wanted, here);
+  BANYAN_TRY(chosen.status());
+  const bool any = chosen->empty() || *chosen == "all";
+  const bool rdma = any ? std::any_of(here.begin(), here.end(), has_port) : has_port(*chosen);
+  return Network{*chosen, !rdma && !(any && here.empty())};
+}
+
 class UcxWire final : public Wire {
  public:
-  static Result<std::unique_ptr<UcxWire>> create(const Wiring& wiring);
+  static Result<std::unique_ptr<UcxWire>> create(const Wiring& wiring, const Network& network);
   ~UcxWire() override;
   UcxWire(const UcxWire&) = delete;
   UcxWire& operator=(const UcxWire&) = delete;
@@ -214,9 +250,10 @@ class UcxWire final : public Wire {
     operation.state = WireOperation::State::kPending;
     operation.free_request = ucp_.request_free;
   }
-  Status make_context(const Wiring& wiring);
+  Status make_context(const Wiring& wiring, const Network& network);
   Status make_worker();
   void close_endpoints();
+  void drop_unexpected();
 
   Ucp ucp_;
   ucp_context_h context_ = nullptr;
@@ -225,17 +262,21 @@ class UcxWire final : public Wire {
   std::vector<Endpoint> endpoints_;  // by rank; never resized: UCX has their addresses
 };
 
-Status UcxWire::make_context(const Wiring& wiring) {
+Status UcxWire::make_context(const Wiring& wiring, const Network& network) {
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_.config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return failed(ucp_, "reading its configuration", status);
   status = ucp_.config_modify(config, "TLS", kTransports);
-  const std::string devices(wiring.net_devices());
+  const std::string& devices = network.devices;
   if (status == UCS_OK && !devices.empty()) {
     status = ucp_.config_modify(config, "NET_DEVICES", devices.c_str());
   }
   // Its warnings would name variables of ours, and a program's users see only what we say.
   if (status == UCS_OK) status = ucp_.config_modify(config, "WARN_UNUSED_ENV_VARS", "n");
+  if (network.only_tcp) {  // a version that lacks one of them is only slower
+    (void)ucp_.config_modify(config, "RNDV_THRESH", kTcpEagerBelow);
+    (void)ucp_.config_modify(config, "RX_SEG_SIZE", kTcpReceives);
+  }
   ucp_params_t parameters{};
   parameters.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
   parameters.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
@@ -250,8 +291,10 @@ Status UcxWire::make_context(const Wiring& wiring) {
 
 Status UcxWire::make_worker() {
   ucp_worker_params_t parameters{};
-  parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS;
   parameters.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  // No warning of receives whose message ended in its middle, with the peer.
+  parameters.flags = UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK;
   ucs_status_t status = ucp_.worker_create(context_, &parameters, &worker_);
   if (status != UCS_OK) return failed(ucp_, "creating a worker", status);
   status = ucp_.worker_get_efd(worker_, &descriptor_);
@@ -259,11 +302,11 @@ Status UcxWire::make_worker() {
   return {};
 }
 
-Result<std::unique_ptr<UcxWire>> UcxWire::create(const Wiring& wiring) {
+Result<std::unique_ptr<UcxWire>> UcxWire::create(const Wiring& wiring, const Network& network) {
   auto ucp = open_ucp();
   BANYAN_TRY(ucp.status());
   std::unique_ptr<UcxWire> wire(new UcxWire(*ucp, wiring.size()));
-  BANYAN_TRY(wire->make_context(wiring));
+  BANYAN_TRY(wire->make_context(wiring, network));
   BANYAN_TRY(wire->make_worker());
   return wire;
 }
@@ -314,9 +357,23 @@ void UcxWire::close_endpoints() {
   }
 }
 
+// Takes what came and nobody receives any more, after a failure: UCX warns of each such message
+// on stderr, and of its parts. None has an endpoint to answer through.
+void UcxWire::drop_unexpected() {
+  ucp_tag_recv_info_t info{};
+  std::byte nothing{};
+  while (ucp_tag_message_h message = ucp_.tag_probe_nb(worker_, 0, 0, 1, &info)) {
+    const ucp_request_param_t parameters{};
+    const ucs_status_ptr_t request =
+        ucp_.tag_msg_recv_nbx(worker_, &nothing, 0, message, &parameters);
+    if (UCS_PTR_IS_PTR(request)) ucp_.request_free(request);
+  }
+}
+
 UcxWire::~UcxWire() {
   if (worker_ != nullptr) {
     close_endpoints();
+    drop_unexpected();
     ucp_.worker_destroy(worker_);
   }
   if (context_ != nullptr) ucp_.cleanup(context_);
@@ -377,30 +434,42 @@ Status greet(UcxWire& wire, Wiring& wiring, std::span<const int> peers,
   return {};
 }
 
-Result<std::unique_ptr<Transport>> connect(Wiring& wiring, std::span<const int> peers) {
+// What a rank gives: whether it has only TCP, and its address; nothing if it needs no network.
+bool all_have_only_tcp(const std::vector<Bytes>& given) {
+  return std::all_of(given.begin(), given.end(), [](const Bytes& one) {
+    return one.empty() || one.front() == std::byte{true};
+  });
+}
+
+Result<std::unique_ptr<Transport>> connect_ucx(Wiring& wiring, std::span<const int> peers) {
   if (peers.empty()) {
     BANYAN_TRY(wiring.allgather({}).status());
-    return make_framed_transport("ucx", std::make_unique<NoWire>(), wiring, peers);
+    return make_framed_transport("ucx", std::make_unique<NoWire>(), 0, wiring, peers);
   }
   std::vector<WireOperation> greetings;
-  auto wire = UcxWire::create(wiring);
+  const Result<Network> network = network_of(wiring.net_devices());
+  BANYAN_TRY(network.status());
+  auto wire = UcxWire::create(wiring, *network);
   BANYAN_TRY(wire.status());
   auto address = (*wire)->address();
   BANYAN_TRY(address.status());
-  auto addresses = wiring.allgather(*address);
-  BANYAN_TRY(addresses.status());
+  address->insert(address->begin(), std::byte{network->only_tcp});
+  const auto given = wiring.allgather(*address);
+  BANYAN_TRY(given.status());
   for (const int peer : peers) {
-    if (peer < 0 || peer >= wiring.size() || (*addresses)[peer].empty()) {
+    if (peer < 0 || peer >= wiring.size() || (*given)[peer].empty()) {
       return Status(Code::kInvalidArgument,
                     fmt::format("rank {} has no UCX address for rank {}", peer, wiring.rank()));
     }
-    BANYAN_TRY((*wire)->connect(peer, (*addresses)[peer]));
+    BANYAN_TRY((*wire)->connect(peer, std::span((*given)[peer]).subspan(1)));
   }
   BANYAN_TRY(greet(**wire, wiring, peers, greetings));
   BANYAN_LOG(wiring.log(), Subsystem::kNet, LogLevel::kInfo, "ucx {} to {} ranks, devices {}",
              (*wire)->version(), peers.size(),
              wiring.net_devices().empty() ? "as it likes" : wiring.net_devices());
-  return make_framed_transport("ucx", std::move(*wire), wiring, peers);
+  const size_t best = all_have_only_tcp(*given) ? kTcpShortMost : kRdmaShortMost;
+  return make_framed_transport("ucx", std::move(*wire), short_payload_most(best, wiring.size()),
+                               wiring, peers);
 }
 
 }  // namespace
@@ -408,9 +477,10 @@ Result<std::unique_ptr<Transport>> connect(Wiring& wiring, std::span<const int> 
 TransportKind ucx_kind() {
   return {.name = "ucx",
           .text = "between hosts, over whatever UCX has: tcp, RDMA",
+          .in_memory = false,
           .missing = [] { return std::string(); },
           .reaches = [](const Wiring::Peer&) { return true; },
-          .connect = connect};
+          .connect = connect_ucx};
 }
 
 }  // namespace banyan

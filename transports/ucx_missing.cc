@@ -11,7 +11,7 @@ std::string why_missing() {
          "and build again with -Ducx=enabled";
 }
 
-Result<std::unique_ptr<Transport>> connect(Wiring& /*wiring*/, std::span<const int> /*peers*/) {
+Result<std::unique_ptr<Transport>> refuse(Wiring& /*wiring*/, std::span<const int> /*peers*/) {
   return Status(Code::kUnsupported, why_missing());
 }
 
@@ -20,9 +20,10 @@ Result<std::unique_ptr<Transport>> connect(Wiring& /*wiring*/, std::span<const i
 TransportKind ucx_kind() {
   return {.name = "ucx",
           .text = "between hosts, over whatever UCX has: tcp, RDMA",
+          .in_memory = false,
           .missing = why_missing,
           .reaches = [](const Wiring::Peer&) { return true; },
-          .connect = connect};
+          .connect = refuse};
 }
 
 }  // namespace banyan

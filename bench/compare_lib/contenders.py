@@ -6,7 +6,10 @@ import dataclasses
 PAIRS = ('latency', 'bw')
 PATTERNS = ('allreduce', 'allgather', 'reduce_scatter', 'broadcast', 'alltoall', 'barrier', *PAIRS)
 # What anyone may have set for one library would tune it for one side only.
-PREFIXES = ('BANYAN_', 'UCX_', 'OMPI_', 'MPIR_', 'MPICH_', 'HYDRA_', 'PMIX_MCA_', 'PRTE_MCA_', 'GLOO_')
+PREFIXES = ('BANYAN_', 'UCX_', 'UCC_', 'FI_', 'OMPI_', 'PMIX_MCA_', 'PRTE_MCA_', 'MPIR_', 'MPICH_', 'MPIEXEC_', 'HYDRA_',
+            'GLOO_')
+# Banyan sets UCX's TLS itself; on lo that leaves TCP.
+BANYAN_TCP = {'BANYAN_NET_DEVICES': 'lo'}
 TCP = {'UCX_TLS': 'tcp,self', 'UCX_NET_DEVICES': 'lo'}
 STORE = '{store}'  # stands for a new empty folder
 
@@ -16,6 +19,7 @@ class Peer:
     program: str         # in the folder of --peers
     launcher: str        # '': none, bench/compare starts the ranks
     flavour: str         # of one program: the message layer or the algorithm
+    title: str           # in a table to be read
     patterns: tuple = PATTERNS
 
 
@@ -43,13 +47,13 @@ class Process:
 
 GLOO_OTHERS = ('allgather', 'reduce_scatter', 'broadcast', 'alltoall', 'barrier')
 PEERS = {
-    'ompi-ob1': Peer('mpi_perf_openmpi', 'mpirun.openmpi', 'ob1'),
-    'ompi-ucx': Peer('mpi_perf_openmpi', 'mpirun.openmpi', 'ucx'),
-    'mpich': Peer('mpi_perf_mpich', 'mpirun.mpich', ''),
-    'gloo': Peer('gloo_perf', '', 'default', GLOO_OTHERS),
-    'gloo-ring': Peer('gloo_perf', '', 'ring', ('allreduce',)),
-    'gloo-hd': Peer('gloo_perf', '', 'hd', ('allreduce',)),
-    'gloo-bcube': Peer('gloo_perf', '', 'bcube', ('allreduce',)),
+    'ompi-ob1': Peer('mpi_perf_openmpi', 'mpirun.openmpi', 'ob1', 'Open MPI ob1'),
+    'ompi-ucx': Peer('mpi_perf_openmpi', 'mpirun.openmpi', 'ucx', 'Open MPI UCX'),
+    'mpich': Peer('mpi_perf_mpich', 'mpirun.mpich', '', 'MPICH'),
+    'gloo': Peer('gloo_perf', '', 'default', 'gloo', GLOO_OTHERS),
+    'gloo-ring': Peer('gloo_perf', '', 'ring', 'gloo ring', ('allreduce',)),
+    'gloo-hd': Peer('gloo_perf', '', 'hd', 'gloo halving-doubling', ('allreduce',)),
+    'gloo-bcube': Peer('gloo_perf', '', 'bcube', 'gloo bcube', ('allreduce',)),
 }
 
 
@@ -72,21 +76,13 @@ def banyan(perf, case, segment, environment):
         words.append('--shared')
     if case.collective == 'broadcast':
         words.append('-l')  # the others' root has one buffer, too
+    if case.collective != 'barrier':
+        words.append('-c')  # every size, before and after it is timed; the peers' programs do so always
     if not case.crowded:
         words.append('--bind')
     if case.transport == 'tcp':
         words += ['--transports', 'ucx']
-    return Process(tuple(words), environment | (TCP if case.transport == 'tcp' else {}))
-
-
-def banyan_measured(perf, case, segment, environment):
-    process = banyan(perf, case, segment, environment)
-    return dataclasses.replace(process, command=(*process.command, '--csv', '-'))
-
-
-def banyan_checked(perf, case, size, environment):
-    process = banyan(perf, case, (size, size, (1, 0)), environment)
-    return dataclasses.replace(process, command=(*process.command, '-c'))
+    return Process((*words, '--csv', '-'), environment | (BANYAN_TCP if case.transport == 'tcp' else {}))
 
 
 def openmpi(launcher, layer, case):

@@ -93,12 +93,23 @@ def cells(table, names, show):
                best[0] if best else '-', f'{found:.2f}x' if found is not None else '-']
 
 
+def way_to_show(as_bandwidth):
+    return (lambda size, us: f'{bandwidth(size, us):,.1f}') if as_bandwidth else (lambda size, us: latency_text(us))
+
+
 def text_table(table, names, as_bandwidth=False):
     """Aligned columns: size, one per contender, the best peer, the ratio."""
-    show = (lambda size, us: f'{bandwidth(size, us):,.1f}') if as_bandwidth else (lambda size, us: latency_text(us))
-    lines = [['bytes', *names, 'best peer', 'ratio'], *cells(table, names, show)]
+    lines = [['bytes', *names, 'best peer', 'ratio'], *cells(table, names, way_to_show(as_bandwidth))]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     return '\n'.join('  '.join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines) + '\n'
+
+
+def markdown(table, titles, as_bandwidth=False):
+    """As docs/performance.md has it. `titles`: {name: heading} of those that may have a column."""
+    names = [name for name in titles if any(name in row for row in table.values())]
+    lines = [['bytes', *(titles[name] for name in names), 'ratio'], ['---'] * (len(names) + 2)]
+    lines += [[*line[:-2], line[-1].rstrip('x')] for line in cells(table, names, way_to_show(as_bandwidth))]
+    return ''.join(f'| {" | ".join(line)} |\n'.replace(' --- ', '---') for line in lines)
 
 
 def csv_text(header, rows):

@@ -11,6 +11,7 @@ from compare_lib.contenders import PAIRS, PATTERNS, PEERS
 UNITS = {'': 0, 'K': 10, 'M': 20, 'G': 30}
 SMALL = 8192  # bytes; OSU's border between many and few iterations
 OSU = {True: (1000, 200), False: (100, 10)}  # small or not: iterations, warm-up
+PLACES = ('--perf', '--peers', '--out')
 
 EXAMPLES = """\
 --iterations: N or N:WARMUP for every size, or xFACTOR of OSU's numbers (x0.1: a tenth of them).
@@ -109,7 +110,7 @@ def number(option, text, least, most):
 
 class Parser(argparse.ArgumentParser):
     def error(self, message):
-        raise Wrong(f'{message}; bench/compare --help shows all options')
+        raise Wrong(f'{message}; {self.prog} --help shows all options')
 
 
 def parser():
@@ -127,7 +128,7 @@ def parser():
     add('--only', default='', metavar='LIST', help=f'of {",".join(PEERS)} (default: all that can run)')
     add('--perf', metavar='PATH', help='banyan_perf (default: build/bench/banyan_perf, or on PATH)')
     add('--peers', metavar='DIR', help='the programs of bench/peers (default: peers/ beside banyan_perf)')
-    add('--out', metavar='DIR', help='write CSV and SVG there (default: only the table)')
+    add('--out', metavar='DIR', help='write CSV, SVG and a table in Markdown there (default: only the table)')
     add('--timeout', default='300', metavar='SECONDS', help='that a contender may go without a new row (default: 300)')
     return words
 
@@ -150,6 +151,25 @@ def existing(option, text, what):
     return path.resolve()
 
 
+def folder(option, text):
+    """One that exists or can be made; None: none is wanted."""
+    path = pathlib.Path(text) if text is not None else None
+    if path is not None and path.exists() and not path.is_dir():
+        raise Wrong(f'{option} {path}: this is no folder')
+    return path
+
+
+def recorded(arguments):
+    """Without what says where files are on this machine."""
+    kept, words = [], iter(arguments)
+    for word in words:
+        if word in PLACES:
+            next(words, None)
+        elif word.partition('=')[0] not in PLACES:
+            kept.append(word)
+    return kept
+
+
 def parse(arguments):
     given = parser().parse_args(arguments)
     collective = one_of('--collective', given.collective, PATTERNS)
@@ -159,12 +179,9 @@ def parse(arguments):
     least, most = parse_sizes(given.sizes)
     parse_iterations(given.iterations)
     transport = one_of('--transport', given.transport, ('shm', 'tcp'))
-    out = pathlib.Path(given.out) if given.out is not None else None
-    if out is not None and out.exists() and not out.is_dir():
-        raise Wrong(f'--out {out}: this is no folder')
     return Options(
         collective=collective, ranks=ranks, least=least, most=most, transport=transport, shared=given.shared,
         fresh=given.fresh, rounds=number('--rounds', given.rounds, 1, 10000), iterations=given.iterations,
         only=parse_only(given.only, collective), perf=existing('--perf', given.perf, 'file'),
-        peers=existing('--peers', given.peers, 'folder'), out=out,
+        peers=existing('--peers', given.peers, 'folder'), out=folder('--out', given.out),
         timeout=number('--timeout', given.timeout, 1, 86400))

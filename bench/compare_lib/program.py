@@ -1,4 +1,4 @@
-"""The run: who takes part, validation, interleaved rounds, validation again, table and files."""
+"""The run: who takes part, interleaved rounds of what is checked and timed, table and files."""
 # SPDX-License-Identifier: Apache-2.0
 
 import datetime
@@ -14,7 +14,6 @@ from compare_lib import contenders, figures, launch, options, plot
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FAILED, USAGE, NOTHING = 1, 2, 77
-MOST_VALIDATED = 4 << 20  # bytes; more only takes longer
 
 
 class Stop(Exception):
@@ -74,18 +73,21 @@ def pinning_text(case):
     return 'one rank a core, pinned, all alike'
 
 
-def validated_sizes(least, most):
-    """The least, one in the middle and the most, as far as that is quick."""
-    most = max(least, min(most, MOST_VALIDATED))
-    sizes = [least]
-    while sizes[-1] * 2 <= most:
-        sizes.append(sizes[-1] * 2)
-    return sorted({sizes[0], sizes[len(sizes) // 2], sizes[-1]})
-
-
 def stem_of(case):
     more = [word for word, wanted in (('shared', case.shared), ('fresh', case.fresh)) if wanted]
     return '-'.join([case.collective, str(case.ranks), case.transport, *more])
+
+
+def write_all(folder, files):
+    """{name: text}; None is left out."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            if text is not None:
+                (folder / name).write_text(text, encoding='utf-8')
+    except OSError as error:
+        raise Stop(FAILED, f'--out {folder}: {error}') from error
+    say(f'wrote {", ".join(files)} into {folder}')
 
 
 class Comparison:
@@ -131,19 +133,9 @@ class Comparison:
                 f'{iterations_text(self.wanted)}; {pinning_text(self.case)}',
                 *(f'{name}: {self.version(name)}' for name in self.names)]
 
-    def validate(self, when):
-        """Banyan's results against its reference; the peers' programs check their own in every run."""
-        if self.case.collective == 'barrier':
-            return
-        for size in validated_sizes(self.chosen.least, self.chosen.most):
-            process = contenders.banyan_checked(self.perf, self.case, size, self.environment)
-            _, problem = launch.run([process], self.chosen.timeout)
-            if problem:
-                raise Stop(FAILED, f'validation {when}, {figures.size_text(size)}: {problem}')
-
     def processes(self, name, segment):
         if name == figures.BANYAN:
-            return [contenders.banyan_measured(self.perf, self.case, segment, self.environment)]
+            return [contenders.banyan(self.perf, self.case, segment, self.environment)]
         peer = contenders.PEERS[name]
         return contenders.peer_processes(name, self.folder / peer.program, peer.launcher, self.case, segment,
                                          self.environment)
@@ -183,49 +175,59 @@ class Comparison:
             self.write(table, header)
         if not figures.ratios(table):
             raise Stop(NOTHING, 'nothing to compare with: no peer got through')
+        return table
 
     def write(self, table, header):
         stem = stem_of(self.case)
         title = f'{self.case.collective}, {self.case.ranks} ranks, {self.case.transport}'
         title += ''.join(f', {word}' for word in stem.split('-')[3:])
         notes = [header[2], f'{header[0].partition(": ")[2]}; {header[1].partition(": ")[2]}']
-        files = {f'{stem}.csv': figures.medians_csv(table, self.names),
-                 f'{stem}-rounds.csv': figures.samples_csv(self.samples),
-                 f'{stem}.svg': plot.svg(table, self.names, title, notes)}
-        try:
-            self.chosen.out.mkdir(parents=True, exist_ok=True)
-            for name, text in files.items():
-                if text is not None:
-                    (self.chosen.out / name).write_text(text, encoding='utf-8')
-        except OSError as error:
-            raise Stop(FAILED, f'--out {self.chosen.out}: {error}') from error
-        say(f'wrote {", ".join(files)} into {self.chosen.out}')
+        titles = {figures.BANYAN: 'Banyan'} | {name: peer.title for name, peer in contenders.PEERS.items()}
+        wide = self.case.collective == 'bw'
+        write_all(self.chosen.out, {
+            f'{stem}.csv': figures.medians_csv(table, self.names),
+            f'{stem}-rounds.csv': figures.samples_csv(self.samples),
+            f'{stem}.md': f'`{self.command}`, {"MB/s" if wide else "us"}; {figures.summary(table)}\n\n'
+                          f'{figures.markdown(table, titles, wide)}',
+            f'{stem}.svg': plot.svg(table, self.names, title, notes)})
 
     def run(self):
         header = self.header()
         print('\n'.join(f'# {line}' for line in header), end='\n\n', flush=True)
-        self.validate('before')
         self.rounds()
-        self.validate('after')
-        self.report(header)
+        return self.report(header)
 
 
 def end_politely(number, _frame):
     sys.exit(128 + number)
 
 
-def main(arguments):
+def command_of(words):
+    return shlex.join(['bench/compare', *options.recorded(words)])
+
+
+def compare(words):
+    """The table of medians."""
+    return Comparison(options.parse(words), command_of(words)).run()
+
+
+def status_of(what):
+    """The exit status of a program: what `what` returns, or what ended it, in words on stderr."""
     signal.signal(signal.SIGTERM, end_politely)  # an exception, so that what runs is ended, too
     try:
-        chosen = options.parse(arguments[1:])
-        command = shlex.join(['bench/compare', *arguments[1:]])
-        Comparison(chosen, command).run()
+        return what()
     except options.Wrong as error:
-        print(f'compare: {error}', file=sys.stderr)
+        say(error)
         return USAGE
     except Stop as stop:
-        print(f'compare: {stop}', file=sys.stderr)
+        say(stop)
         return stop.status
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    return 0
+
+
+def main(arguments):
+    def body():
+        compare(arguments[1:])
+        return 0
+    return status_of(body)

@@ -14,7 +14,6 @@
 #include "bench/machine.h"
 #include "bench/output.h"
 #include "src/base/environment.h"
-#include "src/base/parse.h"
 #include "src/c_api/inspect.h"
 
 namespace banyan::info {
@@ -38,15 +37,7 @@ void print_build(const Options& options, Output& output) {
 
 void print_environment(const Options& options, Output& output) {
   const RawEnvironment raw = RawEnvironment::of_process();
-  std::string warnings;
-  for (const auto& list : {unknown_variables(raw), ineffective_variables(raw)}) {
-    for (const std::string& warning : list)
-      warnings += fmt::format("banyan_info: {}\n", printable(warning));
-  }
-  // A wrong value is what the library would refuse at its start.
-  if (const auto parsed = parse_environment(raw); !parsed.ok())
-    warnings += fmt::format("banyan_info: {}\n", printable(parsed.status().message()));
-  std::fputs(warnings.c_str(), stderr);
+  std::fputs(show_wrong_variables(raw).c_str(), stderr);
   output.print(options.form == Form::kJson ? show_environment_json(raw) : show_environment(raw));
 }
 

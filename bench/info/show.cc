@@ -6,10 +6,12 @@
 #include <fmt/format.h>
 
 #include <numeric>
+#include <utility>
 
 #include "algorithms/algorithms.h"
 #include "compression/kernels.h"
 #include "src/base/parse.h"
+#include "src/settings.h"
 
 namespace banyan::info {
 
@@ -60,6 +62,16 @@ std::string show_environment(const RawEnvironment& raw) {
     text += fmt::format("{:<22}{}\n    {}\n", variable.name, state, variable.text);
   }
   return text;
+}
+
+std::string show_wrong_variables(const RawEnvironment& raw) {
+  std::vector<std::string> warnings = unknown_variables(raw);
+  for (std::string& warning : ineffective_variables(raw)) warnings.push_back(std::move(warning));
+  for (const Status& status : wrong_values(raw)) warnings.emplace_back(status.message());
+  std::string lines;
+  for (const std::string& warning : warnings)
+    lines += fmt::format("banyan_info: {}\n", printable(warning));
+  return lines;
 }
 
 Problem problem_of(const ScheduleRequest& request) {

@@ -30,6 +30,9 @@ std::string show_build_json(const Build& build, const std::vector<TransportState
 // Every variable; a secret is shown as set, never as it is.
 std::string show_environment(const RawEnvironment& raw);
 std::string show_environment_json(const RawEnvironment& raw);
+// A line for each variable that is unknown, without effect, or has a value that the library would
+// refuse at its start.
+std::string show_wrong_variables(const RawEnvironment& raw);
 
 // A schedule is asked for without a size: this many elements of float32.
 Problem problem_of(const ScheduleRequest& request);

@@ -1,10 +1,14 @@
 // What a small call costs beside waiting: by its program, by the engine, through the door; and what
-// finding its plan costs.
+// it costs to find what is known of it, or its plan.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <benchmark/benchmark.h>
 
+#include <memory>
+#include <vector>
+
 #include "bench/micro/small_calls.h"
+#include "src/c_api/known_calls.h"
 
 namespace banyan {
 namespace {
@@ -36,8 +40,30 @@ void door(benchmark::State& state) {
 }
 BENCHMARK(door);
 
+// What a blocking call looks up first. As many calls in turn as the argument says, a training
+// step's: one after another of other lengths.
+void known_call(benchmark::State& state) {
+  KnownCalls known;
+  float send = 0;
+  float recv = 0;
+  std::vector<PlainCall> calls;
+  for (size_t count = 1; count <= static_cast<size_t>(state.range(0)); ++count) {
+    calls.push_back({BANYAN_ALLREDUCE, BANYAN_FLOAT32, BANYAN_SUM, 0, count, &send, &recv});
+    known.remember(calls.back(), {}, {std::make_shared<Plan>(), nullptr});
+  }
+  for (const PlainCall& call : calls) {
+    if (known.find(call) == nullptr) state.SkipWithError("so many calls are not kept");
+  }
+  for (size_t i = 0; auto iteration : state) {
+    benchmark::DoNotOptimize(known.find(calls[i]));
+    if (++i == calls.size()) i = 0;
+  }
+}
+BENCHMARK(known_call)->Arg(1)->Arg(8)->Arg(64);
+
+// What a call looks up that is not known.
 void cached_plan(benchmark::State& state) {
-  PlanCache cache(0, 8, {});
+  PlanCache cache(0, 8, Medium::kMemory, {});
   Problem problem;
   // As many signatures in turn as the argument says.
   for (uint64_t i = 0; auto iteration : state) {
@@ -51,7 +77,7 @@ void new_plan(benchmark::State& state) {
   Problem problem;
   problem.count = static_cast<uint64_t>(state.range(1));
   for (auto iteration : state) {
-    PlanCache cache(0, static_cast<int>(state.range(0)), {});
+    PlanCache cache(0, static_cast<int>(state.range(0)), Medium::kMemory, {});
     benchmark::DoNotOptimize(cache.find_or_build(problem, -1));
   }
 }

@@ -1,22 +1,28 @@
-// Speed of every kernel of every instruction set, in place as the engine calls them, in bytes of
-// the destination per second ("decode": of the accumulators; "encode": of the accumulators read).
-// memcpy is the yardstick of the machine, and the scalar table that of plain loops: it is what the
-// compiler makes of them at -O3 without an instruction set.
+// Speed of every kernel of every instruction set, in bytes of the destination per second ("decode":
+// of the accumulators; "encode": of the accumulators read). Combining is in place; "apart" into a
+// third buffer, as the engine combines a message with its caller's input, for sums alone: memory
+// makes the difference, not arithmetic. memcpy is the yardstick of the machine; "plain" is what the
+// compiler makes of a plain loop for the same instruction set (for "scalar": for what every
+// processor of the kind has).
 // SPDX-License-Identifier: Apache-2.0
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
 
+#include "bench/micro/plain_loops.h"
 #include "compression/kernels.h"
 
 namespace banyan {
 namespace {
 
-constexpr int64_t kSizes[] = {4 << 10, 64 << 10, 1 << 20, 64 << 20};
+constexpr int64_t kSizes[] = {4 << 10, 64 << 10, 1 << 20};
+// Beyond the caches all is memory, so that few kernels show it.
+constexpr int64_t kFarSize = 64 << 20;
 
 // Aligned as the library's own memory is, and touched, so that no page fault is measured.
 class Memory {
@@ -36,21 +42,22 @@ class Memory {
 
 // Ones: however often they are multiplied, they stay numbers. Sums are given zeros to add.
 void fill_ones(const Kernels& kernels, DataType type, std::byte* memory, size_t count) {
-  const bool wide_float = type == DataType::kFloat32 || type == DataType::kFloat64;
-  for (size_t i = 0; i < count; i++) {
-    if (is_narrow_float(type)) {
-      const float one = 1;
-      kernels.encode[static_cast<size_t>(type) % kDataTypeCount](memory + i * size_of(type), &one,
-                                                                 1, 1);
-    } else if (wide_float && size_of(type) == 4) {
-      const float one = 1;
-      std::memcpy(memory + i * 4, &one, 4);
-    } else if (wide_float) {
-      const double one = 1;
-      std::memcpy(memory + i * 8, &one, 8);
-    } else {
-      memory[i * size_of(type)] = std::byte{1};
-    }
+  if (count == 0) return;
+  const size_t size = size_of(type);
+  if (is_narrow_float(type)) {
+    const float one = 1;
+    kernels.encode[static_cast<size_t>(type) % kDataTypeCount](memory, &one, 1, 1);
+  } else if (type == DataType::kFloat32) {
+    const float one = 1;
+    std::memcpy(memory, &one, size);
+  } else if (type == DataType::kFloat64) {
+    const double one = 1;
+    std::memcpy(memory, &one, size);
+  } else {
+    memory[0] = std::byte{1};
+  }
+  for (size_t done = size; done < count * size; done *= 2) {
+    std::memcpy(memory + done, memory, std::min(done, count * size - done));
   }
 }
 
@@ -69,17 +76,21 @@ void run_copy(benchmark::State& state) {
   finish(state);
 }
 
-// local (+)= incoming
+enum class Into { kLocal, kThird };
+
+// local (+) incoming
 void run_combine(benchmark::State& state, const Kernels& kernels, CombineKernel kernel,
-                 DataType local_type, DataType incoming_type, ReduceOp op) {
+                 DataType local_type, DataType incoming_type, ReduceOp op, Into into) {
   const auto size = static_cast<size_t>(state.range(0));
   const size_t count = size / size_of(local_type);
   Memory local(size);
   Memory incoming(count * size_of(incoming_type));
+  Memory elsewhere(into == Into::kThird ? size : 0);
+  std::byte* dst = into == Into::kThird ? elsewhere.data() : local.data();
   fill_ones(kernels, local_type, local.data(), count);
   if (op != ReduceOp::kSum) fill_ones(kernels, incoming_type, incoming.data(), count);
   while (state.KeepRunning()) {
-    kernel(local.data(), local.data(), incoming.data(), count, nullptr);
+    kernel(dst, local.data(), incoming.data(), count, nullptr);
     benchmark::ClobberMemory();
   }
   finish(state);
@@ -115,37 +126,59 @@ void run_encode(benchmark::State& state, const Kernels& kernels, DataType type, 
 }
 
 template <typename Run>
-void add(const std::string& name, Run run) {
+void add(const std::string& name, bool far, Run run) {
   auto* entry = benchmark::RegisterBenchmark(name.c_str(), run);
   for (const int64_t size : kSizes) entry->Arg(size);
+  if (far) entry->Arg(kFarSize);
 }
 
-void add_type(const Kernels& kernels, DataType type) {
-  const auto t = static_cast<size_t>(type);
-  const auto named = [&kernels, type](std::string_view kernel, std::string_view detail) {
-    std::string name(kernel);
-    for (const std::string_view part :
-         {detail, std::string_view("/"), name_of(type), std::string_view("/"), kernels.name}) {
-      name += part;
-    }
-    return name;
+// What gradients are.
+bool is_common(DataType type) {
+  return type == DataType::kFloat32 || type == DataType::kBfloat16;
+}
+
+std::string named(std::string_view kernel, std::string_view detail, DataType type,
+                  const Kernels& kernels) {
+  std::string name(kernel);
+  for (const std::string_view part :
+       {detail, std::string_view("/"), name_of(type), std::string_view("/"), kernels.name}) {
+    name += part;
+  }
+  return name;
+}
+
+// A kernel that has elements on both sides, or a plain loop in its place.
+void add_combine(std::string_view what, const Kernels& kernels, CombineKernel kernel, DataType type,
+                 ReduceOp op) {
+  const bool sum = op == ReduceOp::kSum;
+  const auto add_one = [&](const std::string& name, Into into) {
+    add(name, sum && is_common(type), [&kernels, kernel, type, op, into](benchmark::State& state) {
+      run_combine(state, kernels, kernel, type, type, op, into);
+    });
   };
+  add_one(named(std::string(what) + "_", name_of(op), type, kernels), Into::kLocal);
+  if (sum) add_one(named(std::string(what) + "_apart_", name_of(op), type, kernels), Into::kThird);
+}
+
+void add_type(const Kernels& kernels, const PlainLoops* plain, DataType type) {
+  const auto t = static_cast<size_t>(type);
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMax, ReduceOp::kMin}) {
     const auto o = static_cast<size_t>(op);
-    add(named("reduce_", name_of(op)), [&kernels, type, op, t, o](benchmark::State& state) {
-      run_combine(state, kernels, kernels.reduce[t][o], type, type, op);
-    });
+    add_combine("reduce", kernels, kernels.reduce[t][o], type, op);
+    if (plain != nullptr && plain->reduce[t][o] != nullptr) {
+      add_combine("plain", kernels, plain->reduce[t][o], type, op);
+    }
     const DataType wide = accumulator_of(type, op);
     if (wide == type) continue;
-    add(named("decode_reduce_", name_of(op)),
+    add(named("decode_reduce_", name_of(op), type, kernels), false,
         [&kernels, type, wide, op, t, o](benchmark::State& state) {
-          run_combine(state, kernels, kernels.decode_reduce[t][o], wide, type, op);
+          run_combine(state, kernels, kernels.decode_reduce[t][o], wide, type, op, Into::kLocal);
         });
   }
-  add(named("decode", ""),
+  add(named("decode", "", type, kernels), false,
       [&kernels, type](benchmark::State& state) { run_decode(state, kernels, type); });
   for (const int divisor : {1, 3}) {
-    add(named("encode_", std::to_string(divisor)),
+    add(named("encode_", std::to_string(divisor), type, kernels), false,
         [&kernels, type, divisor](benchmark::State& state) {
           run_encode(state, kernels, type, divisor);
         });
@@ -158,10 +191,13 @@ void add_type(const Kernels& kernels, DataType type) {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  banyan::add("memcpy", banyan::run_copy);
+  banyan::add("memcpy", true, banyan::run_copy);
+  const auto tables = banyan::available_kernels();
+  const auto loops = banyan::available_plain_loops();
   for (int type = 0; type < banyan::kDataTypeCount; type++) {
-    for (const banyan::Kernels* kernels : banyan::available_kernels()) {
-      banyan::add_type(*kernels, static_cast<banyan::DataType>(type));
+    for (size_t i = 0; i < tables.size(); i++) {
+      const banyan::PlainLoops* plain = i < loops.size() ? loops[i] : nullptr;
+      banyan::add_type(*tables[i], plain, static_cast<banyan::DataType>(type));
     }
   }
   benchmark::RunSpecifiedBenchmarks();

@@ -9,15 +9,12 @@
 #include "src/c_api/handles.h"
 
 namespace banyan {
-namespace {
 
 void need(bool ok, const char* what) {
   if (ok) return;
   std::fprintf(stderr, "%s failed: %s\n", what, banyan_last_error(nullptr));
   std::exit(1);  // NOLINT(concurrency-mt-unsafe): no other thread of ours runs then
 }
-
-}  // namespace
 
 SmallCalls::SmallCalls(int ranks, size_t count)
     : count_(count), ranks_(static_cast<size_t>(ranks)) {
@@ -89,6 +86,13 @@ void SmallCalls::by_door() {
   need(banyan_allreduce(rank.input.data(), rank.output.data(), count_, BANYAN_FLOAT32, BANYAN_SUM,
                         rank.comm) == BANYAN_SUCCESS,
        "banyan_allreduce");
+}
+
+void SmallCalls::prepare(size_t count) {
+  Membership* membership = ranks_.front().membership;
+  Problem problem;
+  problem.count = count;
+  need(membership->prepare_quick(membership->plan(problem, -1)) != nullptr, "a program");
 }
 
 }  // namespace banyan

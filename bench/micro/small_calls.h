@@ -13,6 +13,9 @@
 
 namespace banyan {
 
+// Otherwise the program ends with these words.
+void need(bool ok, const char* what);
+
 class SmallCalls {
  public:
   // A communicator of that many ranks, all in this process; sums of `count` floats.
@@ -26,6 +29,8 @@ class SmallCalls {
   void by_engines();
   // Through banyan.h; with one rank only, because it returns when the call is done.
   void by_door();
+  // What the first call of so many floats makes before it begins, on one rank.
+  void prepare(size_t count);
   // Of one rank.
   size_t steps() const { return ranks_.front().plan->schedule.steps.size(); }
 

@@ -25,9 +25,10 @@ uint64_t mix(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-uint64_t random_at(int rank, uint64_t index) {
-  constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
-  return mix(mix(kGolden * (static_cast<uint64_t>(rank) + 1)) + kGolden * index);
+constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
+
+uint64_t seed_of(int rank) {
+  return mix(kGolden * (static_cast<uint64_t>(rank) + 1));
 }
 
 // The value below which a normal variable lies with this probability, 0 < p < 1.
@@ -71,8 +72,8 @@ Data::Data(DataType type, ReduceOp op) : type_(type), op_(op), edges_(make_edges
     table_.push_back(element_from(type, op, (edges_[i] + edges_[i + 1]) / 2));
 }
 
-uint64_t Data::bits(int rank, uint64_t index) const {
-  const uint64_t random = random_at(rank, index);
+inline uint64_t Data::draw(uint64_t seed, uint64_t index) const {
+  const uint64_t random = mix(seed + kGolden * index);
   const uint64_t interval = random >> (64 - kIntervalBits);
   if (!continuous()) return table_[interval];
   const double part = static_cast<double>(random & 0xffffffffffff) * 0x1p-48;
@@ -82,10 +83,26 @@ uint64_t Data::bits(int rank, uint64_t index) const {
   return std::bit_cast<uint32_t>(static_cast<float>(value));
 }
 
+uint64_t Data::bits(int rank, uint64_t index) const {
+  return draw(seed_of(rank), index);
+}
+
+template <typename Word>
+void Data::write_words(uint64_t seed, uint64_t begin, uint64_t count, std::byte* elements) const {
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto word = static_cast<Word>(draw(seed, begin + i));
+    std::memcpy(elements + i * sizeof word, &word, sizeof word);
+  }
+}
+
 void Data::write(int rank, uint64_t begin, uint64_t count, std::byte* elements) const {
-  const size_t element = size_of(type_);
-  for (uint64_t i = 0; i < count; ++i)
-    store_bits(type_, bits(rank, begin + i), elements + i * element);
+  const uint64_t seed = seed_of(rank);
+  switch (size_of(type_)) {
+    case 1: return write_words<uint8_t>(seed, begin, count, elements);
+    case 2: return write_words<uint16_t>(seed, begin, count, elements);
+    case 4: return write_words<uint32_t>(seed, begin, count, elements);
+    default: return write_words<uint64_t>(seed, begin, count, elements);
+  }
 }
 
 uint64_t digest_of(std::span<const std::byte> bytes) {

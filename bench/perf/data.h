@@ -26,6 +26,9 @@ class Data {
   void write(int rank, uint64_t begin, uint64_t count, std::byte* elements) const;
 
  private:
+  uint64_t draw(uint64_t seed, uint64_t index) const;
+  template <typename Word>
+  void write_words(uint64_t seed, uint64_t begin, uint64_t count, std::byte* elements) const;
   // float32 and float64 draw from a continuum, the others from a table of elements.
   bool continuous() const { return type_ == DataType::kFloat32 || type_ == DataType::kFloat64; }
 

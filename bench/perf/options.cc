@@ -151,22 +151,30 @@ Status read_words(const Words& words, Options& options) {
   return {};
 }
 
-// What other parts of the library have the grammar of.
-Status check_grammars(const Options& options) {
-  if (!options.algorithm.empty()) {
-    const auto rules = parse_rules(options.algorithm);
-    if (!rules.ok()) return about("--algo", options.algorithm, rules.status());
-  }
-  if (!options.transports.empty()) {
-    const auto transports = parse_transports(options.transports);
-    if (!transports.ok()) return about("--transports", options.transports, transports.status());
-  }
-  if (!options.compress.empty() && options.compress != "off") {
-    const RawEnvironment raw({{"BANYAN_COMPRESS", options.compress}});
-    const Status status = parse_environment(raw).status();
-    return {Code::kInvalidArgument, fmt::format("--compress: {}", status.message())};
-  }
-  return {};
+// Unlike BANYAN_ALGO, which is for whatever a program calls, it must be of use to what is measured.
+// Messages need no algorithm.
+Status check_algorithm(const Options& options) {
+  if (options.algorithm.empty()) return {};
+  const auto rules = parse_rules(options.algorithm);
+  if (!rules.ok()) return about("--algo", options.algorithm, rules.status());
+  const auto collective = parse_collective(name_of(options.pattern));
+  if (!collective.ok() || any_applies(*rules, *collective)) return {};
+  return {Code::kInvalidArgument,
+          fmt::format("--algo: {}", has_none_for(*collective, options.algorithm).message())};
+}
+
+Status check_transports(const Options& options) {
+  if (options.transports.empty()) return {};
+  const auto transports = parse_transports(options.transports);
+  if (transports.ok()) return {};
+  return about("--transports", options.transports, transports.status());
+}
+
+Status check_compression(const Options& options) {
+  const RawEnvironment raw({{"BANYAN_COMPRESS", options.compress}});
+  const Status status = parse_environment(raw).status();
+  if (status.ok()) return {};
+  return {status.code(), fmt::format("--compress: {}", status.message())};
 }
 
 Status check_together(const Options& options) {
@@ -230,12 +238,12 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   for (const Status& status : {read_words(words, options), check_together(options)}) {
     if (!status.ok()) return refusal(status);
   }
-  const Status device = check_device(words.device);
-  const Status grammars = check_grammars(options);
-  for (const Status& status : {device, grammars}) {
+  const std::array<Status, 4> others = {check_device(words.device), check_algorithm(options),
+                                        check_transports(options), check_compression(options)};
+  for (const Status& status : others) {
     if (!status.ok() && status.code() != Code::kUnsupported) return refusal(status);
   }
-  for (const Status& status : {device, grammars}) {
+  for (const Status& status : others) {
     if (!status.ok()) return refusal(status);
   }
   return {.options = options, .status = 0, .text = {}};

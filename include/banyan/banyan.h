@@ -82,7 +82,7 @@ struct banyan_comm;
 typedef struct banyan_comm* banyan_comm_t;
 
 /** What went wrong last, with the values involved and the remedy.
- * @param comm the communicator whose error is meant, or NULL for the last error of this thread.
+ * @param comm whose failure, or later error of this thread; NULL: this thread's last error.
  * @return a sentence, empty if nothing went wrong. It is the calling thread's copy and stays valid
  *         until that thread calls this function again. Never NULL; any thread, any time. */
 BANYAN_API const char* banyan_last_error(banyan_comm_t comm);
@@ -133,7 +133,7 @@ typedef struct {
 typedef enum {
   BANYAN_DETERMINISM_DEFAULT = 0, /**< the library's default, which is `BANYAN_DETERMINISTIC` */
   BANYAN_DETERMINISTIC = 1,       /**< same ranks, machine and input: same bits, run after run */
-  BANYAN_INVARIANT = 2            /**< also for any placement, algorithm and split */
+  BANYAN_INVARIANT = 2 /**< for any placement, algorithm and split; `UNSUPPORTED` as yet */
 } banyan_determinism_t;
 struct banyan_compression;
 
@@ -216,8 +216,8 @@ BANYAN_API banyan_result_t banyan_comm_finalize(banyan_comm_t comm);
 
 /** Frees this rank's part, and its memory from #banyan_mem_alloc. Local.
  * @param comm finalized, aborted or failed; NULL is fine.
- * @retval BANYAN_ERR_INVALID_USAGE it is none of these, or has requests in flight: nothing is
- *         freed. After a failure, too, wait for those, which returns at once, or destroy them. */
+ * @retval BANYAN_ERR_INVALID_USAGE not freed: it is none of these, has requests in flight (wait for
+ *         or destroy them), or for two seconds a thread in a call on it. */
 BANYAN_API banyan_result_t banyan_comm_destroy(banyan_comm_t comm);
 
 /** Gives up: calls in flight here return `ABORTED`, those of the other ranks `PEER_LOST`. Local,
@@ -234,7 +234,7 @@ BANYAN_API banyan_result_t banyan_comm_failed_rank(banyan_comm_t comm, int* rank
  * @{ */
 
 /** Memory that the ranks of this host read and write in place; any other memory works too, with a
- * copy more. Local. It is aligned to 64 bytes; freed by #banyan_mem_free or with comm.
+ * copy more. Local; touches every page. Aligned to 64 bytes, freed by #banyan_mem_free or comm.
  * @retval BANYAN_ERR_SYSTEM there is not so much; comm does not fail.
  * @retval BANYAN_ERR_UNSUPPORTED no transport of comm has such memory. */
 BANYAN_API banyan_result_t banyan_mem_alloc(banyan_comm_t comm, void** memory, size_t bytes);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <memory>
 #include <system_error>
 
@@ -35,7 +36,8 @@ constexpr std::array<Variable, 20> kVariables = {{
     {"BANYAN_TRANSPORTS", "",
      "Transports to use, preferred first ('shm,ucx'), or to leave out ('^ucx'); all where unset."},
     {"BANYAN_NET_DEVICES", "",
-     "Network devices for the ucx transport, as UCX_NET_DEVICES has them ('mlx5_0:1,eth0')."},
+     "Network devices for the ucx transport ('mlx5_0:1,eth0'), or to leave out ('^lo'); all that "
+     "are up where unset, and UCX_TLS has no effect."},
     {"BANYAN_COMPRESS", "off", "Compression of what is sent; this version has only off."},
     {"BANYAN_TUNE_FILE", "",
      "File of measured choices; has no effect in this version, which has no tuning."},
@@ -153,9 +155,38 @@ Status read_check(const RawEnvironment& raw, bool* check) {
   return {};
 }
 
+// Whether a word is in the grammar of BANYAN_COMPRESS, whose codecs come with later versions:
+// CHOICE, or LEVEL=CHOICE separated by commas; LEVEL = inter | intra; CHOICE = off | auto | int8 |
+// topk:F, where 0 < F <= 1.
+bool is_compression(std::string_view text) {
+  constexpr std::string_view kFraction = "topk:";
+  const auto is_choice = [&](std::string_view word) {
+    if (word == "off" || word == "auto" || word == "int8") return true;
+    if (!word.starts_with(kFraction)) return false;
+    const std::string_view digits = word.substr(kFraction.size());
+    double fraction = 0;
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), fraction);
+    return error == std::errc() && end == digits.data() + digits.size() && fraction > 0 &&
+           fraction <= 1;
+  };
+  if (is_choice(trim(text))) return true;
+  const auto parts = split(text, ',');
+  return std::all_of(parts.begin(), parts.end(), [&](std::string_view part) {
+    const size_t equals = part.find('=');
+    if (equals == std::string_view::npos) return false;
+    const std::string_view level = trim(part.substr(0, equals));
+    return (level == "inter" || level == "intra") && is_choice(trim(part.substr(equals + 1)));
+  });
+}
+
 Status read_compress(const RawEnvironment& raw, std::string* compress) {
   constexpr std::string_view kName = "BANYAN_COMPRESS";
   const std::string_view value = value_of(raw, kName);
+  if (!value.empty() && !is_compression(value))
+    return wrong(Code::kInvalidArgument, kName, value,
+                 "is no compression; valid: off (later versions: int8, topk:F, auto, or "
+                 "inter=..,intra=..)");
   if (!value.empty() && value != "off")
     return wrong(Code::kUnsupported, kName, value, "this version has no compression; valid: off");
   *compress = "off";
@@ -194,21 +225,28 @@ const std::string* RawEnvironment::find(std::string_view name) const {
   return nullptr;
 }
 
-Result<Environment> parse_environment(const RawEnvironment& raw) {
-  Environment values;
+Reading read_environment(const RawEnvironment& raw) {
+  Reading reading;
+  Environment& values = reading.values;
   values.algorithm = value_of(raw, "BANYAN_ALGO");
   values.transports = value_of(raw, "BANYAN_TRANSPORTS");
   values.net_devices = value_of(raw, "BANYAN_NET_DEVICES");
   values.secret = value_of(raw, "BANYAN_SECRET");
   values.debug_file = value_of(raw, "BANYAN_DEBUG_FILE");
-  BANYAN_TRY(read_compress(raw, &values.compress));
-  BANYAN_TRY(read_interface(raw, &values.socket_interface));
-  BANYAN_TRY(read_debug(raw, &values.debug));
-  BANYAN_TRY(read_duration(raw, "BANYAN_TIMEOUT", &values.timeout_s));
-  BANYAN_TRY(read_duration(raw, "BANYAN_INIT_TIMEOUT", &values.init_timeout_s));
-  BANYAN_TRY(read_ports(raw, &values.port_range));
-  BANYAN_TRY(read_check(raw, &values.check));
-  return values;
+  for (const Status& status :
+       {read_compress(raw, &values.compress), read_interface(raw, &values.socket_interface),
+        read_debug(raw, &values.debug), read_duration(raw, "BANYAN_TIMEOUT", &values.timeout_s),
+        read_duration(raw, "BANYAN_INIT_TIMEOUT", &values.init_timeout_s),
+        read_ports(raw, &values.port_range), read_check(raw, &values.check)}) {
+    if (!status.ok()) reading.wrong.push_back(status);
+  }
+  return reading;
+}
+
+Result<Environment> parse_environment(const RawEnvironment& raw) {
+  Reading reading = read_environment(raw);
+  if (!reading.wrong.empty()) return reading.wrong.front();
+  return std::move(reading.values);
 }
 
 std::vector<std::string> unknown_variables(const RawEnvironment& raw) {

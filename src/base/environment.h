@@ -64,8 +64,15 @@ struct Environment {
   bool check = true;             // BANYAN_CHECK
 };
 
-// kInvalidArgument naming variable, value and what would be right; kUnsupported where the value
-// asks for something that this version has not.
+// What was read, and a status for each value that is wrong, whose default stands: kInvalidArgument
+// naming variable, value and what would be right; kUnsupported where the value asks for something
+// that this version has not.
+struct Reading {
+  Environment values;
+  std::vector<Status> wrong;
+};
+Reading read_environment(const RawEnvironment& raw);
+// The values, or the first that is wrong.
 Result<Environment> parse_environment(const RawEnvironment& raw);
 
 // "BANYAN_TIMEOUTS is unknown; did you mean BANYAN_TIMEOUT?", one for each unknown BANYAN_* name.

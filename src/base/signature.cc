@@ -5,17 +5,11 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
-
 namespace banyan {
 
 namespace {
 
 // Signatures come from peers, so a value may be none of its enum.
-std::string text_of(Collective value) {
-  const auto number = static_cast<int>(value);
-  return number < kCollectiveCount ? std::string(name_of(value)) : fmt::format("{}", number);
-}
 std::string text_of(DataType value) {
   const auto number = static_cast<int>(value);
   return number < kDataTypeCount ? std::string(name_of(value)) : fmt::format("{}", number);
@@ -24,8 +18,10 @@ std::string text_of(ReduceOp value) {
   const auto number = static_cast<int>(value);
   return number < kReduceOpCount ? std::string(name_of(value)) : fmt::format("{}", number);
 }
-std::string text_of(uint8_t algorithm) {
-  return algorithm == 0 ? "the library's choice" : fmt::format("number {}", algorithm);
+std::string text_of(uint8_t algorithm, std::span<const std::string_view> names) {
+  if (algorithm == 0) return "the library's choice";
+  if (algorithm <= names.size()) return std::string(names[algorithm - 1U]);
+  return fmt::format("number {}", algorithm);
 }
 std::string text_of(uint64_t count) {
   return fmt::format("{}", count);
@@ -41,8 +37,14 @@ bool has_list_of_counts(Collective collective) {
 
 }  // namespace
 
+std::string text_of(Collective value) {
+  const auto number = static_cast<int>(value);
+  return number < kCollectiveCount ? std::string(name_of(value)) : fmt::format("{}", number);
+}
+
 std::string describe_difference(const CallSignature& mine, int my_rank, const CallSignature& theirs,
-                                int their_rank, uint32_t call_number) {
+                                int their_rank, uint32_t call_number,
+                                std::span<const std::string_view> algorithms) {
   // "allreduce of float32": what the two agree on, in front of the field in question.
   std::string call = text_of(mine.collective);
   const bool first_is_mine = my_rank <= their_rank;
@@ -74,7 +76,8 @@ std::string describe_difference(const CallSignature& mine, int my_rank, const Ca
   if (reduces(a.collective)) call += ", " + text_of(a.op);
   if (a.root != b.root) return sentence("root", text_of(a.root), text_of(b.root), call);
   if (a.algorithm != b.algorithm)
-    return sentence("algorithm", text_of(a.algorithm), text_of(b.algorithm), call);
+    return sentence("algorithm", text_of(a.algorithm, algorithms), text_of(b.algorithm, algorithms),
+                    call);
   return fmt::format("nothing differs between rank {} and rank {} ({}, call {})", rank_a, rank_b,
                      call, call_number);
 }

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "banyan/types.h"
 
@@ -18,15 +20,21 @@ struct CallSignature {
   Collective collective = Collective::kBarrier;
   DataType type = DataType::kInt8;
   ReduceOp op = ReduceOp::kSum;
-  uint8_t algorithm = 0;  // what the caller asked for, 0: left to the library
+  uint8_t algorithm =
+      0;  // its number from 1 where the caller asked for one, 0: left to the library
 
   bool operator==(const CallSignature&) const = default;
 };
 static_assert(sizeof(CallSignature) == 16);
 
+// Its name; a number where it is none of them, as a peer's may be.
+std::string text_of(Collective value);
+
 // "count differs: rank 0 has 256, rank 3 has 255 (allreduce of float32, call 7)". Names the first
-// field that differs, collective first.
+// field that differs, collective first. The algorithm of number n is algorithms[n - 1]; without its
+// name it is a number in the text.
 std::string describe_difference(const CallSignature& mine, int my_rank, const CallSignature& theirs,
-                                int their_rank, uint32_t call_number);
+                                int their_rank, uint32_t call_number,
+                                std::span<const std::string_view> algorithms = {});
 
 }  // namespace banyan

@@ -10,8 +10,7 @@
 #include <limits>
 #include <numeric>
 
-#include "algorithms/algorithms.h"
-#include "src/base/parse.h"
+#include "algorithms/select.h"
 #include "src/c_api/structs.h"
 
 namespace banyan {
@@ -156,13 +155,7 @@ class Checker {
         problem().count = 0;
         return {};
       }
-      case Collective::kAlltoallv: {
-        problem().count = 0;
-        BANYAN_TRY(list("send_counts", call_.send_counts, call_.send_displacements,
-                        problem().send_counts, problem().send_displacements));
-        return list("recv_counts", call_.recv_counts, call_.recv_displacements,
-                    problem().recv_counts, problem().recv_displacements);
-      }
+      case Collective::kAlltoallv: return alltoallv_counts();
       case Collective::kAllreduce:
       case Collective::kReduce:
       case Collective::kBroadcast:
@@ -187,6 +180,22 @@ class Checker {
     if (call_.count != own)
       return wrong("send_count is {}, recv_counts[{}] of this rank is {}", call_.count, rank_, own);
     problem().count = 0;
+    return {};
+  }
+
+  Status alltoallv_counts() {
+    problem().count = 0;
+    BANYAN_TRY(list("send_counts", call_.send_counts, call_.send_displacements,
+                    problem().send_counts, problem().send_displacements));
+    BANYAN_TRY(list("recv_counts", call_.recv_counts, call_.recv_displacements,
+                    problem().recv_counts, problem().recv_displacements));
+    const uint64_t sent = problem().send_counts[static_cast<size_t>(rank_)];
+    const uint64_t received = problem().recv_counts[static_cast<size_t>(rank_)];
+    if (sent != received)
+      return wrong(
+          "send_counts[{}] of this rank is {}, recv_counts[{}] is {}: a rank receives what "
+          "it sends to itself",
+          rank_, sent, rank_, received);
     return {};
   }
 
@@ -311,6 +320,18 @@ class Checker {
     return {};
   }
 
+  // No memory reaches beyond the last address.
+  static Status not_round(const Buffer& buffer, const void* given) {
+    const auto within = [&](const Range& range) {
+      return range.bytes == 0 || (range.begin >= address(given) && range.end() >= range.begin);
+    };
+    const auto one = std::find_if_not(buffer.blocks.begin(), buffer.blocks.end(), within);
+    const Range& range = one != buffer.blocks.end() ? *one : buffer.whole;
+    if (within(range)) return {};
+    return wrong("{} is {}: {} bytes at {:#x} wrap round the end of the address space", buffer.name,
+                 given, range.bytes, range.begin);
+  }
+
   static Status overlapping(const Buffer& a, const Range& x, const Buffer& b, const Range& y) {
     return wrong("{} [{:#x}, {:#x}) and {} [{:#x}, {:#x}) overlap, and are not in place", a.name,
                  x.begin, x.end(), b.name, y.begin, y.end());
@@ -345,6 +366,8 @@ class Checker {
     Use used = use();
     BANYAN_TRY(not_null(used.send, call_.send));
     BANYAN_TRY(not_null(used.recv, call_.recv));
+    BANYAN_TRY(not_round(used.send, call_.send));
+    BANYAN_TRY(not_round(used.recv, call_.recv));
     problem().in_place = used.in_place && call_.send != nullptr && call_.recv != nullptr;
     result_.send = call_.send;
     result_.recv = call_.recv;
@@ -363,16 +386,12 @@ class Checker {
     if (call_.algorithm == nullptr || *call_.algorithm == '\0' || message()) return {};
     const Result<Rules> rules = parse_rules(call_.algorithm);
     if (!rules.ok()) return wrong("algorithm '{}': {}", call_.algorithm, rules.status().message());
-    const Choice choice = choose(problem(), size_, *rules);
+    const Choice choice = choose(problem(), size_, communicator_.membership->medium(), *rules);
     if (choice.rule >= 0) {
       result_.algorithm = choice.algorithm;
       return {};
     }
-    std::vector<std::string_view> fitting;
-    for (const Algorithm& each : algorithms())
-      if (each.fits(problem().collective)) fitting.push_back(each.name);
-    return wrong("algorithm '{}' has none for {}; valid: {}", call_.algorithm,
-                 name_of(problem().collective), join(fitting));
+    return has_none_for(problem().collective, call_.algorithm);
   }
 
   const OpenCommunicator& communicator_;

@@ -24,7 +24,8 @@ banyan_result_t run(const banyan_call_t& call, banyan_comm_t comm) {
 }
 
 banyan_result_t run(const PlainCall& plain, banyan_comm_t comm) {
-  banyan::QuickCall* quick = banyan::begin_known(comm, plain);
+  const banyan::Visiting inside(comm);
+  banyan::QuickCall* quick = banyan::begin_known(inside.get(), plain);
   if (quick == nullptr)
     return banyan::door(comm, [&] { return banyan::run_call(comm, call_of(plain), &plain); });
   if (banyan::run_through(*quick)) return BANYAN_SUCCESS;

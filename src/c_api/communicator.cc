@@ -368,6 +368,10 @@ Status destroy(banyan_comm_t comm) {
     return {Code::kInvalidUsage,
             "the communicator is neither finalized, aborted nor failed: finalize or abort it "
             "first"};
+  if (!banyan::others_are_out(comm, 0))
+    return {Code::kInvalidUsage,
+            "another thread is inside a call on the communicator, which does not end although the "
+            "communicator has: nothing is freed"};
   if (has_requests_in_flight(communicator))
     return {Code::kInvalidUsage,
             "the communicator has requests in flight: wait for them first, which returns at once "
@@ -384,34 +388,12 @@ Status destroy(banyan_comm_t comm) {
   return {};
 }
 
-// The functions that any thread may call at any time keep the communicator alive meanwhile.
-class Pinned {
- public:
-  explicit Pinned(banyan_comm_t comm)
-      : place_(banyan::place_of(comm)),
-        communicator_(static_cast<OpenCommunicator*>(banyan::process().communicators.pin(place_))) {
-    if (communicator_ == nullptr || banyan::is_ours(*communicator_)) return;
-    banyan::process().communicators.unpin(place_);
-    communicator_ = nullptr;
-  }
-  Pinned(const Pinned&) = delete;
-  Pinned& operator=(const Pinned&) = delete;
-  ~Pinned() {
-    if (communicator_ != nullptr) banyan::process().communicators.unpin(place_);
-  }
-  OpenCommunicator* get() const { return communicator_; }
-
- private:
-  uint64_t place_;
-  OpenCommunicator* communicator_;
-};
-
 template <typename Value>
 Status ask(banyan_comm_t comm, Value* out, std::string_view name, const auto& value_of) {
-  const Pinned pinned(comm);
-  if (pinned.get() == nullptr) return banyan::find_communicator(comm).status();
+  const Result<OpenCommunicator*> found = banyan::find_communicator(comm);
+  BANYAN_TRY(found.status());
   BANYAN_TRY(check_out(out, name));
-  *out = value_of(*pinned.get());
+  *out = value_of(**found);
   return {};
 }
 
@@ -457,14 +439,14 @@ banyan_result_t banyan_comm_finalize(banyan_comm_t comm) {
 }
 
 banyan_result_t banyan_comm_destroy(banyan_comm_t comm) {
-  return door(comm, [&] { return destroy(comm); });
+  return banyan::run_body(comm, [&] { return destroy(comm); });  // not inside itself
 }
 
 banyan_result_t banyan_comm_abort(banyan_comm_t comm) {
   return door(comm, [&]() -> Status {
-    const Pinned pinned(comm);
-    if (pinned.get() == nullptr) return banyan::find_communicator(comm).status();
-    if (!pinned.get()->finalized.load()) pinned.get()->membership->abort();
+    const Result<OpenCommunicator*> found = banyan::find_communicator(comm);
+    BANYAN_TRY(found.status());
+    if (!(*found)->finalized.load()) (*found)->membership->abort();
     return {};
   });
 }
@@ -486,8 +468,5 @@ banyan_result_t banyan_comm_failed_rank(banyan_comm_t comm, int* rank) {
 }
 
 const char* banyan_last_error(banyan_comm_t comm) {
-  const Pinned pinned(comm);
-  const Status failure =
-      pinned.get() != nullptr ? pinned.get()->membership->failure().peek() : Status();
-  return banyan::last_text(comm, failure);
+  return banyan::last_text(comm);
 }

@@ -50,10 +50,9 @@ Status explain(banyan_comm_t comm, const banyan_call_t* given, char* text, size_
   std::string whole_text = fmt::format(
       "{} of {} {} on {} ranks over {}: {}\n", name_of(problem.collective), problem.count,
       name_of(problem.type), membership.size(), plan->transports, plan->algorithm);
-  const bool message = problem.collective == banyan::Collective::kSend ||
-                       problem.collective == banyan::Collective::kRecv;
-  if (membership.size() > 1 && !message)
-    whole_text += table_of(candidates(problem, membership.size(), membership.settings().rules));
+  if (membership.size() > 1 && !is_message(problem.collective))
+    whole_text += table_of(
+        candidates(problem, membership.size(), membership.medium(), membership.settings().rules));
   if (*bytes != 0) {
     const size_t copied = std::min(*bytes - 1, whole_text.size());
     std::memcpy(text, whole_text.data(), copied);

@@ -14,6 +14,7 @@
 #include "banyan/status.h"
 #include "src/c_api/known_calls.h"
 #include "src/membership.h"
+#include "src/process.h"
 
 namespace banyan {
 
@@ -46,12 +47,43 @@ struct OpenRequest {
 // kInvalidArgument: null, destroyed, or never a handle. kInvalidUsage: this process was made by
 // fork() since.
 Result<OpenCommunicator*> find_communicator(banyan_comm_t handle);
-// Null where find_communicator() fails.
-OpenCommunicator* own_communicator(banyan_comm_t handle) noexcept;
 Result<OpenRequest*> find_request(banyan_request_t handle);
-banyan_comm_t communicator_handle(uint64_t place);
+
 // Made in this process, not in a parent of it.
 bool is_ours(const OpenCommunicator& communicator);
+
+// A thread inside a call on a communicator, which is not freed meanwhile, whatever others do.
+class Pinned {
+ public:
+  Pinned() = default;
+  explicit Pinned(banyan_comm_t comm);
+
+  // Null where find_communicator() fails.
+  OpenCommunicator* get() const { return static_cast<OpenCommunicator*>(pin_.get()); }
+
+ private:
+  HandleTable::Pin pin_;
+};
+
+// As Pinned, in a blocking call, which one thread at a time may make.
+class Visiting {
+ public:
+  explicit Visiting(banyan_comm_t comm);
+
+  OpenCommunicator* get() const {
+    auto* found = static_cast<OpenCommunicator*>(visit_.get());
+    return found != nullptr && is_ours(*found) ? found : nullptr;
+  }
+
+ private:
+  HandleTable::Visit visit_;
+};
+
+// After an abort or a failure: whether all other threads are out of their calls on it, which end
+// soon. `own`: how often this thread is inside.
+bool others_are_out(banyan_comm_t handle, uint32_t own);
+
+banyan_comm_t communicator_handle(uint64_t place);
 uint64_t place_of(banyan_comm_t handle);
 uint64_t place_of(banyan_request_t handle);
 // Null where there is none, or none any more.
@@ -59,16 +91,17 @@ banyan_comm_t communicator_of(banyan_request_t handle) noexcept;
 
 // Keeps the text for banyan_last_error of this thread and gives the result code; an error inside a
 // group is the group's, too. Every function of banyan.h ends with it. `comm` is what the call was
-// on, null where that is unknown.
+// on, null where that is unknown. Never BANYAN_IN_PROGRESS.
 banyan_result_t answer(const Status& status, banyan_comm_t comm);
 
-// The last error of this thread on `comm`; null: on anything. The pointer stays valid until the
-// thread asks again.
-const char* last_text(banyan_comm_t comm, const Status& failure);
+// The failure of `comm`, unless this thread had an error on it since; without a failure, this
+// thread's last error on it. Null, or no open communicator: this thread's last error. The pointer
+// stays valid until the thread asks again.
+const char* last_text(banyan_comm_t comm);
 
 // Runs a door's body; what the standard library throws becomes a status.
 template <typename Body>
-banyan_result_t door(banyan_comm_t comm, const Body& body) {
+banyan_result_t run_body(banyan_comm_t comm, const Body& body) {
   try {
     return answer(body(), comm);
   } catch (const std::bad_alloc&) {
@@ -79,8 +112,14 @@ banyan_result_t door(banyan_comm_t comm, const Body& body) {
 }
 
 template <typename Body>
+banyan_result_t door(banyan_comm_t comm, const Body& body) {
+  const Pinned inside(comm);
+  return run_body(comm, body);
+}
+
+template <typename Body>
 banyan_result_t door(const Body& body) {
-  return door(nullptr, body);
+  return run_body(nullptr, body);
 }
 
 }  // namespace banyan

@@ -21,10 +21,6 @@ std::string transports_of(Membership& membership) {
   return text.empty() ? "none" : text;
 }
 
-bool is_message(Collective collective) {
-  return collective == Collective::kSend || collective == Collective::kRecv;
-}
-
 }  // namespace
 
 Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call) {

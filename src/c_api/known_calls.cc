@@ -4,6 +4,20 @@
 
 namespace banyan {
 
+// Where a buffer of so many bytes may begin.
+KnownCalls::Interval KnownCalls::places_of(uint64_t bytes, bool in_place) {
+  const uintptr_t least = bytes != 0 || in_place ? 1 : 0;
+  return {least, UINTPTR_MAX - bytes - least};
+}
+
+KnownCalls::Interval KnownCalls::distances_of(const PlainCall& call, const Call& checked) {
+  if (checked.problem.in_place)
+    return {reinterpret_cast<uintptr_t>(call.recv) - reinterpret_cast<uintptr_t>(call.send), 0};
+  if (checked.send_bytes == 0 || checked.recv_bytes == 0) return {};
+  // recv begins where send ends, or later, but ends where send begins the next time round.
+  return {checked.send_bytes, uintptr_t{0} - checked.send_bytes - checked.recv_bytes};
+}
+
 void KnownCalls::remember(const PlainCall& call, const Call& checked, KnownCall known) {
   Set& set = sets_[set_of(call)];
   set.places[set.next++ % set.places.size()] = {
@@ -12,10 +26,9 @@ void KnownCalls::remember(const PlainCall& call, const Call& checked, KnownCall 
       .op = call.op,
       .root = call.root,
       .count = call.count,
-      .in_place = checked.problem.in_place,
-      .distance = reinterpret_cast<uintptr_t>(call.send) - reinterpret_cast<uintptr_t>(call.recv),
-      .send_bytes = checked.send_bytes,
-      .recv_bytes = checked.recv_bytes,
+      .send = places_of(checked.send_bytes, checked.problem.in_place),
+      .recv = places_of(checked.recv_bytes, checked.problem.in_place),
+      .distance = distances_of(call, checked),
       .known = std::move(known)};
 }
 

@@ -46,16 +46,24 @@ class KnownCalls {
   void remember(const PlainCall& call, const Call& checked, KnownCall known);
 
  private:
+  // The numbers from first to first + more, counted round the end.
+  struct Interval {
+    uintptr_t first = 0;
+    uintptr_t more = UINTPTR_MAX;
+
+    bool has(uintptr_t number) const { return number - first <= more; }
+  };
   struct Place {
     int collective = 0;
     int datatype = 0;
     int op = 0;
     int root = 0;
     size_t count = 0;
-    bool in_place = false;
-    uintptr_t distance = 0;  // in place: from recv to send
-    uint64_t send_bytes = 0;
-    uint64_t recv_bytes = 0;
+    // As the check has it (arguments.cc): needed buffers are there and end before the last address,
+    // and lie apart unless in place.
+    Interval send;
+    Interval recv;
+    Interval distance;  // from send to recv
     KnownCall known;
 
     bool matches(const PlainCall& call) const {
@@ -65,13 +73,8 @@ class KnownCalls {
              buffers_match(reinterpret_cast<uintptr_t>(call.send),
                            reinterpret_cast<uintptr_t>(call.recv));
     }
-    // As the check has it (arguments.cc): needed buffers are there, and lie apart unless in place.
-    bool buffers_match(uintptr_t send, uintptr_t recv) const {
-      if (send == 0 && (send_bytes != 0 || in_place)) return false;
-      if (recv == 0 && (recv_bytes != 0 || in_place)) return false;
-      if (in_place) return send - recv == distance;
-      return send_bytes == 0 || recv_bytes == 0 || send + send_bytes <= recv ||
-             recv + recv_bytes <= send;
+    bool buffers_match(uintptr_t send_begin, uintptr_t recv_begin) const {
+      return send.has(send_begin) && recv.has(recv_begin) && distance.has(recv_begin - send_begin);
     }
   };
   struct Set {
@@ -80,6 +83,8 @@ class KnownCalls {
   };
   static constexpr int kSetBits = 5;
 
+  static Interval places_of(uint64_t bytes, bool in_place);
+  static Interval distances_of(const PlainCall& call, const Call& checked);
   static size_t set_of(const PlainCall& call) {
     const auto part = [](int number, int shift) {
       return static_cast<uint64_t>(static_cast<uint32_t>(number)) << shift;

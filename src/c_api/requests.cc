@@ -124,6 +124,10 @@ Status destroy(banyan_request_t handle) {
   if (request.state == State::kRunning) {
     if (!membership.failure().failed())
       return {Code::kInvalidUsage, "the request is in flight: wait for it first"};
+    if (!banyan::others_are_out(request.communicator->handle, 1))
+      return {Code::kInvalidUsage, "another thread is inside a call on the communicator"};
+  }
+  if (request.state == State::kRunning) {  // nobody has waited for it
     membership.take_baton();
     membership.engine().cancel();
     banyan::settle_request(request);

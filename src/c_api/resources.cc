@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "src/base/touch_pages.h"
 #include "src/c_api/arguments.h"
 #include "src/c_api/run.h"
 #include "src/c_api/structs.h"
@@ -27,6 +28,8 @@ Status allocate(banyan_comm_t comm, void** memory, size_t bytes) {
   const Result<void*> made = membership.allocate(bytes == 0 ? 1 : bytes);
   membership.leave_baton();
   BANYAN_TRY(made.status());
+  // Here, where it holds up nothing that is under way.
+  banyan::touch_pages(static_cast<std::byte*>(*made), bytes, banyan::Touch::kWrite);
   *memory = *made;
   return {};
 }

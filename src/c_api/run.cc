@@ -18,7 +18,8 @@ struct Item {
   banyan_comm_t comm;
   banyan_request_t request_handle;  // null for a blocking call
   Call call;
-  OpenCommunicator* communicator = nullptr;  // from resolve() on
+  OpenCommunicator* communicator = nullptr;  // from resolve() on, and pinned
+  Pinned inside{};
   OpenRequest* request = nullptr;
   Operation* operation = nullptr;  // from prepare() on
 
@@ -30,6 +31,7 @@ constinit thread_local int group_depth = 0;
 
 struct CallGroup {
   Status failed;
+  banyan_comm_t failed_on = nullptr;
   std::vector<Item> items;
 };
 
@@ -143,6 +145,7 @@ void remember(OpenCommunicator& communicator, const PlainCall& plain, const Call
 }
 
 Status resolve(Item& item) {
+  item.inside = Pinned(item.comm);
   const Result<OpenCommunicator*> communicator = find_communicator(item.comm);
   BANYAN_TRY(communicator.status());
   item.communicator = *communicator;
@@ -196,6 +199,17 @@ Status run_group(std::vector<Item>& items) {
   }
 }
 
+// What an error of the open group is on: where a call went wrong, or the only communicator. Null
+// where it may be on several.
+banyan_comm_t communicator_of_group() noexcept {
+  const CallGroup& open = group();
+  if (!open.failed.ok()) return open.failed_on;
+  const auto elsewhere = [&](const Item& item) { return item.comm != open.items.front().comm; };
+  const bool one =
+      !open.items.empty() && std::none_of(open.items.begin(), open.items.end(), elsewhere);
+  return one ? open.items.front().comm : nullptr;
+}
+
 void reset_requests(std::vector<Item>& items) {
   for (const Item& item : items) {
     if (item.request_handle == nullptr) continue;
@@ -206,8 +220,7 @@ void reset_requests(std::vector<Item>& items) {
 
 }  // namespace
 
-QuickCall* begin_known(banyan_comm_t handle, const PlainCall& plain) noexcept {
-  OpenCommunicator* communicator = own_communicator(handle);
+QuickCall* begin_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept {
   if (communicator == nullptr || in_group() || communicator->finalized.load()) return nullptr;
   const KnownCall* known = communicator->known.find(plain);
   Membership& membership = *communicator->membership;
@@ -295,8 +308,10 @@ bool in_group() {
   return group_depth > 0;
 }
 
-void fail_group(const Status& status) {
-  if (in_group() && group().failed.ok()) group().failed = status;
+void fail_group(const Status& status, banyan_comm_t comm) {
+  if (!in_group() || !group().failed.ok()) return;
+  group().failed = status;
+  group().failed_on = comm;
 }
 
 Status refuse_in_group(std::string_view function) {
@@ -358,7 +373,7 @@ banyan_result_t banyan_group_start(void) {
 }
 
 banyan_result_t banyan_group_end(void) {
-  return door([]() -> Status {
+  return door(banyan::communicator_of_group(), []() -> Status {
     if (banyan::group_depth == 0)
       return {Code::kInvalidUsage, "banyan_group_end without banyan_group_start"};
     if (--banyan::group_depth > 0) return {};

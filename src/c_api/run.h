@@ -15,9 +15,9 @@ namespace banyan {
 // Usable for a call: not finalized; its failure otherwise.
 Status check_usable(const OpenCommunicator& communicator);
 
-// A small call that is known, on a communicator that is at rest and usable, begun; null:
+// A small call that is known, on a communicator that is pinned, at rest and usable, begun; null:
 // run_call().
-QuickCall* begin_known(banyan_comm_t handle, const PlainCall& plain) noexcept;
+QuickCall* begin_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept;
 
 // Fails it, and takes the memory of running calls back.
 Status run_out_of_memory(Membership& membership);
@@ -51,8 +51,8 @@ Status run_call(banyan_comm_t handle, const banyan_call_t& given, const PlainCal
 bool in_group();
 // kInvalidUsage inside a group, naming the function. Comes before all other checks of a function.
 Status refuse_in_group(std::string_view function);
-// A call that went wrong: where a group is open, its end returns the first of them.
-void fail_group(const Status& status);
+// A call on `comm` that went wrong: where a group is open, its end returns the first of them.
+void fail_group(const Status& status, banyan_comm_t comm);
 // `request` is null for a blocking call.
 Status join_group(OpenCommunicator& communicator, const Call& call, banyan_request_t request);
 

@@ -3,13 +3,24 @@
 
 #pragma once
 
+#include <fmt/format.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 
+#include "banyan/status.h"
 #include "src/base/descriptor.h"
+#include "src/base/system_error.h"
 
 namespace banyan {
+
+inline Result<Descriptor> make_bell() {
+  Descriptor bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!bell.valid()) return system_error("eventfd", errno);
+  return bell;
+}
 
 inline void ring(const Descriptor& bell) {
   const uint64_t one = 1;

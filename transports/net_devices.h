@@ -1,0 +1,30 @@
+// BANYAN_NET_DEVICES: which devices UCX may use, compared with those that this machine has before
+// UCX sees them, whose own words on it are warnings of its own form.
+//
+// Grammar:  '^'? WORD (',' WORD)*   WORD = interface | RDMA device | RDMA device ':' port | 'all'
+// '^': all but these.  Example:  mlx5_0:1,eth0
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/status.h"
+
+namespace banyan {
+
+// Network interfaces and ports of RDMA devices ("mlx5_0:1") that are up; empty where `sys` does not
+// say.
+std::vector<std::string> net_devices(const std::filesystem::path& sys = "/sys/class");
+
+// What UCX_NET_DEVICES is to be: full names, since UCX up to 1.20 knows neither '^' nor a device
+// without its port; "all" and the empty text as they are. Where there are no devices to compare
+// with, the text itself. kInvalidArgument names the variable, the word, its position and the valid
+// words.
+Result<std::string> choose_net_devices(std::string_view text, std::span<const std::string> devices);
+
+}  // namespace banyan
