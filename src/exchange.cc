@@ -113,6 +113,16 @@ Status or_earlier_news(Exchange& exchange, Status status) {
   return earlier.ok() ? status : earlier;
 }
 
+Status or_earlier_news(const Watch& watch, Status status) {
+  if (status.ok()) return status;
+  BANYAN_TRY(watch.look());
+  const bool gone = status.code() == Code::kPeerLost || status.code() == Code::kRemote ||
+                    status.code() == Code::kInvalidUsage;  // nobody listens any more
+  if (!gone) return status;
+  const Result<bool> news = wait_or_news(watch, -1, 0, Clock::now() + kNewsComeWithin);
+  return news.ok() ? status : news.status();
+}
+
 Result<bool> wait_or_news(Exchange& exchange, int descriptor, short events, TimePoint deadline) {
   while (true) {
     std::vector<pollfd> entries{{descriptor, events, 0}};
@@ -120,6 +130,16 @@ Result<bool> wait_or_news(Exchange& exchange, int descriptor, short events, Time
     const int ready = ::poll(entries.data(), entries.size(), milliseconds_until(deadline, 10'000));
     if (ready > 0 && entries[0].revents != 0) return true;
     if (ready > 0) BANYAN_TRY(exchange.failure());
+    if (Clock::now() >= deadline) return false;
+  }
+}
+
+Result<bool> wait_or_news(const Watch& watch, int descriptor, short events, TimePoint deadline) {
+  while (true) {
+    BANYAN_TRY(watch.look());
+    pollfd entries[] = {{descriptor, events, 0}, {watch.descriptor, POLLIN, 0}};
+    (void)::poll(entries, std::size(entries), milliseconds_until(deadline, 10'000));
+    if (entries[0].revents != 0) return true;
     if (Clock::now() >= deadline) return false;
   }
 }

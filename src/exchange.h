@@ -52,9 +52,11 @@ Status news_of(Exchange& exchange, std::chrono::milliseconds patience);
 // A rank that can no longer be reached may have left because it has heard that another one failed.
 // Then we hear that in a moment, too, and it is what is to be told.
 Status or_earlier_news(Exchange& exchange, Status status);
+Status or_earlier_news(const Watch& watch, Status status);
 // Waits until the descriptor has one of the events. False: the deadline has passed. News is an
 // error.
 Result<bool> wait_or_news(Exchange& exchange, int descriptor, short events, TimePoint deadline);
+Result<bool> wait_or_news(const Watch& watch, int descriptor, short events, TimePoint deadline);
 // Why `rank` gave up, as the others tell it.
 Status said_by(int rank, const Status& said);
 

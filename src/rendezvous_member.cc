@@ -37,17 +37,6 @@ uint64_t remaining_ms(TimePoint deadline) {
   return left > 0 ? static_cast<uint64_t>(left) : 0;
 }
 
-// Waits until the socket has one of the events. False: the deadline has passed.
-Result<bool> wait_watching(int socket, short events, TimePoint deadline, const Watch& watch) {
-  while (true) {
-    BANYAN_TRY(watch.look());
-    pollfd entries[] = {{socket, events, 0}, {watch.descriptor, POLLIN, 0}};
-    (void)::poll(entries, std::size(entries), milliseconds_until(deadline, 10'000));
-    if (entries[0].revents != 0) return true;
-    if (Clock::now() >= deadline) return false;
-  }
-}
-
 class RendezvousExchange : public Exchange {
  public:
   RendezvousExchange(const JoinOptions& options, const Address& address, WireStream stream,
@@ -133,7 +122,7 @@ Result<Frame> RendezvousExchange::receive(FrameType type, FrameType part, TimePo
     }
     const short events = static_cast<short>(stream_.all_sent() ? POLLIN : POLLIN | POLLOUT);
     const auto ready =
-        wait_watching(stream_.descriptor(), events, later(deadline, kFallback), watch_);
+        wait_or_news(watch_, stream_.descriptor(), events, later(deadline, kFallback));
     if (!ready.ok()) return ready.status();
     if (!*ready) {
       return Status(Code::kTimeout, fmt::format("the rendezvous at {} has not answered rank {} "
@@ -250,7 +239,7 @@ Attempt attempt(const Address& address, const JoinOptions& options, TimePoint pa
     // Once it has shown that it knows the key there is nobody better to wait for.
     const TimePoint until = dial->answered() ? later(options.deadline, kFallback)
                                              : std::min(patience, options.deadline);
-    const auto ready = wait_watching(dial->descriptor(), dial->events(), until, options.watch);
+    const auto ready = wait_or_news(options.watch, dial->descriptor(), dial->events(), until);
     if (!ready.ok()) return {End::kHopeless, ready.status(), {}};
     if (!*ready) {
       return {End::kSilent,

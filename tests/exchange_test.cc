@@ -5,10 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <barrier>
 #include <cstring>
 #include <functional>
 #include <thread>
+
+#include "src/base/bell.h"
 
 namespace banyan {
 namespace {
@@ -115,6 +118,34 @@ TEST(ExchangeOver, RefusesTooMuchAndTooLate) {
             Code::kInvalidArgument);
   EXPECT_TRUE(exchange->allgather(Bytes(1), TimePoint::max()).ok());
   EXPECT_EQ(exchange->allgather(Bytes(1), Clock::now()).status().code(), Code::kTimeout);
+}
+
+// Whoever is refused where a dead rank listened hears of its death a moment later.
+TEST(EarlierNews, ExplainWhyOthersHaveGone) {
+  for (const Code gone : {Code::kInvalidUsage, Code::kPeerLost, Code::kRemote}) {
+    const Result<Descriptor> bell = make_bell();
+    ASSERT_TRUE(bell.ok());
+    std::atomic<bool> failed{false};
+    const Watch watch{bell->get(), [&] {
+                        quiet(*bell);
+                        return failed ? Status(Code::kPeerLost, "rank 3 has died") : Status();
+                      }};
+    std::thread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      failed = true;
+      ring(*bell);
+    });
+    EXPECT_EQ(or_earlier_news(watch, {gone, "refused"}).message(), "rank 3 has died");
+    later.join();
+    EXPECT_EQ(or_earlier_news(watch, {Code::kTimeout, "late"}).message(), "rank 3 has died");
+    EXPECT_TRUE(or_earlier_news(watch, {}).ok());
+  }
+}
+
+TEST(EarlierNews, LeaveWhatTheyDoNotExplain) {
+  const Watch nothing{-1, [] { return Status(); }};
+  EXPECT_EQ(or_earlier_news(nothing, {Code::kInvalidUsage, "refused"}).message(), "refused");
+  EXPECT_EQ(or_earlier_news(nothing, {Code::kSystem, "no sockets"}).message(), "no sockets");
 }
 
 }  // namespace

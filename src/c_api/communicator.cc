@@ -241,12 +241,6 @@ Result<banyan::UniqueId> open_for(const Settings& settings, bool one_host,
   return banyan::UniqueId{.address = *bound, .key = *key};
 }
 
-// The failure of the parent explains why others have gone, not the other way round.
-Status or_failure_of(OpenCommunicator& parent, const Status& status) {
-  banyan::Failure& failure = parent.membership->failure();
-  return !status.ok() && failure.failed() ? failure.status() : status;
-}
-
 Status split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
              const banyan_config_t* config) {
   clear(child);
@@ -301,6 +295,8 @@ Status split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
   const Result<banyan::UniqueId> meeting =
       banyan::unpack_unique_id(said[static_cast<size_t>(members.front())].id);
   BANYAN_TRY(meeting.status());
+  // The failure of the parent explains why others have gone, not the other way round.
+  const banyan::Watch news = parent.membership->watch();
   Result<std::unique_ptr<banyan::Exchange>> exchange =
       banyan::join_rendezvous({.rank = rank,
                                .size = static_cast<int>(members.size()),
@@ -308,10 +304,10 @@ Status split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
                                .must_listen = true,
                                .key = meeting->key,
                                .deadline = deadline,
-                               .watch = parent.membership->watch()},
+                               .watch = news},
                               settings->log);
-  if (!exchange.ok()) return or_failure_of(parent, exchange.status());
-  return or_failure_of(parent, open(**exchange, std::move(*settings), deadline, child));
+  if (!exchange.ok()) return banyan::or_earlier_news(news, exchange.status());
+  return banyan::or_earlier_news(news, open(**exchange, std::move(*settings), deadline, child));
 }
 
 // ---- Ends ---------------------------------------------------------------------------------------
