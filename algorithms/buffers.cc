@@ -163,8 +163,20 @@ void disseminate(ScheduleBuilder& builder, const Group& group) {
   }
 }
 
+void exchange_words(ScheduleBuilder& builder, const Group& group) {
+  for (int step = 1; step < group.size(); ++step) builder.send({}, group.at(group.me + step));
+  for (int step = 1; step < group.size(); ++step) builder.recv({}, group.at(group.me - step));
+  builder.fence();
+}
+
+// One round of many messages is over sooner than several rounds, while it is not too many.
 void agree(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
-  if (problem.check) disseminate(builder, group);
+  constexpr int kOneRoundMost = 8;
+  if (!problem.check) return;
+  if (group.size() <= kOneRoundMost)
+    exchange_words(builder, group);
+  else
+    disseminate(builder, group);
 }
 
 // ---- Accumulators

@@ -12,13 +12,9 @@ namespace {
 
 // Below it, everybody sends everything to everybody and nothing is gathered afterwards.
 constexpr uint64_t kOneShotBytes = 4096;
+// Below it, copying a result costs less than a round of messages before it.
+constexpr uint64_t kStagedBytes = 32 << 10;
 
-// What travels of a block: elements, or accumulators where the sender must scale first.
-bool sends_raw(const Accumulators& sums, const Problem& problem) {
-  return !sums.same_type() && problem.op != ReduceOp::kPreMulSum;
-}
-
-// Adds up the contributions to one block in the order of indices; the own one is not sent.
 class OrderedSum {
  public:
   OrderedSum(ScheduleBuilder& builder, const Group& group, Accumulators& sums, int block, bool raw)
@@ -62,11 +58,38 @@ class OrderedSum {
   Slice partial_;
 };
 
-void send_to_others(ScheduleBuilder& builder, const Group& group, Slice slice) {
-  for (int step = 1; step < group.size(); ++step) builder.send(slice, group.at(group.me + step));
+// out(i) to and in(i) from every other place i. All sends come first, so that whoever executes
+// steps in their order keeps nobody waiting.
+template <typename Out, typename In>
+void exchange(ScheduleBuilder& builder, const Group& group, Out out, In in) {
+  for (int step = 1; step < group.size(); ++step) {
+    const int to = group.wrap(group.me + step);
+    builder.send(out(to), group.at(to));
+  }
+  for (int step = 1; step < group.size(); ++step) {
+    const int from = group.wrap(group.me - step);
+    builder.recv(in(from), group.at(from));
+  }
+}
+
+Slice nothing(int) {
+  return {};
 }
 
 }  // namespace
+
+bool sends_raw(const Accumulators& sums, const Problem& problem) {
+  return !sums.same_type() && problem.op != ReduceOp::kPreMulSum;
+}
+
+void add_in_order(ScheduleBuilder& builder, const Group& group, Accumulators& sums, int block,
+                  const Problem& problem) {
+  OrderedSum(builder, group, sums, block, sends_raw(sums, problem)).add_all(problem.type);
+}
+
+void send_to_others(ScheduleBuilder& builder, const Group& group, Slice slice) {
+  for (int step = 1; step < group.size(); ++step) builder.send(slice, group.at(group.me + step));
+}
 
 void direct_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group, Accumulators& sums,
                                  const Problem& problem) {
@@ -75,16 +98,14 @@ void direct_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group, A
     const int to = group.wrap(group.me + step);
     builder.send(raw ? sums.raw(to) : sums.own(to), group.at(to));
   }
-  OrderedSum(builder, group, sums, group.me, raw).add_all(problem.type);
+  add_in_order(builder, group, sums, group.me, problem);
 }
 
 void direct_allgather_phase(ScheduleBuilder& builder, const Group& group,
                             const std::vector<Slice>& slices) {
-  for (int step = 1; step < group.size(); ++step) {
-    const int from = group.wrap(group.me - step);
-    builder.send(slices[static_cast<size_t>(group.me)], group.at(group.me + step));
-    builder.recv(slices[static_cast<size_t>(from)], group.at(from));
-  }
+  exchange(
+      builder, group, [&](int) { return slices[static_cast<size_t>(group.me)]; },
+      [&](int from) { return slices[static_cast<size_t>(from)]; });
 }
 
 void direct_allreduce(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
@@ -94,7 +115,7 @@ void direct_allreduce(ScheduleBuilder& builder, const Group& group, const Proble
     Accumulators sum(builder, group, problem, {input}, {output});
     const bool raw = sends_raw(sum, problem);
     send_to_others(builder, group, raw ? sum.raw(0) : sum.own(0));
-    OrderedSum(builder, group, sum, 0, raw).add_all(problem.type);
+    add_in_order(builder, group, sum, 0, problem);
     return;
   }
   Accumulators sums = accumulate_parts(builder, group, problem);
@@ -108,20 +129,26 @@ void direct_reduce_scatter(ScheduleBuilder& builder, const Group& group, const P
   direct_reduce_scatter_phase(builder, group, sums, problem);
 }
 
-// Small: all to the root. Large: each sums one block, and the root gathers them.
+// Small: all to the root, and a word to all others. Large: each sums one block, and the root
+// gathers them.
 void direct_reduce(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
-  agree(builder, group, problem);
   const Slice input = whole_input(group, problem);
   const bool root = group.at(group.me) == problem.root;
   if (input.size <= kOneShotBytes) {
     Accumulators sum(builder, group, problem, {input}, {whole_output(group, problem)});
-    const bool raw = sends_raw(sum, problem);
-    if (root)
-      OrderedSum(builder, group, sum, 0, raw).add_all(problem.type);
-    else
-      builder.send(raw ? sum.raw(0) : sum.own(0), problem.root);
+    const Slice own = sends_raw(sum, problem) ? sum.raw(0) : root ? Slice{} : sum.own(0);
+    const auto out = [&](int to) { return group.at(to) == problem.root ? own : Slice{}; };
+    if (root) {
+      if (problem.check) send_to_others(builder, group, {});
+      add_in_order(builder, group, sum, 0, problem);
+    } else if (problem.check) {
+      exchange(builder, group, out, nothing);
+    } else {
+      builder.send(own, problem.root);
+    }
     return;
   }
+  agree(builder, group, problem);
   Accumulators sums = accumulate_parts(builder, group, problem);
   direct_reduce_scatter_phase(builder, group, sums, problem);
   if (!root) builder.send(sums.target(group.me), problem.root);
@@ -135,7 +162,7 @@ void direct_allgather(ScheduleBuilder& builder, const Group& group, const Proble
       slices_of(whole_output(group, problem), output_blocks(group, problem), problem.element());
   uint64_t total = 0;
   for (const Slice& slice : output) total += slice.size;
-  if (total > kOneShotBytes || !problem.check) {
+  if (total > kStagedBytes || !problem.check) {
     allgather_by(builder, group, problem, direct_allgather_phase);
     return;
   }
@@ -143,25 +170,34 @@ void direct_allgather(ScheduleBuilder& builder, const Group& group, const Proble
   for (const Slice& slice : output) stage.push_back(builder.scratch(slice.size));
   const auto me = static_cast<size_t>(group.me);
   const Slice own = whole_input(group, problem);
-  for (int step = 1; step < group.size(); ++step) {
-    const int from = group.wrap(group.me - step);
-    builder.send(own, group.at(group.me + step));
-    builder.recv(stage[static_cast<size_t>(from)], group.at(from));
-  }
+  exchange(
+      builder, group, [&](int) { return own; },
+      [&](int from) { return stage[static_cast<size_t>(from)]; });
   builder.fence();
   builder.copy(own, output[me]);
   for (size_t index = 0; index < output.size(); ++index)
     if (index != me) builder.copy(stage[index], output[index]);
 }
 
+// Small: through scratch, like allgather.
 void direct_broadcast(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
-  agree(builder, group, problem);
   const Slice output = whole_output(group, problem);
-  if (group.at(group.me) != problem.root) {
+  const bool root = group.at(group.me) == problem.root;
+  const Slice source = whole_input(group, problem);
+  if (problem.check && output.size <= kOneShotBytes) {
+    const Slice stage = root ? source : builder.scratch(output.size);
+    exchange(
+        builder, group, [&](int) { return root ? source : Slice{}; },
+        [&](int from) { return group.at(from) == problem.root ? stage : Slice{}; });
+    builder.fence();
+    builder.copy(stage, output);
+    return;
+  }
+  agree(builder, group, problem);
+  if (!root) {
     builder.recv(output, problem.root);
     return;
   }
-  const Slice source = whole_input(group, problem);
   send_to_others(builder, group, source);
   builder.copy(source, output);
 }
@@ -209,12 +245,9 @@ void direct_alltoall(ScheduleBuilder& builder, const Group& group, const Problem
   std::vector<Slice> stage;
   for (const Slice& slice : output) stage.push_back(builder.scratch(slice.size));
   const auto me = static_cast<size_t>(group.me);
-  for (int step = 1; step < group.size(); ++step) {
-    const int to = group.wrap(group.me + step);
-    const int from = group.wrap(group.me - step);
-    builder.send(input[static_cast<size_t>(to)], group.at(to));
-    builder.recv(stage[static_cast<size_t>(from)], group.at(from));
-  }
+  exchange(
+      builder, group, [&](int to) { return input[static_cast<size_t>(to)]; },
+      [&](int from) { return stage[static_cast<size_t>(from)]; });
   builder.fence();
   // Lists of counts concern pairs of ranks only; that all pairs agree must be told.
   if (problem.collective == Collective::kAlltoallv) agree(builder, group, problem);
@@ -224,8 +257,7 @@ void direct_alltoall(ScheduleBuilder& builder, const Group& group, const Problem
 }
 
 void direct_barrier(ScheduleBuilder& builder, const Group& group, const Problem&) {
-  for (int step = 1; step < group.size(); ++step) builder.send({}, group.at(group.me + step));
-  for (int step = 1; step < group.size(); ++step) builder.recv({}, group.at(group.me - step));
+  exchange_words(builder, group);
 }
 
 }  // namespace banyan

@@ -34,7 +34,9 @@ bool packed(const std::vector<Slice>& slices);
 // Everybody hears from everybody, ceil(log2 P) rounds of empty messages (dissemination: Hensgen,
 // Finkel, Manber 1988). Later steps come after it.
 void disseminate(ScheduleBuilder& builder, const Group& group);
-// The same, where the call checks its arguments.
+// The same in one round of P - 1 empty messages.
+void exchange_words(ScheduleBuilder& builder, const Group& group);
+// Either, where the call checks its arguments.
 void agree(ScheduleBuilder& builder, const Group& group, const Problem& problem);
 
 // ---- Reductions
@@ -78,6 +80,15 @@ class Accumulators {
   std::vector<Slice> own_;  // empty: not asked for yet
   std::vector<Slice> last_;
 };
+
+// What travels of a block to whoever sums it: elements, or accumulators where the sender must
+// scale.
+bool sends_raw(const Accumulators& sums, const Problem& problem);
+// Receives the contributions of all others to a block, adds them and the own one in the order of
+// indices, and stores the sum.
+void add_in_order(ScheduleBuilder& builder, const Group& group, Accumulators& sums, int block,
+                  const Problem& problem);
+void send_to_others(ScheduleBuilder& builder, const Group& group, Slice slice);
 
 // Where blocks end up: in the user's output, where this rank has it; otherwise in scratch.
 std::vector<Slice> output_or_scratch(ScheduleBuilder& builder, const Group& group,
@@ -165,6 +176,11 @@ BANYAN_GENERATOR(direct_alltoall);
 BANYAN_GENERATOR(direct_gather);
 BANYAN_GENERATOR(direct_scatter);
 BANYAN_GENERATOR(direct_barrier);
+BANYAN_GENERATOR(star_allreduce);
+BANYAN_GENERATOR(star_reduce);
+BANYAN_GENERATOR(star_broadcast);
+BANYAN_GENERATOR(star_allgather);
+BANYAN_GENERATOR(star_barrier);
 #undef BANYAN_GENERATOR
 
 }  // namespace banyan
