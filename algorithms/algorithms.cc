@@ -86,6 +86,14 @@ constexpr Algorithm kAlgorithms[] = {
                {kBarrier, direct_barrier},
                {kFinalize, direct_barrier},
                {kSplit, direct_barrier}}),
+    algorithm("star", "everybody to one rank, which sends the result to all; fewest messages",
+              {{kAllreduce, star_allreduce},
+               {kReduce, star_reduce},
+               {kBroadcast, star_broadcast},
+               {kAllgather, star_allgather},
+               {kBarrier, star_barrier},
+               {kFinalize, star_barrier},
+               {kSplit, star_barrier}}),
 };
 
 // Nothing to move anywhere: the call is agreement only.

@@ -28,7 +28,7 @@ struct Algorithm {
 };
 
 // recursive_doubling, circulant, ring, binomial, double_tree, bruck, pairwise, dissemination,
-// direct.
+// direct, star.
 std::span<const Algorithm> algorithms();
 // Its place in algorithms(), -1 if there is none.
 int find_algorithm(std::string_view name);

@@ -117,7 +117,7 @@ TEST(Rules, every_name_is_a_word) {
 
 constexpr std::string_view kAlgorithms =
     "recursive_doubling, circulant, ring, binomial, double_tree, bruck, pairwise, dissemination, "
-    "direct";
+    "direct, star";
 constexpr std::string_view kCollectives =
     "allreduce, reduce, broadcast, allgather, allgatherv, reduce_scatter, reduce_scatterv, "
     "alltoall, alltoallv, gather, scatter, barrier, *";
@@ -151,7 +151,7 @@ TEST(Rules, unknown_algorithms) {
 TEST(Rules, names_without_use) {
   EXPECT_EQ(error("ring; barrier:ring"),
             "algorithm 'ring' at position 15 does no barrier; valid: recursive_doubling, binomial, "
-            "dissemination, direct");
+            "dissemination, direct, star");
   EXPECT_EQ(error("barrier:^ring").substr(0, 43), "algorithm 'ring' at position 10 does no bar");
   EXPECT_EQ(rules("barrier,allreduce:ring").size(), 1U);
   EXPECT_EQ(error("gather:^binomial,direct"),
