@@ -48,26 +48,33 @@ constexpr Line kTable[] = {
     {kAllreduce, kAny, kAnySize, 0, kAnyRanks, "ring"},
 
     {kReduceScatter, kNarrow, kAnySize, 0, kAnyRanks, "direct"},
+    {kReduceScatter, kAny, 16 * kKiB, 3, 8, "direct"},  // bytes of one rank's result
     {kReduceScatter, kAny, kAnySize, 0, kAnyRanks, "circulant"},
     {kReduceScatter, kAny, kAnySize, 0, kAnyRanks, "ring"},
 
-    {kAllgather, kAny, 32 * kKiB, 0, 16, "direct"},  // bytes of the whole result
+    {kAllgather, kAny, 8 * kKiB, 0, 2, "direct"},  // bytes of the whole result
+    {kAllgather, kAny, 32 * kKiB, 3, 16, "direct"},
     {kAllgather, kAny, kAnySize, 0, kAnyRanks, "circulant"},
     {kAllgather, kAny, kAnySize, 0, kAnyRanks, "ring"},
 
+    {kBroadcast, kAny, 4 * kKiB, 0, 8, "direct"},
     {kBroadcast, kAny, 16 * kKiB, 0, kAnyRanks, "binomial"},
+    {kBroadcast, kAny, kMiB, 0, 2, "binomial"},
     {kBroadcast, kAny, 8 * kMiB - 1, 0, kAnyRanks, "circulant"},
     {kBroadcast, kAny, kAnySize, 9, kAnyRanks, "double_tree"},
     {kBroadcast, kAny, kAnySize, 0, kAnyRanks, "circulant"},
     {kBroadcast, kAny, kAnySize, 0, kAnyRanks, "double_tree"},
 
+    {kReduce, kAny, 4 * kKiB, 0, 8, "direct"},
     {kReduce, kAny, 16 * kKiB, 0, kAnyRanks, "binomial"},
     {kReduce, kNarrow, kAnySize, 0, kAnyRanks, "direct"},
+    {kReduce, kAny, 256 * kKiB, 0, 2, "binomial"},
     {kReduce, kAny, kAnySize, 0, kAnyRanks, "circulant"},
     {kReduce, kAny, kAnySize, 0, kAnyRanks, "double_tree"},
 
-    {kAlltoall, kAny, 256, 8, kAnyRanks, "bruck"},
-    {kAlltoall, kAny, 4 * kKiB, 0, 8, "direct"},
+    {kAlltoall, kAny, 4 * kKiB, 0, 16, "direct"},
+    {kAlltoall, kAny, 64 * kKiB, 3, 8, "direct"},
+    {kAlltoall, kAny, 256, 0, kAnyRanks, "bruck"},
     {kAlltoall, kAny, kAnySize, 0, kAnyRanks, "pairwise"},
     {kAlltoallv, kAny, kAnySize, 0, kAnyRanks, "pairwise"},
 
@@ -80,15 +87,72 @@ constexpr Line kTable[] = {
     {kBarrier, kAny, kAnySize, 0, kAnyRanks, "dissemination"},
 };
 
+// Comes first where ranks share cores: what all of them do counts, not how long the longest chain
+// is. So trees, in which a vector is copied P - 1 times, go before a scatter and an allgather.
+constexpr Line kSharedTable[] = {
+    {kAllreduce, kNarrow, kAnySize, 3, 4, "direct"},
+    {kAllreduce, kAny, 4 * kKiB, 3, 3, "direct"},
+    {kAllreduce, kAny, 128 * kKiB, 3, 3, "recursive_doubling"},
+    {kAllreduce, kAny, 2 * kKiB, 4, 4, "direct"},
+    {kAllreduce, kAny, 16 * kKiB, 4, 4, "recursive_doubling"},
+    {kAllreduce, kAny, 256 * kKiB, 4, 4, "direct"},
+
+    {kBroadcast, kAny, 4 * kKiB, 0, 8, "direct"},
+    {kBroadcast, kAny, 512 * kKiB, 3, 5, "direct"},
+    {kBroadcast, kAny, kAnySize, 0, 64, "binomial"},
+
+    {kReduce, kAny, 4 * kKiB, 0, 8, "direct"},
+    {kReduce, kAny, 16 * kKiB, 0, kAnyRanks, "binomial"},
+    {kReduce, kNarrow, kAnySize, 0, kAnyRanks, "direct"},
+    {kReduce, kAny, kAnySize, 0, 64, "binomial"},
+};
+
+// Comes first of all where three ranks and more share a core. With P ranks on C cores the hub's
+// messages take 2 P, and what a rank waits for its turns 2 P / C; of recursive doubling both grow
+// by log P.
+constexpr Line kCrowdedTable[] = {
+    {kAllreduce, kAny, 2 * kKiB, 3, 5, "direct"},
+    {kAllreduce, kAny, 32 * kKiB, 0, 16, "star"},
+    {kAllreduce, kAny, 2 * kKiB, 0, 64, "star"},
+
+    {kReduceScatter, kNarrow, kAnySize, 0, kAnyRanks, "direct"},
+    {kReduceScatter, kAny, 2 * kKiB, 7, 8, "circulant"},
+    {kReduceScatter, kAny, 128 * kKiB, 7, 8, "direct"},
+
+    {kAllgather, kAny, 4 * kKiB, 6, 8, "star"},
+    {kAllgather, kAny, 32 * kKiB, 9, 16, "star"},
+
+    {kBroadcast, kAny, 256 * kKiB, 6, 16, "star"},
+    {kReduce, kAny, 16 * kKiB, 6, 16, "star"},
+    {kBarrier, kAny, kAnySize, 6, 64, "star"},
+};
+
 // Comes first over a network, where a message costs as much as the copying of tens of kilobytes:
 // few of them matter more than their length.
 constexpr Line kNetworkTable[] = {
+    {kAllreduce, kAny, kKiB, 3, 4, "star"},
     {kAllreduce, kAny, 8 * kKiB, 0, kAnyRanks, "recursive_doubling"},
     {kAllreduce, kNarrow, kAnySize, 0, kAnyRanks, "direct"},
     {kAllreduce, kAny, 128 * kKiB, 0, 4, "recursive_doubling"},
+
+    {kAllgather, kAny, 4 * kKiB, 3, 4, "star"},
     {kAllgather, kAny, 64 * kKiB, 3, kAnyRanks, "bruck"},
+    {kBroadcast, kAny, 8 * kKiB, 3, 4, "star"},
+    {kReduce, kAny, 8 * kKiB, 3, 4, "star"},
+    {kAlltoall, kAny, kKiB, 3, kAnyRanks, "bruck"},
+    {kBarrier, kAny, kAnySize, 3, 4, "star"},
 };
 // clang-format on
+
+std::vector<std::span<const Line>> tables_for(Medium medium) {
+  switch (medium) {
+    case Medium::kMemory: return {kTable};
+    case Medium::kSharedCores: return {kSharedTable, kTable};
+    case Medium::kCrowdedCores: return {kCrowdedTable, kSharedTable, kTable};
+    case Medium::kNetwork: return {kNetworkTable, kTable};
+  }
+  return {kTable};
+}
 
 // The collective under which a call stands in the table.
 Collective heading_of(Collective collective) {
@@ -148,12 +212,10 @@ int from_table(std::span<const Line> table, const Problem& problem, int ranks,
 // -1 if all that fit are excluded.
 int from_tables(const Problem& problem, int ranks, Medium medium,
                 const std::vector<int>& excluded) {
-  if (medium == Medium::kNetwork) {
-    const int found = from_table(kNetworkTable, problem, ranks, excluded);
+  for (const std::span<const Line> table : tables_for(medium)) {
+    const int found = from_table(table, problem, ranks, excluded);
     if (found >= 0) return found;
   }
-  const int found = from_table(kTable, problem, ranks, excluded);
-  if (found >= 0) return found;
   for (int i = 0; i < static_cast<int>(algorithms().size()); ++i)
     if (fits(i, problem.collective) && !contains(excluded, i)) return i;
   return -1;

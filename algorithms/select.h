@@ -50,8 +50,10 @@ Status has_none_for(Collective collective, std::string_view text);
 uint64_t selection_bytes(const Problem& problem);
 
 // What connects the ranks of a communicator: memory that every two of them share, or also a
-// network, where a message costs what a hundred small ones cost in memory.
-enum class Medium : uint8_t { kMemory, kNetwork };
+// network, where a message costs what a hundred small ones cost in memory. In memory, how many of
+// them share a core: with two and more (kSharedCores) a call takes as long as what all of them do,
+// and with three and more (kCrowdedCores) the turns that each needs are most of it.
+enum class Medium : uint8_t { kMemory, kSharedCores, kCrowdedCores, kNetwork };
 
 struct Choice {
   int algorithm = 0;    // index into algorithms(); -1 where none fits: kSend, kRecv

@@ -241,6 +241,12 @@ struct Connected {
   Medium medium = Medium::kMemory;
 };
 
+// In memory.
+Medium medium_of(int ranks_per_core) {
+  if (ranks_per_core >= 3) return Medium::kCrowdedCores;
+  return ranks_per_core == 2 ? Medium::kSharedCores : Medium::kMemory;
+}
+
 // Every rank connects the same kinds in the same order, also those that it does not use itself.
 Result<Connected> connect_transports(Links& links, Exchange& exchange, const Settings& settings,
                                      TimePoint deadline) {
@@ -250,6 +256,7 @@ Result<Connected> connect_transports(Links& links, Exchange& exchange, const Set
   LinkWiring wiring(links, exchange, settings, deadline);
   Connected connected;
   connected.routes.assign(static_cast<size_t>(links.size), -1);
+  int kinds_used = 0;
   for (const int kind : settings.transports) {
     bool used_by_somebody = false;
     for (size_t i = 0; i < links.peers.size() && !used_by_somebody; ++i)
@@ -257,6 +264,7 @@ Result<Connected> connect_transports(Links& links, Exchange& exchange, const Set
         used_by_somebody =
             kind_between(links.peers[i], links.peers[j], settings.transports) == kind;
     if (!used_by_somebody) continue;
+    ++kinds_used;
     if (!transport_kinds()[static_cast<size_t>(kind)].in_memory)
       connected.medium = Medium::kNetwork;
     std::vector<int> peers;
@@ -272,6 +280,9 @@ Result<Connected> connect_transports(Links& links, Exchange& exchange, const Set
       connected.routes[static_cast<size_t>(peer)] = static_cast<int>(connected.transports.size());
     connected.transports.push_back(std::move(*transport));
   }
+  // One transport tells all ranks the same of their cores.
+  if (connected.medium == Medium::kMemory && kinds_used == 1)
+    connected.medium = medium_of(connected.transports.front()->ranks_per_core());
   return connected;
 }
 

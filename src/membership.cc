@@ -29,7 +29,7 @@ bool output_in_send(const Problem& problem) {
 Patience::Core core_of(const Links& links, Engine& engine) {
   for (int peer = 0; peer < links.size; ++peer)
     if (peer != links.rank && links.peers[static_cast<size_t>(peer)].same_host &&
-        !engine.transport_to(peer).has_own_core())
+        engine.transport_to(peer).ranks_per_core() != 1)
       return Patience::Core::kShared;
   return Patience::Core::kOwn;
 }

@@ -125,24 +125,32 @@ TEST(DefaultTable, sizes) {
       {kAllreduce, kFloat32, 2, 512 * kKiB, "recursive_doubling", "circulant"},
       {kAllreduce, kBfloat16, 2, 8 * kKiB, "recursive_doubling", "direct"},
       {kAllreduce, kFloat8E4m3, 64, 8 * kKiB, "recursive_doubling", "direct"},
-      {kReduceScatter, kFloat32, 4, 4, "circulant", "circulant"},
+      {kReduceScatter, kFloat32, 2, 4, "circulant", "circulant"},
+      {kReduceScatter, kFloat32, 4, 16 * kKiB, "direct", "circulant"},
+      {kReduceScatter, kFloat32, 9, 4, "circulant", "circulant"},
       {kReduceScatter, kFloat16, 4, 4, "direct", "direct"},
-      {kReduceScatterv, kFloat32, 4, 4, "circulant", "circulant"},
+      {kReduceScatterv, kFloat32, 4, 16 * kKiB, "direct", "circulant"},
       {kReduceScatterv, kFloat16, 4, 4, "direct", "direct"},
+      {kAllgather, kFloat32, 2, 4 * kKiB, "direct", "circulant"},
       {kAllgather, kFloat32, 4, 8 * kKiB, "direct", "circulant"},
       {kAllgather, kFloat32, 16, 2 * kKiB, "direct", "circulant"},
       {kAllgather, kFloat32, 17, 4, "circulant", "circulant"},
       {kAllgatherv, kFloat32, 4, 32 * kKiB, "direct", "circulant"},
       {kAllgatherv, kFloat32, 17, 32 * kKiB, "circulant", "circulant"},
+      {kBroadcast, kFloat32, 8, 4 * kKiB, "direct", "binomial"},
+      {kBroadcast, kFloat32, 9, 4 * kKiB, "binomial", "binomial"},
       {kBroadcast, kFloat32, 5, 16 * kKiB, "binomial", "circulant"},
+      {kBroadcast, kFloat32, 2, kMiB, "binomial", "circulant"},
       {kBroadcast, kInt8, 9, 8 * kMiB - 1, "circulant", "double_tree"},
       {kBroadcast, kInt8, 8, 8 * kMiB - 1, "circulant", "circulant"},
+      {kReduce, kFloat32, 8, 4 * kKiB, "direct", "binomial"},
       {kReduce, kFloat32, 5, 16 * kKiB, "binomial", "circulant"},
+      {kReduce, kFloat32, 2, 256 * kKiB, "binomial", "circulant"},
       {kReduce, kBfloat16, 5, 16 * kKiB, "binomial", "direct"},
-      {kAlltoall, kInt8, 9, 256, "bruck", "pairwise"},
-      {kAlltoall, kInt8, 8, 256, "bruck", "direct"},
-      {kAlltoall, kInt8, 7, 256, "direct", "direct"},
-      {kAlltoall, kInt8, 8, 4 * kKiB, "direct", "pairwise"},
+      {kAlltoall, kInt8, 17, 256, "bruck", "pairwise"},
+      {kAlltoall, kInt8, 16, 4 * kKiB, "direct", "pairwise"},
+      {kAlltoall, kInt8, 8, 64 * kKiB, "direct", "pairwise"},
+      {kAlltoall, kInt8, 2, 4 * kKiB, "direct", "pairwise"},
       {kAlltoallv, kInt8, 9, 256, "pairwise", "pairwise"},
       {kGather, kFloat32, 5, 4 * kKiB, "binomial", "direct"},
       {kScatter, kFloat32, 5, 4 * kKiB, "binomial", "direct"},
@@ -168,7 +176,9 @@ TEST(DefaultTable, sends_fewer_messages_over_a_network) {
                      DataType type = DataType::kFloat32, std::string_view text = "") {
     return chosen(call(collective, bytes, ranks, type), ranks, text, Medium::kNetwork);
   };
-  EXPECT_EQ(of(kAllreduce, 4, 4), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 4, 4), "star");
+  EXPECT_EQ(of(kAllreduce, 4, 2), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, kKiB + 4, 4), "recursive_doubling");
   EXPECT_EQ(of(kAllreduce, 128 * kKiB, 4), "recursive_doubling");
   EXPECT_EQ(of(kAllreduce, 128 * kKiB + 4, 4), "circulant");
   EXPECT_EQ(of(kAllreduce, 32 * kKiB + 4, 5), "circulant");
@@ -176,8 +186,55 @@ TEST(DefaultTable, sends_fewer_messages_over_a_network) {
   EXPECT_EQ(of(kAllgather, 16 * kKiB, 4), "bruck");
   EXPECT_EQ(of(kAllgather, 16 * kKiB + 4, 4), "circulant");
   EXPECT_EQ(of(kAllgather, 4, 2), "direct");
-  EXPECT_EQ(of(kAllgather, 4, 4, DataType::kFloat32, "^bruck"), "direct");
-  EXPECT_EQ(of(kBarrier, 0, 4), "direct");
+  EXPECT_EQ(of(kAllgather, kKiB, 4), "star");
+  EXPECT_EQ(of(kAllgather, kKiB + 4, 4, DataType::kFloat32, "^bruck"), "direct");
+  EXPECT_EQ(of(kBroadcast, 8 * kKiB, 4), "star");
+  EXPECT_EQ(of(kReduce, 8 * kKiB, 4), "star");
+  EXPECT_EQ(of(kAlltoall, kKiB, 4), "bruck");
+  EXPECT_EQ(of(kBarrier, 0, 4), "star");
+  EXPECT_EQ(of(kBarrier, 0, 5), "direct");
+}
+
+TEST(DefaultTable, does_little_in_all_where_ranks_share_cores) {
+  using enum Collective;
+  const auto of = [](Collective collective, uint64_t bytes, int ranks,
+                     Medium medium = Medium::kSharedCores) {
+    return chosen(call(collective, bytes, ranks, DataType::kFloat32), ranks, "", medium);
+  };
+  EXPECT_EQ(of(kAllreduce, 4 * kKiB, 3), "direct");
+  EXPECT_EQ(of(kAllreduce, 128 * kKiB, 3), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 2 * kKiB, 4), "direct");
+  EXPECT_EQ(of(kAllreduce, 16 * kKiB, 4), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 256 * kKiB, 4), "direct");
+  EXPECT_EQ(of(kAllreduce, 256 * kKiB + 4, 4), "circulant");
+  EXPECT_EQ(of(kBroadcast, 64 * kMiB, 4), "binomial");
+  EXPECT_EQ(of(kReduce, 64 * kMiB, 4), "binomial");
+  EXPECT_EQ(of(kReduce, 64 * kMiB, 65), "circulant");
+}
+
+TEST(DefaultTable, takes_few_turns_where_many_share_a_core) {
+  using enum Collective;
+  const auto of = [](Collective collective, uint64_t bytes, int ranks, std::string_view text = "") {
+    return chosen(call(collective, bytes, ranks, DataType::kFloat32), ranks, text,
+                  Medium::kCrowdedCores);
+  };
+  EXPECT_EQ(of(kAllreduce, 2 * kKiB, 5), "direct");
+  EXPECT_EQ(of(kAllreduce, 2 * kKiB + 4, 5), "star");
+  EXPECT_EQ(of(kAllreduce, 32 * kKiB, 16), "star");
+  EXPECT_EQ(of(kAllreduce, 32 * kKiB + 4, 16), "circulant");
+  EXPECT_EQ(of(kAllreduce, 2 * kKiB, 64), "star");
+  EXPECT_EQ(of(kAllreduce, 2 * kKiB + 4, 64), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 4, 65), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 4, 8, "^star"), "direct");
+  EXPECT_EQ(of(kReduceScatter, 2 * kKiB, 8), "circulant");
+  EXPECT_EQ(of(kReduceScatter, 128 * kKiB, 8), "direct");
+  EXPECT_EQ(of(kAllgather, 512, 8), "star");
+  EXPECT_EQ(of(kAllgather, 516, 8), "direct");
+  EXPECT_EQ(of(kAllgatherv, 512, 8), "direct");
+  EXPECT_EQ(of(kBroadcast, 256 * kKiB, 8), "star");
+  EXPECT_EQ(of(kReduce, 16 * kKiB, 8), "star");
+  EXPECT_EQ(of(kBarrier, 0, 5), "direct");
+  EXPECT_EQ(of(kBarrier, 0, 6), "star");
 }
 
 TEST(DefaultTable, only_sums_and_products_of_narrow_floats_are_narrow) {
@@ -270,7 +327,7 @@ TEST(Choose, ranges_include_both_ends) {
                                                            {4 * kKiB, 6, "recursive_doubling"}})
     EXPECT_EQ(chosen(call(Collective::kAllreduce, bytes, ranks), ranks, text), expected)
         << bytes << ' ' << ranks;
-  EXPECT_EQ(chosen(call(Collective::kReduceScatter, 4 * kKiB, 3), 3, text), "circulant");
+  EXPECT_EQ(chosen(call(Collective::kReduceScatter, 4 * kKiB, 3), 3, text), "direct");
 }
 
 TEST(Choose, rules_that_do_not_fit_are_passed_over) {

@@ -72,20 +72,22 @@ Bytes cores_of(std::initializer_list<int> cores) {
   return bytes;
 }
 
-TEST(ShmWays, RanksAreCrowdedWhereTheyMustShareCores) {
+TEST(ShmWays, RanksShareTheCoresOfAll) {
   const std::vector<int> peers{0, 2};  // of rank 1; rank 3 is elsewhere
-  const auto crowded = [&](const std::vector<Bytes>& cores) {
-    const Result<bool> result = is_crowded(cores, peers, 1);
+  const auto sharing = [&](const std::vector<Bytes>& cores) {
+    const Result<int> result = ranks_per_core(cores, peers, 1);
     EXPECT_TRUE(result.ok()) << result.status().message();
-    return result.ok() && *result;
+    return result.ok() ? *result : -1;
   };
-  EXPECT_FALSE(crowded({cores_of({5}), cores_of({9}), cores_of({1000}), {}}));
-  EXPECT_FALSE(crowded({cores_of({0, 1, 2}), cores_of({0, 1, 2}), cores_of({0, 1, 2}), {}}));
-  EXPECT_TRUE(crowded({cores_of({0, 1}), cores_of({0, 1}), cores_of({0, 1}), cores_of({7})}));
-  EXPECT_TRUE(crowded({cores_of({3}), cores_of({3}), cores_of({4}), {}}));
+  EXPECT_EQ(sharing({cores_of({5}), cores_of({9}), cores_of({1000}), {}}), 1);
+  EXPECT_EQ(sharing({cores_of({0, 1, 2}), cores_of({0, 1, 2}), cores_of({0, 1, 2}), {}}), 1);
+  EXPECT_EQ(sharing({cores_of({0, 1}), cores_of({0, 1}), cores_of({0, 1}), cores_of({7})}), 2);
+  EXPECT_EQ(sharing({cores_of({3}), cores_of({3}), cores_of({4}), {}}), 2);
+  EXPECT_EQ(sharing({cores_of({3}), cores_of({3}), cores_of({3}), {}}), 3);
+  EXPECT_EQ(sharing({cores_of({}), cores_of({}), cores_of({}), {}}), 3) << "of one, at the least";
   for (const size_t wrong : {size_t{0}, sizeof(cpu_set_t) - 1, sizeof(cpu_set_t) + 1}) {
     const std::vector<Bytes> cores{cores_of({0}), cores_of({1}), Bytes(wrong), {}};
-    EXPECT_EQ(is_crowded(cores, peers, 1).status().code(), Code::kCorrupt) << wrong;
+    EXPECT_EQ(ranks_per_core(cores, peers, 1).status().code(), Code::kCorrupt) << wrong;
   }
 }
 

@@ -91,7 +91,7 @@ class ShmTransport final : public Transport {
   ShmTransport(shm::Neighbourhood neighbourhood, int size, uint32_t epoch)
       : own_(std::move(neighbourhood.own)),
         doorbell_(std::move(neighbourhood.doorbell)),
-        has_own_core_(!neighbourhood.crowded),
+        ranks_per_core_(neighbourhood.ranks_per_core),
         index_of_rank_(size, -1),
         bounce_(kBounceBytes) {
     peers_.reserve(neighbourhood.peers.size());
@@ -100,8 +100,7 @@ class ShmTransport final : public Transport {
       peer.neighbour = std::move(neighbourhood.peers[i]);
       index_of_rank_[peer.neighbour.rank] = static_cast<int>(i);
       for (int lane = 0; lane < kLaneCount; ++lane) {
-        peer.send[lane] =
-            SendPort(channel_to(*own_, peer.neighbour, i, lane, neighbourhood.crowded));
+        peer.send[lane] = SendPort(channel_to(*own_, peer.neighbour, i, lane, ranks_per_core_ > 1));
         peer.recv[lane] = RecvPort(channel_from(*own_, peer.neighbour, i, lane, epoch));
       }
       peer.bell = shm::Bell(&peer.neighbour.header().sleeping, peer.neighbour.doorbell.get());
@@ -161,7 +160,7 @@ class ShmTransport final : public Transport {
     return envelope;
   }
 
-  bool has_own_core() const override { return has_own_core_; }
+  int ranks_per_core() const override { return ranks_per_core_; }
 
   QuickLink* quick_link(int peer) override {
     const int index = index_of(peer);
@@ -244,7 +243,7 @@ class ShmTransport final : public Transport {
   // Owners: this rank and peers that are threads of this process, which read its channels.
   std::shared_ptr<shm::Territory> own_;
   Descriptor doorbell_;
-  bool has_own_core_;
+  int ranks_per_core_;
   std::vector<int> index_of_rank_;
   std::vector<std::byte> bounce_;
   std::vector<Peer> peers_;
@@ -269,7 +268,7 @@ Result<std::unique_ptr<Transport>> connect_shm(Wiring& wiring, std::span<const i
     BANYAN_LOG(wiring.log(), Subsystem::kNet, LogLevel::kInfo,
                "shm to rank {}: {} slots of {} bytes, {} copy, buffers {}", peer.rank,
                peer.layout.slots[0], peer.layout.slot_bytes[0],
-               peer.reads_memory && !neighbourhood->crowded ? "single" : "double",
+               peer.reads_memory && neighbourhood->ranks_per_core == 1 ? "single" : "double",
                peer.heap.empty() ? "not shared" : "shared");
   }
   return std::unique_ptr<Transport>(

@@ -201,7 +201,7 @@ Result<Neighbour> inspect(const Descriptor& segment, const Descriptor& heap, int
   return neighbour;
 }
 
-Result<bool> is_crowded(std::span<const Bytes> cores, std::span<const int> peers, int self) {
+Result<int> ranks_per_core(std::span<const Bytes> cores, std::span<const int> peers, int self) {
   cpu_set_t all;
   CPU_ZERO(&all);
   const auto add = [&](int rank) -> Status {
@@ -216,7 +216,9 @@ Result<bool> is_crowded(std::span<const Bytes> cores, std::span<const int> peers
   };
   BANYAN_TRY(add(self));
   for (const int peer : peers) BANYAN_TRY(add(peer));
-  return peers.size() + 1 > static_cast<size_t>(CPU_COUNT(&all));
+  const int ranks = static_cast<int>(peers.size()) + 1;
+  const int count = std::max(CPU_COUNT(&all), 1);
+  return (ranks + count - 1) / count;
 }
 
 Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
@@ -259,9 +261,9 @@ Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
   const cpu_set_t cores = own_cores();
   const auto told = wiring.allgather(std::as_bytes(std::span(&cores, 1)));
   BANYAN_TRY(told.status());
-  const Result<bool> crowded = is_crowded(*told, peers, wiring.rank());
-  BANYAN_TRY(crowded.status());
-  result.crowded = *crowded;
+  const Result<int> sharing = ranks_per_core(*told, peers, wiring.rank());
+  BANYAN_TRY(sharing.status());
+  result.ranks_per_core = *sharing;
   if (directory != nullptr) {
     const std::scoped_lock lock(directory->mutex);
     directory->by_rank.erase(wiring.rank());

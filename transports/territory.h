@@ -55,7 +55,7 @@ struct Neighbourhood {
   std::shared_ptr<Territory> own;  // owners: this rank, and peers that are threads of this process
   Descriptor doorbell;
   std::vector<Neighbour> peers;  // in the order of the directory
-  bool crowded = false;          // there are more ranks than cores that they may run on
+  int ranks_per_core = 1;        // rounded up
 };
 
 // Collective; see TransportKind::connect.
@@ -66,8 +66,8 @@ Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers);
 Result<Neighbour> inspect(const Descriptor& segment, const Descriptor& heap, int peer, int self,
                           uint32_t epoch, const Log& log);
 
-// Whether `self` and its peers are more ranks than the cores that they may run on. cores[r]: those
+// How many of `self` and its peers share a core that they may run on, rounded up. cores[r]: those
 // of rank r, a cpu_set_t, as r told. kCorrupt: one of these is none.
-Result<bool> is_crowded(std::span<const Bytes> cores, std::span<const int> peers, int self);
+Result<int> ranks_per_core(std::span<const Bytes> cores, std::span<const int> peers, int self);
 
 }  // namespace banyan::shm

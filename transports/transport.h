@@ -96,8 +96,9 @@ class Transport {
   // known than the code.
   virtual std::string why_failed(int /*peer*/, Lane /*lane*/) const { return {}; }
 
-  // Whether this rank and its peers here have a core each, so that whoever waits may keep its own.
-  virtual bool has_own_core() const { return false; }
+  // How many of this rank and its peers here share a core, rounded up. 1: they have one each, so
+  // that whoever waits may keep its own. 0: not known.
+  virtual int ranks_per_core() const { return 0; }
 
   // The envelope at the head of a lane from a peer, if a message has arrived there and no receive
   // has taken it. For finding ranks that make another call.
