@@ -61,7 +61,7 @@ class OrderedSum {
 // out(i) to and in(i) from every other place i. All sends come first, so that whoever executes
 // steps in their order keeps nobody waiting.
 template <typename Out, typename In>
-void exchange(ScheduleBuilder& builder, const Group& group, Out out, In in) {
+void exchange_at_once(ScheduleBuilder& builder, const Group& group, Out out, In in) {
   for (int step = 1; step < group.size(); ++step) {
     const int to = group.wrap(group.me + step);
     builder.send(out(to), group.at(to));
@@ -103,7 +103,7 @@ void direct_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group, A
 
 void direct_allgather_phase(ScheduleBuilder& builder, const Group& group,
                             const std::vector<Slice>& slices) {
-  exchange(
+  exchange_at_once(
       builder, group, [&](int) { return slices[static_cast<size_t>(group.me)]; },
       [&](int from) { return slices[static_cast<size_t>(from)]; });
 }
@@ -142,7 +142,7 @@ void direct_reduce(ScheduleBuilder& builder, const Group& group, const Problem& 
       if (problem.check) send_to_others(builder, group, {});
       add_in_order(builder, group, sum, 0, problem);
     } else if (problem.check) {
-      exchange(builder, group, out, nothing);
+      exchange_at_once(builder, group, out, nothing);
     } else {
       builder.send(own, problem.root);
     }
@@ -156,27 +156,27 @@ void direct_reduce(ScheduleBuilder& builder, const Group& group, const Problem& 
     if (index != group.me) builder.recv(sums.target(index), group.at(index));
 }
 
-// Small: through scratch, so that hearing from all others is agreement enough.
+// Small: through scratch, so that hearing from all others is agreement enough. The own block is
+// copied last, while messages are on their way.
 void direct_allgather(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
   const std::vector<Slice> output =
       slices_of(whole_output(group, problem), output_blocks(group, problem), problem.element());
   uint64_t total = 0;
   for (const Slice& slice : output) total += slice.size;
-  if (total > kStagedBytes || !problem.check) {
-    allgather_by(builder, group, problem, direct_allgather_phase);
-    return;
-  }
-  std::vector<Slice> stage;
-  for (const Slice& slice : output) stage.push_back(builder.scratch(slice.size));
+  const bool staged = total <= kStagedBytes && problem.check;
+  if (!staged) agree(builder, group, problem);
+  std::vector<Slice> landings = output;
+  if (staged)
+    for (Slice& landing : landings) landing = builder.scratch(landing.size);
   const auto me = static_cast<size_t>(group.me);
   const Slice own = whole_input(group, problem);
-  exchange(
+  exchange_at_once(
       builder, group, [&](int) { return own; },
-      [&](int from) { return stage[static_cast<size_t>(from)]; });
-  builder.fence();
+      [&](int from) { return landings[static_cast<size_t>(from)]; });
+  if (staged) builder.fence();
   builder.copy(own, output[me]);
-  for (size_t index = 0; index < output.size(); ++index)
-    if (index != me) builder.copy(stage[index], output[index]);
+  for (size_t index = 0; staged && index < output.size(); ++index)
+    if (index != me) builder.copy(landings[index], output[index]);
 }
 
 // Small: through scratch, like allgather.
@@ -186,7 +186,7 @@ void direct_broadcast(ScheduleBuilder& builder, const Group& group, const Proble
   const Slice source = whole_input(group, problem);
   if (problem.check && output.size <= kOneShotBytes) {
     const Slice stage = root ? source : builder.scratch(output.size);
-    exchange(
+    exchange_at_once(
         builder, group, [&](int) { return root ? source : Slice{}; },
         [&](int from) { return group.at(from) == problem.root ? stage : Slice{}; });
     builder.fence();
@@ -245,7 +245,7 @@ void direct_alltoall(ScheduleBuilder& builder, const Group& group, const Problem
   std::vector<Slice> stage;
   for (const Slice& slice : output) stage.push_back(builder.scratch(slice.size));
   const auto me = static_cast<size_t>(group.me);
-  exchange(
+  exchange_at_once(
       builder, group, [&](int to) { return input[static_cast<size_t>(to)]; },
       [&](int from) { return stage[static_cast<size_t>(from)]; });
   builder.fence();

@@ -53,13 +53,15 @@ constexpr Line kTable[] = {
     {kReduceScatter, kAny, kAnySize, 0, kAnyRanks, "ring"},
 
     {kAllgather, kAny, 8 * kKiB, 0, 2, "direct"},  // bytes of the whole result
+    {kAllgather, kAny, 32 * kKiB, 0, 2, "circulant"},
+    {kAllgather, kAny, kAnySize, 0, 2, "direct"},
     {kAllgather, kAny, 32 * kKiB, 3, 16, "direct"},
     {kAllgather, kAny, kAnySize, 0, kAnyRanks, "circulant"},
     {kAllgather, kAny, kAnySize, 0, kAnyRanks, "ring"},
 
-    {kBroadcast, kAny, 4 * kKiB, 0, 8, "direct"},
+    {kBroadcast, kAny, 2 * kMiB, 0, 2, "direct"},
+    {kBroadcast, kAny, 4 * kKiB, 3, 8, "direct"},
     {kBroadcast, kAny, 16 * kKiB, 0, kAnyRanks, "binomial"},
-    {kBroadcast, kAny, kMiB, 0, 2, "binomial"},
     {kBroadcast, kAny, 8 * kMiB - 1, 0, kAnyRanks, "circulant"},
     {kBroadcast, kAny, kAnySize, 9, kAnyRanks, "double_tree"},
     {kBroadcast, kAny, kAnySize, 0, kAnyRanks, "circulant"},
