@@ -22,12 +22,14 @@
 namespace banyan {
 namespace {
 
-// A short file of /proc; empty where it cannot be read.
-std::string short_file(const char* path) {
+// A short file of /proc; empty where there is none to be read. An error: not now.
+Result<std::string> short_file(const char* path) {
   const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
+  if (!file.valid() && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+    return system_error(path, errno);
   char buffer[1024];
   const ssize_t got = file.valid() ? ::read(file.get(), buffer, sizeof buffer) : 0;
-  return {buffer, got > 0 ? static_cast<size_t>(got) : 0};
+  return std::string(buffer, got > 0 ? static_cast<size_t>(got) : 0);
 }
 
 uint64_t inode_of(const char* path) {
@@ -73,11 +75,11 @@ Result<Descriptor> local_socket() {
 Result<HostIdentity> this_host() {
   HostIdentity host;
   host.name = host_name();
-  std::string boot = short_file("/proc/sys/kernel/random/boot_id");
+  const auto boot = short_file("/proc/sys/kernel/random/boot_id");
+  BANYAN_TRY(boot.status());
   const uint64_t network = inode_of("/proc/self/ns/net");
-  if (boot.empty()) boot = host.name;  // a kernel that tells less: the name has to do
   Writer writer;
-  writer.put_text(boot);
+  writer.put_text(boot->empty() ? host.name : *boot);  // a kernel may tell less
   writer.put(network);
   writer.put(static_cast<uint64_t>(::geteuid()));
   const Mac digest = authenticate(Key{}, "banyan host", writer.bytes());
@@ -91,7 +93,8 @@ ProcessIdentity this_process() {
   process.pid = static_cast<uint64_t>(::getpid());
   process.pid_namespace = inode_of("/proc/self/ns/pid");
   // Field 22, counted from the end of the command's name, which may hold anything.
-  const std::string text = short_file("/proc/self/stat");
+  const auto stat = short_file("/proc/self/stat");
+  const std::string text = stat.ok() ? *stat : "";
   size_t at = text.rfind(')');
   for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
   if (at != std::string::npos) {

@@ -487,5 +487,11 @@ TEST(Identity, OfHostAndProcess) {
   EXPECT_GT(process.pid_namespace, 0u);
 }
 
+// Ranks that know less would take it for another host.
+TEST(Identity, OfAHostIsNotGuessedWhereDescriptorsEnd) {
+  const test::FewDescriptors none(test::FewDescriptors::kNone);
+  EXPECT_EQ(this_host().status().code(), Code::kSystem);
+}
+
 }  // namespace
 }  // namespace banyan
