@@ -50,7 +50,8 @@ Engine::Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<i
       ports_(routes_.size() * 2 * kLaneCount) {
   for (size_t peer = 0; peer < routes_.size(); ++peer) {
     const int rank = static_cast<int>(peer);
-    quick_links_.push_back(routes_[peer] < 0 ? nullptr : transport_to(rank).quick_link(rank));
+    quick_links_.push_back(
+        routes_[peer] < 0 ? nullptr : transport_to(rank).quick_link(rank, Lane::kCollective));
   }
   postable_.reserve(ports_.size());
   retry_.reserve(ports_.size());
@@ -101,12 +102,13 @@ void Engine::make_room(size_t executions) {
 }
 
 void Engine::start(Execution& execution, const Spaces& spaces, const Arithmetic& arithmetic,
-                   const Envelope& envelope, Lane lane, uint32_t steps_done) {
+                   const Envelope& envelope, Lane lane, uint32_t steps_done, bool sent) {
   const Schedule& schedule = execution.schedule_;
   execution.spaces_ = spaces;
   execution.arithmetic_ = arithmetic;
   execution.envelope_ = envelope;
   execution.lane_ = lane;
+  execution.sent_ = sent;
   execution.remaining_ = schedule.steps.size() - steps_done;
   execution.cancelled_ = false;
   execution.ready_.clear();
@@ -165,6 +167,7 @@ Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
   Transfer transfer = transfer_of(what, execution.arithmetic_.op, execution.envelope_, kernels_);
   place(transfer, what, execution.spaces_);
   transfer.lane = execution.lane_;
+  transfer.sent = execution.sent_;
   transfer.stream = execution.sums_ && (execution.large_ || transfer.envelope.bytes <= kFreshMost);
   transfer.far = execution.large_ && what.dst.space == Space::kOutput &&
                  execution.schedule_.successors_of(step).empty();

@@ -63,6 +63,7 @@ class Execution {
   Arithmetic arithmetic_;
   Envelope envelope_;  // without bytes
   Lane lane_ = Lane::kCollective;
+  bool sent_ = false;
   uint32_t slot_ = 0;  // place in Engine::running_
 };
 
@@ -86,9 +87,10 @@ class Engine {
   // For so many executions more than are running: starting them allocates nothing.
   void make_room(size_t executions);
   // The execution must not be running, and stays where it is until it is done or cancelled. The
-  // first `steps_done` steps count as done: a program ran them (program.h).
+  // first `steps_done` steps count as done: a program ran them (program.h). `sent`: so it did with
+  // the only step, a message, and what is left is to hear that the peer has taken it.
   void start(Execution& execution, const Spaces& spaces, const Arithmetic& arithmetic,
-             const Envelope& envelope, Lane lane, uint32_t steps_done = 0);
+             const Envelope& envelope, Lane lane, uint32_t steps_done = 0, bool sent = false);
 
   // Runs what can run, without waiting; true: something moved.
   Result<bool> progress(Trouble& trouble);

@@ -153,13 +153,15 @@ Envelope Membership::next_envelope(const Plan& plan) {
   Envelope envelope;
   envelope.epoch = links_.epoch;
   envelope.signature = plan.signature;
-  if (is_message(problem.collective)) {
-    auto& numbers = problem.collective == Collective::kSend ? messages_out_ : messages_in_;
-    envelope.call = numbers[static_cast<size_t>(problem.root)]++;
-  } else {
-    envelope.call = next_call_++;
-  }
+  envelope.call = next_number(problem)++;
   return envelope;
+}
+
+// Messages to and from each peer are counted by themselves.
+uint32_t& Membership::next_number(const Problem& problem) {
+  if (!is_message(problem.collective)) return next_call_;
+  auto& numbers = problem.collective == Collective::kSend ? messages_out_ : messages_in_;
+  return numbers[static_cast<size_t>(problem.root)];
 }
 
 void Membership::finish(Operation* operation) {
@@ -178,15 +180,17 @@ void Membership::finish(Operation* operation) {
 // Nothing is under way, so scratch may move.
 std::unique_ptr<QuickCall> Membership::prepare_quick(const std::shared_ptr<Plan>& plan) {
   const Problem& problem = plan->problem;
-  if (is_message(problem.collective) || problem.op == ReduceOp::kPreMulSum) return nullptr;
+  if (problem.op == ReduceOp::kPreMulSum) return nullptr;
+  const Lane lane = is_message(problem.collective) ? Lane::kMessage : Lane::kCollective;
   const Envelope envelope{0, links_.epoch, 0, plan->signature};
-  auto program = Program::lower(plan->schedule, arithmetic_of(problem), envelope, engine_);
+  auto program = Program::lower(plan->schedule, arithmetic_of(problem), envelope, engine_, lane);
   if (!program) return nullptr;
   const size_t lines = plan->schedule.scratch_size / sizeof(CacheLine) + 1;
   if (lines > quick_scratch_.size()) quick_scratch_.resize(lines);
   auto operation = std::make_unique<Operation>(*plan);
-  return std::make_unique<QuickCall>(
-      QuickCall{*this, plan, std::move(*program), std::move(operation), output_in_send(problem)});
+  return std::make_unique<QuickCall>(QuickCall{*this, plan, std::move(*program),
+                                               std::move(operation), next_number(problem),
+                                               output_in_send(problem)});
 }
 
 void Membership::hand_over(QuickCall& quick) {

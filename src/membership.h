@@ -69,6 +69,7 @@ struct QuickCall {
   std::shared_ptr<Plan> plan;
   Program program;
   std::unique_ptr<Operation> operation;  // for the engine, where the program cannot go on
+  uint32_t& next_number;                 // of its kind of call
   bool output_in_send = false;
 };
 
@@ -119,8 +120,8 @@ class Membership {
   // TIMEOUT, naming whom it waits for, where something that runs is past its deadline.
   void check_deadline(TimePoint now);
 
-  // Null: the plan fits no program. Those of messages and scaled operations fit none. Requires that
-  // the communicator is at rest.
+  // Null: the plan fits no program. Those of scaled operations fit none. Requires that the
+  // communicator is at rest.
   std::unique_ptr<QuickCall> prepare_quick(const std::shared_ptr<Plan>& plan);
   // Requires that the communicator is at rest.
   void begin(QuickCall& quick, const void* send, void* recv) {
@@ -128,7 +129,7 @@ class Membership {
         static_cast<std::byte*>(quick.output_in_send ? const_cast<void*>(send) : recv);
     quick.program.begin(
         {static_cast<const std::byte*>(send), output, quick_scratch_.data()->bytes.data()},
-        next_call_++);
+        quick.next_number++);
   }
   // The engine takes over where the program stands.
   void hand_over(QuickCall& quick);
@@ -161,6 +162,7 @@ class Membership {
 
  private:
   Arithmetic arithmetic_of(const Problem& problem) const;
+  uint32_t& next_number(const Problem& problem);
   Envelope next_envelope(const Plan& plan);
   void serve();
   void serve_background();

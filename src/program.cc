@@ -23,24 +23,32 @@ bool is_in_order(const Schedule& schedule) {
 }  // namespace
 
 std::optional<Program> Program::lower(const Schedule& schedule, const Arithmetic& arithmetic,
-                                      const Envelope& envelope, Engine& engine) {
+                                      const Envelope& envelope, Engine& engine, Lane lane) {
   if (schedule.steps.size() > kStepsMost || !is_in_order(schedule)) return std::nullopt;
   std::vector<Instruction> instructions;
   for (const Step& step : schedule.steps) {
     Instruction& instruction = instructions.emplace_back();
     instruction.step = &step;
     if (!is_message(step.op)) continue;
-    instruction.link = engine.transport_to(step.peer).quick_link(step.peer);
+    instruction.link = engine.transport_to(step.peer).quick_link(step.peer, lane);
     instruction.transfer = transfer_of(step, arithmetic.op, envelope, engine.kernels());
     if (instruction.link == nullptr ||
         instruction.transfer.envelope.bytes > instruction.link->most())
       return std::nullopt;
   }
-  return Program(std::move(instructions), arithmetic, envelope, engine.kernels());
+  return Program(std::move(instructions), arithmetic, envelope, engine.kernels(), lane);
 }
 
 void Program::hand_over(Engine& engine, Execution& execution) const {
-  engine.start(execution, spaces_, arithmetic_, envelope_, Lane::kCollective, position());
+  const bool sent = position_ == instructions_.size();  // and not delivered
+  engine.start(execution, spaces_, arithmetic_, envelope_, lane_, sent ? 0 : position(), sent);
+}
+
+// A message is the caller's again when its receive has accepted it.
+bool Program::delivered() const {
+  return lane_ == Lane::kCollective ||
+         std::all_of(senders_.begin(), senders_.end(),
+                     [](QuickLink* link) { return link->delivered(); });
 }
 
 Program::Stop Program::run() {
@@ -70,6 +78,7 @@ Program::Stop Program::run() {
       if (arrival == QuickLink::Arrival::kOther) return Stop::kOther;
     }
   }
+  if (!delivered()) return Stop::kWaits;
   for (const QuickLink* link : senders_) link->prepare_likely();
   return Stop::kDone;
 }

@@ -27,7 +27,8 @@ class Program {
   // Empty where the schedule does not fit: a long message, many steps, a peer without a quick link.
   // `envelope` comes without call and length. Schedule and engine must outlive the program.
   static std::optional<Program> lower(const Schedule& schedule, const Arithmetic& arithmetic,
-                                      const Envelope& envelope, Engine& engine);
+                                      const Envelope& envelope, Engine& engine,
+                                      Lane lane = Lane::kCollective);
 
   // From the first step, as the call of that number. The engine must be idle, and stays so until
   // the program is done or handed over.
@@ -52,20 +53,24 @@ class Program {
   };
 
   Program(std::vector<Instruction> instructions, const Arithmetic& arithmetic,
-          const Envelope& envelope, const Kernels& kernels)
+          const Envelope& envelope, const Kernels& kernels, Lane lane)
       : instructions_(std::move(instructions)),
         arithmetic_(arithmetic),
         envelope_(envelope),
-        kernels_(&kernels) {
+        kernels_(&kernels),
+        lane_(lane) {
     for (const Instruction& instruction : instructions_)
       if (instruction.step->op == Op::kSend) senders_.push_back(instruction.link);
   }
 
+  bool delivered() const;
+
   std::vector<Instruction> instructions_;
-  std::vector<const QuickLink*> senders_;  // by which it sends
+  std::vector<QuickLink*> senders_;  // by which it sends
   Arithmetic arithmetic_;
   Envelope envelope_;
   const Kernels* kernels_;
+  Lane lane_;
   Spaces spaces_;
   size_t position_ = 0;
 };

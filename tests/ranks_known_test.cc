@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "tests/ranks_cases.h"
@@ -163,6 +165,87 @@ TEST_P(Known, WorkInGroupsAndBesideRequests) {
     self.expect(sum.holds(3), "its sum");
     make_known(self, comm, sum);
   });
+}
+
+// ---- Messages between two ranks ----
+
+// Rank 0 gives `sent` to rank 1, which wants `wanted` numbers.
+banyan_result_t pass(Rank& self, banyan_comm_t comm, std::vector<int32_t>& numbers, size_t sent,
+                     size_t wanted) {
+  return self.rank() == 0 ? banyan_send(numbers.data(), sent, BANYAN_INT32, 1, comm)
+                          : banyan_recv(numbers.data(), wanted, BANYAN_INT32, 0, comm);
+}
+
+TEST_P(Known, MessagesArriveEachTime) {
+  run_joined(2, [](Rank& self, banyan_comm_t comm) {
+    for (const size_t count : {0U, 1U, 6U, 7U, 24U, 1000U, 4095U, 4096U, 8192U, 20000U}) {
+      std::vector<int32_t> numbers(count);
+      for (int32_t again = 0; again < 5; ++again) {
+        const int32_t told = self.rank() == 0 ? again : -1;
+        std::fill(numbers.begin(), numbers.end(), told);
+        self.expect_ok(pass(self, comm, numbers, count, count), "a message");
+        const auto arrived = std::count(numbers.begin(), numbers.end(), again);
+        if (!self.expect(static_cast<size_t>(arrived) == count,
+                         fmt::format("{} of {} numbers are {}", arrived, count, again)))
+          return;
+      }
+    }
+  });
+}
+
+TEST_P(Known, MessagesAreTheCallersAgainWhenTheyHaveBeenTaken) {
+  run_joined(2, [](Rank& self, banyan_comm_t comm) {
+    std::vector<int32_t> numbers(kCount, self.rank());
+    for (int again = 0; again < 4; ++again) {
+      self.meet();
+      const TimePoint begin = Clock::now();
+      if (self.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(40));
+      self.expect_ok(pass(self, comm, numbers, kCount, kCount), "a message");
+      const std::chrono::duration<double> took = Clock::now() - begin;
+      self.expect(took.count() > 0.02,
+                  fmt::format("rank {} is done after {} s", self.rank(), took.count()));
+    }
+  });
+}
+
+TEST_P(Known, MessagesStillAgree) {
+  run(3, [](Rank& self) {
+    banyan_comm_t comm = self.join();
+    if (comm == nullptr) return;
+    std::vector<int32_t> numbers(kCount + 1, self.rank() == 0 ? 7 : -1);
+    for (int again = 0; again < 3 && self.rank() < 2; ++again) {
+      self.expect_ok(pass(self, comm, numbers, kCount, kCount), "a message");
+      self.expect_ok(pass(self, comm, numbers, kCount + 1, kCount + 1), "a longer one");
+    }
+    std::fill(numbers.begin(), numbers.end(), -1);
+    if (self.rank() < 2)
+      self.expect_code(pass(self, comm, numbers, kCount, kCount + 1), BANYAN_ERR_MISMATCH,
+                       "counts that differ");
+    self.expect(std::count(numbers.begin(), numbers.end(), -1) == kCount + 1,
+                "nothing was written");
+    self.meet();
+    banyan_comm_abort(comm);
+    banyan_comm_destroy(comm);
+  });
+}
+
+TEST_P(Known, MessagesEndAtTheDeadline) {
+  for (const int late : {0, 1})
+    run(2, [late](Rank& self) {
+      banyan_config_t config = BANYAN_CONFIG_INIT;
+      config.timeout_s = 0.4 * time_factor();
+      banyan_comm_t comm = self.join(&config);
+      if (comm == nullptr) return;
+      std::vector<int32_t> numbers(kCount);
+      for (int again = 0; again < 3; ++again)
+        self.expect_ok(pass(self, comm, numbers, kCount, kCount), "a message");
+      self.meet();
+      if (self.rank() != late)
+        self.expect_code(pass(self, comm, numbers, kCount, kCount), BANYAN_ERR_TIMEOUT,
+                         "a message without its other end");
+      self.meet();
+      banyan_comm_destroy(comm);
+    });
 }
 
 TEST_P(Known, EndWithTheirCommunicator) {

@@ -100,7 +100,7 @@ TEST_P(TransportTest, QuickLinksCarryWhatQueuesCarry) {
     Driver driver(kind(), wiring);
     ASSERT_TRUE(driver.ok());
     const int peer = 1 - wiring.rank();
-    QuickLink* link = driver->quick_link(peer);
+    QuickLink* link = driver->quick_link(peer, Lane::kCollective);
     if (link == nullptr) return;  // nothing but queues
     const TimePoint deadline = deadline_after(kPatience);
     const auto go_on = [&] {

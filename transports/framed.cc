@@ -110,9 +110,9 @@ class FramedTransport final : public Transport {
     return peers_[index].receive[static_cast<size_t>(lane)].peek(context_);
   }
 
-  QuickLink* quick_link(int peer) override {
+  QuickLink* quick_link(int peer, Lane lane) override {
     const int index = index_of(peer);
-    return index < 0 ? nullptr : &links_[index];
+    return index < 0 || lane != Lane::kCollective ? nullptr : &links_[index];
   }
 
   bool arm() override {

@@ -58,6 +58,8 @@ class SendPort {
   // slot for it. Nothing happened then.
   using Whole = QuickLink::Departure;
   Whole send_whole(const std::byte* memory, const Envelope& envelope);
+  // Whether the peer has read all that was sent.
+  bool delivered();
   // While nobody waits: takes back from the peer the cache lines that the next message will fill if
   // it is as long as the longer of the last two.
   void prepare_likely() const;
@@ -91,6 +93,7 @@ class SendPort {
     return channel_.payload + (slots_sent_ & (channel_.slots - 1)) * channel_.slot_bytes;
   }
   bool is_read_in_place(const std::byte* memory, uint64_t bytes) const;
+  bool is_read_from_afar(uint64_t bytes) const;
   void prepare_next(uint64_t bytes) const;
   void copy_in(Line& line, const SlotWord& word, const std::byte* memory) const;
   void publish(Line& line, const SlotWord& word);

@@ -28,6 +28,9 @@ class QuickLink {
   virtual uint64_t most() const = 0;
   virtual Departure send(const std::byte* memory, const Envelope& envelope) = 0;
   virtual Arrival receive(const Transfer& transfer) = 0;
+  // Whether the peer has taken all that was sent. Whoever cannot wait for that any longer posts the
+  // last transfer as `sent`.
+  virtual bool delivered() { return true; }
   // Before the next look: brings what has come, where that is work. Whether anything has.
   virtual bool progress() { return false; }
   // While nobody waits: makes the next send sooner, if it is like the last ones.

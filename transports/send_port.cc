@@ -16,6 +16,7 @@ namespace {
 constexpr uint64_t kHeapLeast = 4 << 10;
 // From here on the peer copies straight from our memory.
 constexpr uint64_t kMemoryLeast = 64 << 10;
+constexpr uint64_t kMessageLeast = 16 << 10;  // the sender waits for the receiver either way
 // Of a message that leaves past the queues. A core has about as many misses under way.
 constexpr size_t kPreparedMost = 16 * kLineBytes;
 // Written into the peer's heap at once.
@@ -31,7 +32,13 @@ void write_envelope(Line& line, const Envelope& envelope) {
 }  // namespace
 
 void SendPort::push(const Transfer& transfer) {
-  pending_.push({.transfer = transfer, .number = ++messages_});
+  if (!transfer.sent) {
+    pending_.push({.transfer = transfer, .number = ++messages_});
+    return;
+  }
+  // Nothing else is pending, or send_whole() would not have sent it.
+  pending_.push({.transfer = transfer, .number = messages_, .done_at = slots_sent_, .sent = true});
+  sending_ = pending_.size();
 }
 
 // A peer that claims to have read what was never sent is not believed again.
@@ -42,6 +49,11 @@ void SendPort::update_read() {
   } else {
     slots_read_ = read;
   }
+}
+
+bool SendPort::delivered() {
+  if (slots_read_ != slots_sent_) update_read();
+  return slots_read_ == slots_sent_;
 }
 
 bool SendPort::has_room() {
@@ -61,10 +73,13 @@ SlotKind SendPort::kind_for(const Transfer& transfer) const {
   const uint64_t bytes = transfer.envelope.bytes;
   if (bytes <= kInlineMost) return SlotKind::kInline;
   if (is_read_in_place(transfer.memory, bytes)) return SlotKind::kHeap;
-  const bool readable = (channel_.abilities->load(std::memory_order_acquire) & kReadsMemory) != 0;
-  if (bytes >= kMemoryLeast && !transfer.stream && !channel_.crowded && readable)
-    return SlotKind::kMemory;
-  return SlotKind::kFragment;
+  return !transfer.stream && is_read_from_afar(bytes) ? SlotKind::kMemory : SlotKind::kFragment;
+}
+
+bool SendPort::is_read_from_afar(uint64_t bytes) const {
+  const uint64_t least = channel_.lane == Lane::kMessage ? kMessageLeast : kMemoryLeast;
+  return bytes >= least && !channel_.crowded &&
+         (channel_.abilities->load(std::memory_order_acquire) & kReadsMemory) != 0;
 }
 
 bool SendPort::is_read_in_place(const std::byte* memory, uint64_t bytes) const {
@@ -100,7 +115,8 @@ void SendPort::prepare_likely() const {
 }
 
 SendPort::Whole SendPort::send_whole(const std::byte* memory, const Envelope& envelope) {
-  if (envelope.bytes > channel_.slot_bytes || is_read_in_place(memory, envelope.bytes))
+  if (envelope.bytes > channel_.slot_bytes || is_read_in_place(memory, envelope.bytes) ||
+      is_read_from_afar(envelope.bytes))
     return Whole::kOther;
   if (!pending_.empty() || corrupt_ || !has_room()) return Whole::kNoRoom;
   prepare_next(envelope.bytes);

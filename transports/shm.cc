@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct Peer {
   shm::Bell bell;
   std::array<SendPort, kLaneCount> send;
   std::array<RecvPort, kLaneCount> recv;
-  shm::Link quick;
+  std::array<shm::Link, kLaneCount> quick;
 };
 
 // A port with something pending: its peer's index, lane and direction.
@@ -104,8 +105,8 @@ class ShmTransport final : public Transport {
         peer.recv[lane] = RecvPort(channel_from(*own_, peer.neighbour, i, lane, epoch));
       }
       peer.bell = shm::Bell(&peer.neighbour.header().sleeping, peer.neighbour.doorbell.get());
-      constexpr auto kLane = static_cast<size_t>(Lane::kCollective);
-      peer.quick = shm::Link(&peer.send[kLane], &peer.recv[kLane], &peer.bell);
+      for (size_t lane = 0; lane < kLaneCount; ++lane)
+        peer.quick[lane] = shm::Link(&peer.send[lane], &peer.recv[lane], &peer.bell);
     }
     active_.reserve(peers_.size() * kLaneCount * 2);
   }
@@ -162,9 +163,9 @@ class ShmTransport final : public Transport {
 
   int ranks_per_core() const override { return ranks_per_core_; }
 
-  QuickLink* quick_link(int peer) override {
+  QuickLink* quick_link(int peer, Lane lane) override {
     const int index = index_of(peer);
-    return index < 0 ? nullptr : &peers_[index].quick;
+    return index < 0 ? nullptr : &peers_[index].quick[static_cast<size_t>(lane)];
   }
 
   bool arm() override {

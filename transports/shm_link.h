@@ -50,6 +50,7 @@ class Link final : public QuickLink {
     if (recv_->acknowledged()) bell_->ring();
     return arrival;
   }
+  bool delivered() override { return send_->delivered(); }
   void prepare_likely() const override { send_->prepare_likely(); }
 
  private:

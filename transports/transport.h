@@ -58,6 +58,7 @@ struct Transfer {
   uint32_t message_element = 1;
   uint32_t local_element = 1;
   const void* parameter = nullptr;
+  bool sent = false;    // sends only: it has left by the quick link, and its completion is wanted
   bool stream = false;  // sends only: the receiver had better not read the memory itself
   bool far = false;     // receives only: nobody reads the memory soon, so it need not be in a cache
   uint64_t cookie = 0;  // comes back in the Completion
@@ -104,9 +105,9 @@ class Transport {
   // has taken it. For finding ranks that make another call.
   virtual std::optional<Envelope> peek(int peer, Lane lane) = 0;
 
-  // The way past the queues of the collective lane (quick.h), valid as long as the transport. Null
-  // where there is none.
-  virtual QuickLink* quick_link(int /*peer*/) { return nullptr; }
+  // The way past the queues of a lane (quick.h), valid as long as the transport. Null where there
+  // is none.
+  virtual QuickLink* quick_link(int /*peer*/, Lane /*lane*/) { return nullptr; }
 
   // Sleeping: arm() asks that descriptor() becomes readable when poll() may have something to do;
   // false: it has something to do now. disarm() ends that and makes the descriptor unreadable.

@@ -166,7 +166,7 @@ class Steps {
       Transfer& transfer =
           by_hand_.emplace_back(transfer_of(step, ReduceOp::kSum, envelope_, engine_->kernels()));
       place(transfer, step, spaces());
-      links_.push_back(engine_->transport_to(step.peer).quick_link(step.peer));
+      links_.push_back(engine_->transport_to(step.peer).quick_link(step.peer, Lane::kCollective));
     }
   }
 

@@ -23,7 +23,9 @@ class Mirror : public Transport {
   }
 
   std::string_view name() const override { return "mirror"; }
-  QuickLink* quick_link(int peer) override { return &peers_[static_cast<size_t>(peer)]->link; }
+  QuickLink* quick_link(int peer, Lane) override {
+    return &peers_[static_cast<size_t>(peer)]->link;
+  }
   // Receives that come before their sends.
   Status post(const Transfer& transfer) override {
     if (transfer.direction == Direction::kSend) return {Code::kInternal, "a mirror is full"};
@@ -34,7 +36,7 @@ class Mirror : public Transport {
     size_t count = 0;
     std::erase_if(waiting_, [&](const Transfer& transfer) {
       if (count == completions.size() ||
-          quick_link(transfer.peer)->receive(transfer) != QuickLink::Arrival::kTaken)
+          quick_link(transfer.peer, transfer.lane)->receive(transfer) != QuickLink::Arrival::kTaken)
         return false;
       completions[count++] = {.cookie = transfer.cookie, .code = Code::kOk, .seen = {}};
       return true;

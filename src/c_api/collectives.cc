@@ -114,10 +114,10 @@ banyan_result_t banyan_barrier(banyan_comm_t comm) {
 
 banyan_result_t banyan_send(const void* send, size_t count, banyan_datatype_t datatype, int peer,
                             banyan_comm_t comm) {
-  return run(call_of({BANYAN_SEND, datatype, 0, peer, count, send, nullptr}), comm);
+  return run(PlainCall{BANYAN_SEND, datatype, 0, peer, count, send, nullptr}, comm);
 }
 
 banyan_result_t banyan_recv(void* recv, size_t count, banyan_datatype_t datatype, int peer,
                             banyan_comm_t comm) {
-  return run(call_of({BANYAN_RECV, datatype, 0, peer, count, nullptr, recv}), comm);
+  return run(PlainCall{BANYAN_RECV, datatype, 0, peer, count, nullptr, recv}, comm);
 }
