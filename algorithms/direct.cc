@@ -15,26 +15,37 @@ constexpr uint64_t kOneShotBytes = 4096;
 // Below it, copying a result costs less than a round of messages before it.
 constexpr uint64_t kStagedBytes = 32 << 10;
 
+// Contributions travel as elements.
+bool sends_raw(const Accumulators& sums, const Problem& problem) {
+  return !sums.same_type() && problem.op != ReduceOp::kPreMulSum;
+}
+
 class OrderedSum {
  public:
-  OrderedSum(ScheduleBuilder& builder, const Group& group, Accumulators& sums, int block, bool raw)
-      : builder_(builder), group_(group), sums_(sums), block_(block), raw_(raw) {}
+  OrderedSum(ScheduleBuilder& builder, const Group& group, Accumulators& sums, int block,
+             const Problem& problem)
+      : builder_(builder),
+        group_(group),
+        sums_(sums),
+        block_(block),
+        problem_(problem),
+        raw_(sends_raw(sums, problem)) {}
 
-  void add_all(DataType element) {
-    for (int index = 0; index < group_.size(); ++index) add(index, element);
+  void add_all() {
+    for (int index = 0; index < group_.size(); ++index) add(index);
     sums_.store(block_);
   }
 
  private:
-  Slice contribution(int index) {
-    if (index == group_.me) return raw_ ? sums_.raw(block_) : sums_.own(block_);
+  Slice contribution_of(int index) {
+    if (index == group_.me) return contribution(sums_, block_, problem_);
     const Slice landing = raw_ ? builder_.scratch(sums_.raw(block_).size) : sums_.room(block_);
     builder_.recv(landing, group_.at(index));
     return landing;
   }
 
-  void add(int index, DataType element) {
-    const Slice part = contribution(index);
+  void add(int index) {
+    const Slice part = contribution_of(index);
     if (index == 0 && !raw_) {
       partial_ = part;
       return;
@@ -42,9 +53,9 @@ class OrderedSum {
     const bool last = index + 1 == group_.size();
     const Slice dst = last ? sums_.last(block_) : sums_.room(block_);
     if (index == 0)
-      builder_.decode(element, part, dst);
+      builder_.decode(problem_.type, part, dst);
     else if (raw_)
-      builder_.decode_add(element, partial_, part, dst);
+      builder_.decode_add(problem_.type, partial_, part, dst);
     else
       builder_.reduce(sums_.type(), partial_, part, dst);
     partial_ = dst;
@@ -54,6 +65,7 @@ class OrderedSum {
   const Group& group_;
   Accumulators& sums_;
   int block_;
+  const Problem& problem_;
   bool raw_;
   Slice partial_;
 };
@@ -72,19 +84,15 @@ void exchange_at_once(ScheduleBuilder& builder, const Group& group, Out out, In 
   }
 }
 
-Slice nothing(int) {
-  return {};
-}
-
 }  // namespace
 
-bool sends_raw(const Accumulators& sums, const Problem& problem) {
-  return !sums.same_type() && problem.op != ReduceOp::kPreMulSum;
+Slice contribution(Accumulators& sums, int block, const Problem& problem) {
+  return sends_raw(sums, problem) ? sums.raw(block) : sums.own(block);
 }
 
 void add_in_order(ScheduleBuilder& builder, const Group& group, Accumulators& sums, int block,
                   const Problem& problem) {
-  OrderedSum(builder, group, sums, block, sends_raw(sums, problem)).add_all(problem.type);
+  OrderedSum(builder, group, sums, block, problem).add_all();
 }
 
 void send_to_others(ScheduleBuilder& builder, const Group& group, Slice slice) {
@@ -93,10 +101,9 @@ void send_to_others(ScheduleBuilder& builder, const Group& group, Slice slice) {
 
 void direct_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group, Accumulators& sums,
                                  const Problem& problem) {
-  const bool raw = sends_raw(sums, problem);
   for (int step = 1; step < group.size(); ++step) {
     const int to = group.wrap(group.me + step);
-    builder.send(raw ? sums.raw(to) : sums.own(to), group.at(to));
+    builder.send(contribution(sums, to, problem), group.at(to));
   }
   add_in_order(builder, group, sums, group.me, problem);
 }
@@ -113,8 +120,7 @@ void direct_allreduce(ScheduleBuilder& builder, const Group& group, const Proble
   const Slice output = whole_output(group, problem);
   if (input.size <= kOneShotBytes) {
     Accumulators sum(builder, group, problem, {input}, {output});
-    const bool raw = sends_raw(sum, problem);
-    send_to_others(builder, group, raw ? sum.raw(0) : sum.own(0));
+    send_to_others(builder, group, contribution(sum, 0, problem));
     add_in_order(builder, group, sum, 0, problem);
     return;
   }
@@ -136,16 +142,19 @@ void direct_reduce(ScheduleBuilder& builder, const Group& group, const Problem& 
   const bool root = group.at(group.me) == problem.root;
   if (input.size <= kOneShotBytes) {
     Accumulators sum(builder, group, problem, {input}, {whole_output(group, problem)});
-    const Slice own = sends_raw(sum, problem) ? sum.raw(0) : root ? Slice{} : sum.own(0);
-    const auto out = [&](int to) { return group.at(to) == problem.root ? own : Slice{}; };
     if (root) {
       if (problem.check) send_to_others(builder, group, {});
       add_in_order(builder, group, sum, 0, problem);
-    } else if (problem.check) {
-      exchange_at_once(builder, group, out, nothing);
-    } else {
-      builder.send(own, problem.root);
+      return;
     }
+    const Slice own = contribution(sum, 0, problem);
+    if (!problem.check) {
+      builder.send(own, problem.root);
+      return;
+    }
+    exchange_at_once(
+        builder, group, [&](int to) { return group.at(to) == problem.root ? own : Slice{}; },
+        [](int) { return Slice{}; });
     return;
   }
   agree(builder, group, problem);

@@ -83,7 +83,7 @@ class Accumulators {
 
 // What travels of a block to whoever sums it: elements, or accumulators where the sender must
 // scale.
-bool sends_raw(const Accumulators& sums, const Problem& problem);
+Slice contribution(Accumulators& sums, int block, const Problem& problem);
 // Receives the contributions of all others to a block, adds them and the own one in the order of
 // indices, and stores the sum.
 void add_in_order(ScheduleBuilder& builder, const Group& group, Accumulators& sums, int block,

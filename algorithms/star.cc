@@ -24,10 +24,6 @@ void give_and_take(ScheduleBuilder& builder, int hub, Slice given, Slice taken) 
   builder.recv(taken, hub);
 }
 
-Slice contribution(Accumulators& sum, const Problem& problem) {
-  return sends_raw(sum, problem) ? sum.raw(0) : sum.own(0);
-}
-
 void hear_from_others(ScheduleBuilder& builder, const Group& group) {
   for (int step = 1; step < group.size(); ++step) builder.recv({}, group.at(group.me + step));
   builder.fence();
@@ -40,7 +36,7 @@ void star_allreduce(ScheduleBuilder& builder, const Group& group, const Problem&
   const Slice output = whole_output(group, problem);
   Accumulators sum(builder, group, problem, {whole_input(group, problem)}, {output});
   if (group.at(group.me) != hub) {
-    give_and_take(builder, hub, contribution(sum, problem), output);
+    give_and_take(builder, hub, contribution(sum, 0, problem), output);
     return;
   }
   add_in_order(builder, group, sum, 0, problem);
@@ -52,7 +48,7 @@ void star_reduce(ScheduleBuilder& builder, const Group& group, const Problem& pr
   Accumulators sum(builder, group, problem, {whole_input(group, problem)},
                    {whole_output(group, problem)});
   if (group.at(group.me) != hub) {
-    builder.send(contribution(sum, problem), hub);
+    builder.send(contribution(sum, 0, problem), hub);
     if (problem.check) builder.recv({}, hub);
     return;
   }
