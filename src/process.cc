@@ -73,7 +73,8 @@ bool HandleTable::wait_for_pins(uint64_t handle, uint32_t left, TimePoint deadli
   const Place* place = place_of(handle);
   while (place != nullptr && (place->pins.load() > left || place->visited.load())) {
     if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(
+        kPause);  // whoever leaves has no time to ring: that is its hot path
   }
   return true;
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "tests/addresses.h"
 #include "tests/c_api_fixture.h"
 
 namespace banyan::test {
@@ -157,8 +158,7 @@ TEST_F(Arguments, RefusesOverlapsThatAreNotInPlace) {
 // Near the end of the address space, by the whole buffer or by the place of a block.
 TEST_F(Arguments, RefusesBuffersThatWrapRound) {
   const auto at = [](uintptr_t before_the_end) {
-    const uintptr_t address = UINTPTR_MAX - before_the_end;
-    return reinterpret_cast<float*>(address);  // NOLINT(performance-no-int-to-ptr)
+    return test::address(UINTPTR_MAX - before_the_end);
   };
   const size_t large = size_t{1} << 40;
   refused(banyan_allreduce(at(7), in_, large, BANYAN_FLOAT32, BANYAN_SUM, comm_), "send");
@@ -169,8 +169,7 @@ TEST_F(Arguments, RefusesBuffersThatWrapRound) {
   refused(banyan_send(at(7), 4, BANYAN_FLOAT32, 0, comm_), "send");
   refused(banyan_recv(at(7), 4, BANYAN_FLOAT32, 0, comm_), "recv");
   const size_t counts[] = {4}, places[] = {(size_t{1} << 61) - 5};
-  const auto* high =
-      reinterpret_cast<const float*>(UINTPTR_MAX / 2 + 64);  // NOLINT(performance-no-int-to-ptr)
+  const float* high = test::address(UINTPTR_MAX / 2 + 64);
   refused(banyan_alltoallv(high, counts, places, out_, counts, nullptr, BANYAN_FLOAT32, comm_),
           "wrap round");
   refused(banyan_alltoallv(at(3), counts, counts, out_, counts, nullptr, BANYAN_FLOAT32, comm_),

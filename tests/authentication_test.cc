@@ -323,7 +323,8 @@ TEST(Handshake, RefusesEveryChangedBit) {
 // libcrypto has locks, which a child would inherit from threads that it does not have.
 TEST(Authentication, WorksInAChildWhateverOtherThreadsDid) {
   if (test::kThreadSanitizer || test::kAddressSanitizer)
-    GTEST_SKIP() << "a child may inherit a lock of the sanitizer";
+    GTEST_SKIP()
+        << "a child may inherit a lock of the sanitizer, taken by a thread it does not have";
   const Key key = *random_key();
   const std::jthread other([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) (void)authenticate(key, "other", {});

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -20,6 +21,8 @@
 #include "src/base/log.h"
 #include "src/base/parse.h"
 #include "src/base/signature.h"
+#include "tests/temporary_folder.h"
+#include "tests/variable.h"
 
 namespace banyan {
 namespace {
@@ -253,9 +256,9 @@ TEST(Environment, variables_of_later_features_are_told) {
 }
 
 TEST(Environment, of_this_process) {
-  ASSERT_EQ(::setenv("BANYAN_TIMEOUT", "7s", 1), 0);  // NOLINT(concurrency-mt-unsafe)
+  std::optional<test::Variable> timeout(std::in_place, "BANYAN_TIMEOUT", "7s");
   const RawEnvironment raw = RawEnvironment::of_process();
-  ASSERT_EQ(::unsetenv("BANYAN_TIMEOUT"), 0);  // NOLINT(concurrency-mt-unsafe)
+  timeout.reset();
   ASSERT_NE(raw.find("BANYAN_TIMEOUT"), nullptr);
   EXPECT_EQ(*raw.find("BANYAN_TIMEOUT"), "7s");
   EXPECT_EQ(raw.find("BANYAN_SURELY_NOT_SET"), nullptr);
@@ -265,19 +268,7 @@ TEST(Environment, of_this_process) {
 
 class LogFile : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "banyan_log_XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override {
-    for (const std::string& file : files_) ::unlink(file.c_str());
-    ::rmdir(folder_.c_str());
-  }
-  std::string path(const std::string& name) {
-    files_.push_back(folder_ + "/" + name);
-    return files_.back();
-  }
+  std::string path(const std::string& name) const { return folder_.path() / name; }
   static std::vector<std::string> lines(const std::string& file) {
     std::ifstream stream(file);
     std::vector<std::string> lines;
@@ -286,8 +277,7 @@ class LogFile : public ::testing::Test {
   }
 
  private:
-  std::string folder_;
-  std::vector<std::string> files_;
+  test::TemporaryFolder folder_;
 };
 
 LogLevels everything() {

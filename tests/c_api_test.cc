@@ -17,6 +17,7 @@
 #include "src/c_api/handles.h"
 #include "src/rendezvous_socket.h"
 #include "tests/c_api_fixture.h"
+#include "tests/variable.h"
 
 namespace banyan::test {
 namespace {
@@ -116,12 +117,11 @@ TEST_F(CApi, NeverSaysThatItIsInProgress) {
   const Result<Listener> taken = listen_at(loopback, {});
   ASSERT_TRUE(taken.ok()) << taken.status().message();
   const std::string port = std::to_string(taken->address.port);
-  ::setenv("BANYAN_PORT_RANGE", (port + "-" + port).c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+  const test::Variable range("BANYAN_PORT_RANGE", port + "-" + port);
   banyan_unique_id_t id;
   banyan_comm_t child = nullptr;
   refused(banyan_get_unique_id(&id), BANYAN_ERR_SYSTEM, "BANYAN_PORT_RANGE=" + port);
   refused(banyan_comm_split(comm_, 0, 0, &child, nullptr), BANYAN_ERR_SYSTEM, port);
-  ::unsetenv("BANYAN_PORT_RANGE");  // NOLINT(concurrency-mt-unsafe)
   EXPECT_EQ(child, nullptr);
 }
 

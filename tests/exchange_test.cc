@@ -131,7 +131,7 @@ TEST(EarlierNews, ExplainWhyOthersHaveGone) {
                         return failed ? Status(Code::kPeerLost, "rank 3 has died") : Status();
                       }};
     std::thread later([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the news is late
       failed = true;
       ring(*bell);
     });

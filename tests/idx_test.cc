@@ -11,6 +11,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/temporary_folder.h"
+
 namespace banyan::example {
 namespace {
 
@@ -24,25 +26,18 @@ const std::string labels_file = "\0\0\x08\x01\0\0\0\x02\x07\x09"s;
 
 class IdxTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "idx_test_XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string write(const std::string& name, const std::string& content) const {
-    std::ofstream(folder_ + "/" + name, std::ios::binary) << content;
-    return folder_ + "/" + name;
+    std::ofstream(path(name), std::ios::binary) << content;
+    return path(name);
   }
   std::string write_gzip(const std::string& name, const std::string& content) const {
-    std::string path = folder_ + "/" + name;
-    const gzFile file = gzopen(path.c_str(), "wb");
+    const gzFile file = gzopen(path(name).c_str(), "wb");
     EXPECT_EQ(gzwrite(file, content.data(), static_cast<unsigned>(content.size())),
               static_cast<int>(content.size()));
     EXPECT_EQ(gzclose(file), Z_OK);
-    return path;
+    return path(name);
   }
+  std::string path(const std::string& name) const { return folder_.path() / name; }
   static std::string bytes_of(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
@@ -56,7 +51,7 @@ class IdxTest : public testing::Test {
     return std::string(array.status().message());
   }
 
-  std::string folder_;
+  test::TemporaryFolder folder_;
 };
 
 #define EXPECT_SAYS(text, part) \
@@ -122,7 +117,7 @@ TEST_F(IdxTest, HostileSizesCostNothing) {
 TEST_F(IdxTest, LoadsImagesWithTheirLabels) {
   write("train-images-idx3-ubyte", images_file);
   write_gzip("train-labels-idx1-ubyte.gz", labels_file);
-  const auto dataset = load_dataset(folder_, "train", 10);
+  const auto dataset = load_dataset(folder_.path(), "train", 10);
   ASSERT_TRUE(dataset.ok()) << dataset.status().message();
   EXPECT_EQ(dataset->count, 2);
   EXPECT_EQ(dataset->pixels, 6);
@@ -130,14 +125,14 @@ TEST_F(IdxTest, LoadsImagesWithTheirLabels) {
 }
 
 TEST_F(IdxTest, SaysWhatDoesNotFitTogether) {
-  EXPECT_EQ(load_dataset(folder_, "t10k", 10).status().code(), Code::kUnsupported);
-  EXPECT_SAYS(load_dataset(folder_, "t10k", 10).status().message(), "dataset-fashion-mnist");
+  EXPECT_EQ(load_dataset(folder_.path(), "t10k", 10).status().code(), Code::kUnsupported);
+  EXPECT_SAYS(load_dataset(folder_.path(), "t10k", 10).status().message(), "dataset-fashion-mnist");
 
   write("t10k-images-idx3-ubyte", images_file);
   write("t10k-labels-idx1-ubyte", labels_file);
-  EXPECT_SAYS(load_dataset(folder_, "t10k", 9).status().message(), "label 9 at position 1");
+  EXPECT_SAYS(load_dataset(folder_.path(), "t10k", 9).status().message(), "label 9 at position 1");
   write("t10k-labels-idx1-ubyte", "\0\0\x08\x01\0\0\0\x03\x01\x01\x01"s);
-  EXPECT_SAYS(load_dataset(folder_, "t10k", 10).status().message(), "2 images but 3 labels");
+  EXPECT_SAYS(load_dataset(folder_.path(), "t10k", 10).status().message(), "2 images but 3 labels");
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <array>
 
+#include "tests/addresses.h"
+
 namespace banyan {
 namespace {
 
@@ -47,10 +49,8 @@ TEST_F(KnownCallsTest, ForgetWhatIsOldAndKeepWhatIsNew) {
 class KnownBuffersTest : public testing::Test {
  protected:
   static PlainCall at(uintptr_t send, uintptr_t recv) {
-    PlainCall call{BANYAN_ALLREDUCE, BANYAN_FLOAT32, BANYAN_SUM, 0, 1, nullptr, nullptr};
-    call.send = reinterpret_cast<const void*>(send);  // NOLINT(performance-no-int-to-ptr)
-    call.recv = reinterpret_cast<void*>(recv);        // NOLINT(performance-no-int-to-ptr)
-    return call;
+    return {BANYAN_ALLREDUCE,    BANYAN_FLOAT32,     BANYAN_SUM, 0, 1,
+            test::address(send), test::address(recv)};
   }
   void remember(const PlainCall& call, uint64_t send_bytes, uint64_t recv_bytes) {
     Call checked;

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/temporary_folder.h"
+
 namespace banyan {
 namespace {
 
@@ -71,17 +73,12 @@ TEST(NetDevices, are_not_judged_where_the_machine_says_nothing) {
 
 class Machine : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "/net_devices_XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    sys_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(sys_); }
   void write(const std::string& file, const std::string& text) {
     std::filesystem::create_directories((sys_ / file).parent_path());
     std::ofstream(sys_ / file) << text << "\n";
   }
-  std::filesystem::path sys_;
+  test::TemporaryFolder folder_;
+  const std::filesystem::path& sys_ = folder_.path();
 };
 
 TEST_F(Machine, has_the_interfaces_and_ports_that_are_up) {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/addresses.h"
 #include "tests/ranks_cases.h"
 #include "tests/ranks_fixture.h"
 #include "tests/sanitizers.h"
@@ -83,7 +84,7 @@ TEST_P(Known, AreStillChecked) {
     refuse(nullptr, nullptr, "no buffers");
     refuse(sum.send.data(), sum.send.data() + 1, "recv begins in send");
     refuse(sum.recv.data() + kCount - 1, sum.recv.data(), "send begins in recv");
-    auto* last = reinterpret_cast<float*>(UINTPTR_MAX - 7);  // NOLINT(performance-no-int-to-ptr)
+    float* last = address(UINTPTR_MAX - 7);
     refuse(last, sum.recv.data(), "send wraps round");
     refuse(sum.send.data(), last, "recv wraps round");
     self.expect(sum.holds(3), "nothing was written");
@@ -199,6 +200,7 @@ TEST_P(Known, MessagesAreTheCallersAgainWhenTheyHaveBeenTaken) {
     for (int again = 0; again < 4; ++again) {
       self.meet();
       const TimePoint begin = Clock::now();
+      // Longer than the sender looks and yields: it hands over to the engine, and sleeps.
       if (self.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(40));
       self.expect_ok(pass(self, comm, numbers, kCount, kCount), "a message");
       const std::chrono::duration<double> took = Clock::now() - begin;

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "src/base/clock.h"
+#include "tests/slots.h"
 #include "tests/wiring.h"
 #include "transports/port.h"
 #include "transports/territory.h"
@@ -291,20 +292,9 @@ TEST(ShmSlots, NoiseHarmsNobody) {
 }
 
 TEST(ShmSlots, APeerThatReadsWhatWasNotSentIsNotBelieved) {
-  std::array<Line, 4> lines{};
-  std::vector<std::byte> payload(4 * 512);
-  Word slots_read = 0;
-  Word abilities = 0;
-  const Heap heap;
+  test::Slots slots(512);
+  SendPort port(slots.channel(Lane::kMessage));
   Completions completions;
-  SendPort port({.lines = lines.data(),
-                 .payload = payload.data(),
-                 .slots = 4,
-                 .slot_bytes = 512,
-                 .slots_read = &slots_read,
-                 .abilities = &abilities,
-                 .heap = &heap,
-                 .lane = Lane::kMessage});
   std::array<std::byte, 8> memory{};
   Transfer transfer;
   transfer.envelope = envelope_of(8);
@@ -312,10 +302,36 @@ TEST(ShmSlots, APeerThatReadsWhatWasNotSentIsNotBelieved) {
   port.push(transfer);
   port.progress(completions);
   EXPECT_TRUE(completions.empty());
-  slots_read = 1000;
+  slots.slots_read = 1000;
   port.progress(completions);
   ASSERT_FALSE(completions.empty());
   EXPECT_EQ(completions.front().code, Code::kCorrupt);
+}
+
+// What the quick link has sent is delivered once it is read; whoever posts it waits for no more.
+TEST(ShmSlots, AMessageThatWasSentIsOnlyWaitedFor) {
+  for (const uint64_t read : {1, 2}) {
+    test::Slots slots(512);
+    SendPort port(slots.channel(Lane::kMessage));
+    std::array<std::byte, 8> memory{};
+    Transfer transfer;
+    transfer.envelope = envelope_of(8);
+    transfer.memory = memory.data();
+    EXPECT_TRUE(port.delivered());
+    ASSERT_EQ(port.send_whole(memory.data(), transfer.envelope), SendPort::Whole::kSent);
+    EXPECT_FALSE(port.delivered());
+    transfer.sent = true;
+    port.push(transfer);
+    Completions completions;
+    EXPECT_FALSE(port.progress(completions)) << "it was sent before";
+    EXPECT_TRUE(completions.empty());
+    slots.slots_read = read;
+    EXPECT_EQ(port.delivered(), read == 1) << "two were not sent";
+    port.progress(completions);
+    ASSERT_FALSE(completions.empty());
+    EXPECT_EQ(completions.front().code, read == 1 ? Code::kOk : Code::kCorrupt);
+    EXPECT_TRUE(port.idle());
+  }
 }
 
 // Only an offer for this very message, within the heap, is used; otherwise the message goes through
@@ -342,24 +358,15 @@ TEST(ShmSlots, AnOfferThatDoesNotFitIsNotUsed) {
       {1, another, 0, false},
   };
   for (const Case& row : cases) {
-    std::array<Line, 4> lines{};
-    std::vector<std::byte> payload(4 * size_t{kBytes});
+    test::Slots slots(kBytes);
+    const std::vector<std::byte>& payload = slots.payload;
     std::vector<std::byte> heap_of_peer(kHeapBytes);
-    Word slots_read = 0;
-    Word abilities = 0;
     Offer offer{};
-    const Heap heap;
+    SendPort::Channel channel = slots.channel();
+    channel.offer = &offer;
+    channel.peer_heap = heap_of_peer;
+    SendPort port(channel);
     Completions completions;
-    SendPort port({.lines = lines.data(),
-                   .payload = payload.data(),
-                   .slots = 4,
-                   .slot_bytes = kBytes,
-                   .slots_read = &slots_read,
-                   .abilities = &abilities,
-                   .heap = &heap,
-                   .offer = &offer,
-                   .peer_heap = heap_of_peer,
-                   .lane = Lane::kCollective});
     const auto words = std::bit_cast<std::array<uint64_t, 4>>(row.envelope);
     for (size_t i = 0; i < words.size(); ++i) offer.envelope[i] = words[i];
     offer.offset = row.offset;
@@ -371,7 +378,7 @@ TEST(ShmSlots, AnOfferThatDoesNotFitIsNotUsed) {
     transfer.memory = memory.data();
     port.push(transfer);
     EXPECT_TRUE(port.progress(completions));
-    EXPECT_EQ(unpack(lines[0].word).kind, row.fits ? SlotKind::kPut : SlotKind::kFragment);
+    EXPECT_EQ(unpack(slots.lines[0].word).kind, row.fits ? SlotKind::kPut : SlotKind::kFragment);
     // Whole pages only; what comes before and behind them is in the slot.
     std::vector<std::byte> expected(kHeapBytes);
     if (row.fits) {
@@ -383,7 +390,7 @@ TEST(ShmSlots, AnOfferThatDoesNotFitIsNotUsed) {
       std::copy_n(pages, cut.pages, expected.begin() + row.offset + cut.head);
       EXPECT_TRUE(std::equal(memory.begin(), pages, payload.begin()));
       EXPECT_TRUE(std::equal(pages + cut.pages, memory.end(), payload.begin() + cut.head));
-      EXPECT_EQ(unpack(lines[0].word).bytes, cut.rest());
+      EXPECT_EQ(unpack(slots.lines[0].word).bytes, cut.rest());
     }
     EXPECT_EQ(heap_of_peer, expected);
   }

@@ -9,7 +9,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "transports/port.h"
+#include "tests/slots.h"
 #include "transports/territory.h"
 
 namespace banyan::shm {
@@ -37,20 +37,12 @@ TEST(ShmWays, OnlySomeSendsAreReadFromMemory) {
       {kBytes - 1, kReadsMemory, false, false, SlotKind::kFragment},
   };
   for (const Case& row : cases) {
-    std::array<Line, 4> lines{};
-    std::vector<std::byte> payload(4 * size_t{kBytes});
-    Word slots_read = 0;
-    Word abilities = row.abilities;
-    const Heap heap;
+    test::Slots slots(kBytes);
+    slots.abilities = row.abilities;
+    SendPort::Channel channel = slots.channel();
+    channel.crowded = row.crowded;
+    SendPort port(channel);
     Completions completions;
-    SendPort port({.lines = lines.data(),
-                   .payload = payload.data(),
-                   .slots = 4,
-                   .slot_bytes = kBytes,
-                   .slots_read = &slots_read,
-                   .abilities = &abilities,
-                   .heap = &heap,
-                   .crowded = row.crowded});
     std::vector<std::byte> memory(row.bytes);
     Transfer transfer;
     transfer.envelope = envelope_of(row.bytes);
@@ -58,7 +50,7 @@ TEST(ShmWays, OnlySomeSendsAreReadFromMemory) {
     transfer.stream = row.stream;
     port.push(transfer);
     port.progress(completions);
-    EXPECT_EQ(unpack(lines[0].word).kind, row.kind) << row.bytes << ", " << row.abilities;
+    EXPECT_EQ(unpack(slots.lines[0].word).kind, row.kind) << row.bytes << ", " << row.abilities;
     EXPECT_EQ(completions.empty(), row.kind == SlotKind::kMemory) << "done before it is read";
   }
 }
