@@ -39,6 +39,15 @@ std::mutex& inside_libcrypto() {
   return mutex;
 }
 
+// What libcrypto keeps for a thread it frees under its own locks when the thread ends, after what
+// is thread_local: so here, where none of them is held at a fork either.
+struct LeavesLibcrypto {
+  ~LeavesLibcrypto() {
+    const std::lock_guard alone(inside_libcrypto());
+    OPENSSL_thread_stop();
+  }
+};
+
 }  // namespace
 
 Result<Key> random_key() {
@@ -50,6 +59,7 @@ Result<Key> random_key() {
 }
 
 Mac authenticate(const Key& key, std::string_view label, std::span<const std::byte> context) {
+  thread_local const LeavesLibcrypto at_the_end_of_the_thread;
   const std::lock_guard alone(inside_libcrypto());
   // The thread of a rendezvous may still be here while the process runs its exit handlers, where
   // libcrypto would otherwise tear itself down under it.
