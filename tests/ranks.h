@@ -35,6 +35,10 @@ inline constexpr int kMostRanks = 16;
 
 // By which sanitizers and the like stretch time limits; 1 in an ordinary build.
 double time_factor();
+// A busy machine may keep a rank from its core that long, in seconds.
+inline double stall_s() {
+  return 2 * time_factor();
+}
 
 // How a call ended on one rank.
 struct Outcome {

@@ -47,7 +47,7 @@ void check_failed(Rank& self, banyan_comm_t comm, banyan_result_t first) {
   self.expect_ok(banyan_comm_async_error(comm, &error), "async_error");
   self.expect_code(error, first, "what async_error says");
   self.expect(!std::string_view(banyan_last_error(comm)).empty(), "a failure without a sentence");
-  self.expect(seconds_since(begin) < 0.5 * time_factor(), "calls on a failed communicator wait");
+  self.expect(seconds_since(begin) < stall_s(), "calls on a failed communicator wait");
 }
 
 // Allreduces until one fails. Marks 1 when it begins.
@@ -195,7 +195,8 @@ TEST_P(Faults, KilledWhileMeeting) {
           banyan_comm_init(&comm, self.size(), &id, self.rank(), &config);
       self.expect(result == BANYAN_ERR_PEER_LOST || result == BANYAN_ERR_TIMEOUT,
                   fmt::format("init without rank {} gave {}", 2, static_cast<int>(result)));
-      self.expect(seconds_since(begin) < 2.5 * time_factor(), "init outlives its deadline");
+      self.expect(seconds_since(begin) < config.init_timeout_s + stall_s(),
+                  "init outlives its deadline");
       self.expect(comm == nullptr, "no communicator after a failure");
       self.meet();
     });
@@ -226,7 +227,7 @@ TEST_P(Faults, StoppedForLongerThanTheTimeout) {
       ASSERT_TRUE(outcome.seen) << "rank " << rank << " returned nothing";
       const double seconds =
           std::chrono::duration<double>(outcome.at - (rank == victim ? again : at)).count();
-      EXPECT_LT(seconds, timeout + 0.5 * time_factor()) << "rank " << rank;
+      EXPECT_LT(seconds, timeout + stall_s()) << "rank " << rank;
       EXPECT_TRUE(outcome.code == BANYAN_ERR_TIMEOUT || outcome.code == BANYAN_ERR_PEER_LOST)
           << "rank " << rank << ": " << outcome.code << ", " << outcome.text;
       EXPECT_EQ(outcome.code, job.outcome(1).code) << "survivors are told the same";
@@ -288,7 +289,7 @@ TEST_P(Faults, SilentRankIsNamed) {
         self.expect_ok(banyan_request_start(request), "start");
         const TimePoint begin = Clock::now();
         result = banyan_request_wait(request);
-        self.expect(seconds_since(begin) < timeout + 0.5 * time_factor(), "TIMEOUT comes late");
+        self.expect(seconds_since(begin) < timeout + stall_s(), "TIMEOUT comes late");
         self.expect_ok(banyan_request_destroy(request), "destroy");
       }
       self.expect_code(result, BANYAN_ERR_TIMEOUT, "a call without rank 2");
@@ -421,7 +422,8 @@ TEST_P(Faults, AbsentRanksAreNamed) {
             const TimePoint begin = Clock::now();
             self.expect_code(banyan_comm_init(&comm, self.size(), &id, self.rank(), &config),
                              BANYAN_ERR_TIMEOUT, "init without some ranks");
-            self.expect(seconds_since(begin) < 1.5 * time_factor(), "init outlives its deadline");
+            self.expect(seconds_since(begin) < config.init_timeout_s + stall_s(),
+                        "init outlives its deadline");
             self.expect(comm == nullptr, "no communicator after a failure");
             const std::string text = banyan_last_error(nullptr);
             for (const int rank : missing)
@@ -430,8 +432,8 @@ TEST_P(Faults, AbsentRanksAreNamed) {
           }
           self.meet();
         },
-        // Whoever opens a rendezvous that nobody finds keeps it that long.
-        {.environment = {{"BANYAN_INIT_TIMEOUT", "1"}}});
+        // So long the rendezvous waits for the first rank, on a busy machine, too.
+        {.environment = {{"BANYAN_INIT_TIMEOUT", "20"}}});
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Faults, both_kinds(), testing::PrintToStringParamName());
