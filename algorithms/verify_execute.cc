@@ -5,6 +5,7 @@
 // channel with `slots` places. With no place, sender and receiver run as one.
 // SPDX-License-Identifier: Apache-2.0
 
+#include <bit>
 #include <random>
 #include <utility>
 
@@ -54,8 +55,10 @@ class Knowledge {
   }
   // A rank that it does not know, -1 if it knows all.
   int missing(size_t step) const {
-    for (size_t rank = 0; rank < ranks_; ++rank)
-      if ((bits_[step * words_ + rank / 64] >> (rank % 64) & 1) == 0) return static_cast<int>(rank);
+    for (size_t word = 0; word < words_; ++word) {
+      const auto known = static_cast<size_t>(std::countr_one(bits_[step * words_ + word]));
+      if (known != 64 && word * 64 + known < ranks_) return static_cast<int>(word * 64 + known);
+    }
     return -1;
   }
 

@@ -42,6 +42,9 @@ class Collectives : public testing::TestWithParam<Where> {
     return kThreadSanitizer || transport == "ucx" || (kind == Kind::kThreads && transport == "shm");
   }
 
+  // As processes all numbers of ranks.
+  bool brief() const { return GetParam().kind == Kind::kThreads; }
+
   // Runs `body` on a communicator of `size` ranks over the transport.
   void run(int size, const std::function<bool(Rank&, Bench&)>& body, JobOptions options = {}) {
     const std::string transport(GetParam().transport);
@@ -80,9 +83,8 @@ bool run_ways(Bench& bench, Case call, const Table& table, const std::set<int>& 
 }
 
 TEST_P(Collectives, HaveAwkwardCounts) {
-  const bool brief = GetParam().kind == Kind::kThreads;  // as processes all numbers of ranks
   for (int size = 1; size <= (quick() ? 4 : 9); ++size) {
-    if (brief && size > 5 && size < 9) continue;
+    if (brief() && size > 5 && size < 9) continue;
     const Table table(DataType::kFloat32, ReduceOp::kSum, size, 1);
     run(size, [&](Rank&, Bench& bench) {
       const auto ranks = static_cast<size_t>(size);
@@ -122,9 +124,8 @@ TEST_P(Collectives, HaveAllTypesAndOperations) {
 }
 
 TEST_P(Collectives, HaveEveryAlgorithm) {
-  const bool brief = GetParam().kind == Kind::kThreads;
   for (const int size : quick() ? std::vector<int>{3} : std::vector<int>{2, 3, 5, 8}) {
-    if (brief && size == 8) continue;
+    if (brief() && size == 8) continue;
     const Table tables[] = {Table(DataType::kFloat32, ReduceOp::kSum, size, 3),
                             Table(DataType::kBfloat16, ReduceOp::kPreMulSum, size, 3),
                             Table(DataType::kInt8, ReduceOp::kMax, size, 3)};
@@ -155,6 +156,7 @@ TEST_P(Collectives, HaveEveryAlgorithm) {
 TEST_P(Collectives, HaveLargeMessages) {
   const size_t large = size_t{quick() ? 1U : 3U} << 20;
   for (const int size : {2, 3}) {
+    if (brief() && size == 2) continue;
     const Table sums(DataType::kFloat32, ReduceOp::kSum, size, 4);
     const Table narrow(DataType::kBfloat16, ReduceOp::kAvg, size, 4);
     run(size, [&](Rank&, Bench& bench) {
@@ -177,6 +179,7 @@ TEST_P(Collectives, HaveHugeMessages) {
   const size_t unit = (size_t{1} << (quick() ? 18 : 20)) / 4;
   const bool has_shared = GetParam().transport == "shm";
   for (const auto& [size, count] : {std::pair(2, 16 * unit), std::pair(3, 33 * unit + 1)}) {
+    if (brief() && size == 2) continue;
     const Table table(DataType::kFloat32, ReduceOp::kSum, size, 6);
     run(size, [&, size = size, count = count](Rank&, Bench& bench) {
       const size_t block = count / static_cast<size_t>(size);
