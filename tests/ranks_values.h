@@ -40,12 +40,15 @@ class Table {
   void make_inputs(uint64_t seed);
   void reduce_integers();
   void reduce_floats();
+  bool all_right(const std::byte* got, size_t place, size_t count) const;
+  size_t count_right(const std::byte* got, size_t place, size_t count) const;
 
   DataType type_;
   ReduceOp op_;
-  std::vector<Memory> inputs_;           // kPeriod elements each
-  Memory exact_;                         // where only one result is right
-  std::vector<long double> low_, high_;  // otherwise
+  std::vector<Memory> inputs_;                   // kPeriod elements each
+  Memory exact_;                                 // where only one result is right
+  std::vector<long double> low_, high_;          // otherwise
+  std::vector<float> low_floats_, high_floats_;  // the same of float32, rounded inwards
 };
 
 uint64_t mix(uint64_t value);
