@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -77,6 +78,7 @@ void RendezvousServer::admit(Admitted admitted) {
   member->stream = std::move(admitted.stream);
   member->session = admitted.session;
   member->rank = joiner.rank;
+  member->own = joiner.pid == static_cast<uint32_t>(::getpid());
   members_.push_back(std::move(member));
   watch(*members_.back());
   if (joiner.remaining_ms < kNever) {
@@ -169,7 +171,7 @@ void RendezvousServer::finish_round() {
     member->gave = false;
     member->result_at = 0;
   }
-  for_each_rank_0_last([this](Member& member) { pump(member); });
+  for_each_own_last([this](Member& member) { pump(member); });
 }
 
 // Sends on what the socket takes of the last result.
@@ -218,16 +220,15 @@ void RendezvousServer::decide(Status verdict) {
              verdict.message());
   verdict_ = std::move(verdict);
   end_ = Clock::now() + kAfterwards;
-  for_each_rank_0_last([this](Member& member) { tell(member); });
+  for_each_own_last([this](Member& member) { tell(member); });
 }
 
-// This is often the process of rank 0, which may end as soon as it knows.
-void RendezvousServer::for_each_rank_0_last(const std::function<void(Member&)>& use) {
-  for (const auto& member : members_) {
-    if (member->rank != 0) use(*member);
-  }
-  for (const auto& member : members_) {
-    if (member->rank == 0) use(*member);
+// A rank of this process may end it as soon as it knows.
+void RendezvousServer::for_each_own_last(const std::function<void(Member&)>& use) {
+  for (const bool own : {false, true}) {
+    for (const auto& member : members_) {
+      if (member->own == own) use(*member);
+    }
   }
 }
 

@@ -33,6 +33,7 @@ class RendezvousServer {
     WireStream stream;
     Session session;
     int rank = 0;
+    bool own = false;      // of this process, by its number; on another host it may be the same
     bool here = true;      // connected
     bool left = false;     // as planned
     bool gave = false;     // its contribution to the current round
@@ -49,7 +50,7 @@ class RendezvousServer {
   Status take(Member& member, const Frame& frame);
   Status contribute(Member& member, const Frame& frame);
   void finish_round();
-  void for_each_rank_0_last(const std::function<void(Member&)>& use);
+  void for_each_own_last(const std::function<void(Member&)>& use);
   void pump(Member& member);
   void gone(Member& member, const Status& why);
   void late();

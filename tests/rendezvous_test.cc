@@ -9,9 +9,11 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
 
 #include "src/handshake_dial.h"
@@ -19,6 +21,7 @@
 #include "src/rendezvous_socket.h"
 #include "src/wire_stream.h"
 #include "tests/rendezvous_place.h"
+#include "tests/sanitizers.h"
 
 namespace banyan {
 namespace {
@@ -300,6 +303,53 @@ TEST(Rendezvous, ARankThatGivesUpIsToldToAll) {
     EXPECT_EQ(told.code(), Code::kSystem);
     EXPECT_EQ(told.message(), "rank 2: no descriptors for  rank 0");
   });
+}
+
+// Joins as a rank, which the last one keeps from going on, and says whether all came as it should.
+char code_of_failure(const Place& place, int rank, int size) {
+  const auto exchange = place.join(rank, size);
+  if (!exchange.ok()) return 'j';
+  if (rank == size - 1) return (*exchange)->give_up({Code::kSystem, "why"}) ? '+' : 'g';
+  const TimePoint limit = deadline_after(20);
+  while (Clock::now() < limit) {
+    const Status failure = (*exchange)->failure();
+    if (!failure.ok()) return failure.code() == Code::kSystem ? '+' : 'x';
+  }
+  return 't';
+}
+
+// A process that ends at once takes the rendezvous with it.
+TEST(Rendezvous, AFailureIsToldToItsOwnProcessLast) {
+  if (test::kThreadSanitizer) GTEST_SKIP() << "it takes no forks beside threads";
+  constexpr int kSize = 9;
+  for (int round = 0; round < 10; ++round) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t holder = ::fork();
+    if (holder == 0) {
+      const Place place;
+      for (int rank = 0; rank < kSize; ++rank) {
+        if (rank == 1 || ::fork() != 0) continue;
+        const char said = code_of_failure(place, rank, kSize);
+        ::_exit(::write(ends[1], &said, 1) == 1 ? 0 : 1);
+      }
+      ::close(ends[1]);
+      ::_exit(code_of_failure(place, 1, kSize));
+    }
+    ::close(ends[1]);
+    std::string said(kSize - 1, '-');
+    size_t got = 0;
+    while (got < said.size()) {
+      const ssize_t more = ::read(ends[0], said.data() + got, said.size() - got);
+      if (more <= 0) break;
+      got += static_cast<size_t>(more);
+    }
+    ::close(ends[0]);
+    int status = -1;
+    ::waitpid(holder, &status, 0);
+    EXPECT_EQ(said, std::string(kSize - 1, '+'));
+    EXPECT_EQ(WEXITSTATUS(status), '+');
+  }
 }
 
 TEST(Rendezvous, AFailureElsewhereEndsEveryWait) {
