@@ -123,13 +123,13 @@ class Membership {
   // Null: the plan fits no program. Those of scaled operations fit none. Requires that the
   // communicator is at rest.
   std::unique_ptr<QuickCall> prepare_quick(const std::shared_ptr<Plan>& plan);
-  // Requires that the communicator is at rest.
-  void begin(QuickCall& quick, const void* send, void* recv) {
+  // Requires that the communicator is at rest. `more`: see Program.
+  void begin(QuickCall& quick, const void* send, void* recv, bool more = false) {
     std::byte* output =
         static_cast<std::byte*>(quick.output_in_send ? const_cast<void*>(send) : recv);
     quick.program.begin(
         {static_cast<const std::byte*>(send), output, quick_scratch_.data()->bytes.data()},
-        quick.next_number++);
+        quick.next_number++, more);
   }
   // The engine takes over where the program stands.
   void hand_over(QuickCall& quick);

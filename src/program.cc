@@ -78,6 +78,7 @@ Program::Stop Program::run() {
       if (arrival == QuickLink::Arrival::kOther) return Stop::kOther;
     }
   }
+  if (more_) return Stop::kDone;
   if (!delivered()) return Stop::kWaits;
   for (const QuickLink* link : senders_) link->prepare_likely();
   return Stop::kDone;

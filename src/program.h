@@ -32,10 +32,13 @@ class Program {
 
   // From the first step, as the call of that number. The engine must be idle, and stays so until
   // the program is done or handed over.
-  void begin(const Spaces& spaces, uint32_t call) {
+  // Where `more` follow in the same lane to the same peers, what is sent need not have been taken
+  // when it is done.
+  void begin(const Spaces& spaces, uint32_t call, bool more = false) {
     spaces_ = spaces;
     position_ = 0;
     envelope_.call = call;
+    more_ = more;
   }
   // kWaits: run it again later. kOther: only the engine can go on.
   enum class Stop : uint8_t { kDone, kWaits, kOther };
@@ -73,6 +76,7 @@ class Program {
   Lane lane_;
   Spaces spaces_;
   size_t position_ = 0;
+  bool more_ = false;
 };
 
 }  // namespace banyan

@@ -189,8 +189,10 @@ bool Table::all_right(const std::byte* got, size_t place, size_t count) const {
   std::array<float, kPeriod> values;
   std::memcpy(values.data(), got, count * sizeof(float));
   bool right = true;
-  for (size_t i = 0; i < count; ++i)
-    right &= (values[i] >= low_floats_[place + i]) & (values[i] <= high_floats_[place + i]);
+  for (size_t i = 0; i < count; ++i) {
+    right &= values[i] >= low_floats_[place + i];
+    right &= values[i] <= high_floats_[place + i];
+  }
   return right;
 }
 

@@ -5,19 +5,8 @@
 
 namespace {
 
+using banyan::call_of;
 using banyan::PlainCall;
-
-banyan_call_t call_of(const PlainCall& plain) {
-  banyan_call_t call = BANYAN_CALL_INIT;
-  call.collective = plain.collective;
-  call.send = plain.send;
-  call.recv = plain.recv;
-  call.count = plain.count;
-  call.datatype = plain.datatype;
-  call.op = plain.op;
-  call.root = plain.root;
-  return call;
-}
 
 banyan_result_t run(const banyan_call_t& call, banyan_comm_t comm) {
   return banyan::door(comm, [&] { return banyan::run_call(comm, call); });
@@ -26,6 +15,7 @@ banyan_result_t run(const banyan_call_t& call, banyan_comm_t comm) {
 banyan_result_t run(const PlainCall& plain, banyan_comm_t comm) {
   const banyan::Visiting inside(comm);
   banyan::QuickCall* quick = banyan::begin_known(inside.get(), plain);
+  if (quick == nullptr && banyan::join_known(inside.get(), plain)) return BANYAN_SUCCESS;
   if (quick == nullptr)
     return banyan::door(comm, [&] { return banyan::run_call(comm, call_of(plain), &plain); });
   if (banyan::run_through(*quick)) return BANYAN_SUCCESS;

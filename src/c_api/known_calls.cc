@@ -4,6 +4,18 @@
 
 namespace banyan {
 
+banyan_call_t call_of(const PlainCall& plain) {
+  banyan_call_t call = BANYAN_CALL_INIT;
+  call.collective = plain.collective;
+  call.send = plain.send;
+  call.recv = plain.recv;
+  call.count = plain.count;
+  call.datatype = plain.datatype;
+  call.op = plain.op;
+  call.root = plain.root;
+  return call;
+}
+
 // Where a buffer of so many bytes may begin.
 KnownCalls::Interval KnownCalls::places_of(uint64_t bytes, bool in_place) {
   const uintptr_t least = bytes != 0 || in_place ? 1 : 0;

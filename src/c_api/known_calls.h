@@ -26,6 +26,8 @@ struct PlainCall {
   void* recv;
 };
 
+banyan_call_t call_of(const PlainCall& plain);
+
 // What is known of one.
 struct KnownCall {
   std::shared_ptr<Plan> plan;        // null: nothing

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "src/c_api/arguments.h"
+#include "src/c_api/message_line.h"
 
 namespace banyan {
 namespace {
@@ -18,6 +20,7 @@ struct Item {
   banyan_comm_t comm;
   banyan_request_t request_handle;  // null for a blocking call
   Call call;
+  std::optional<PlainCall> plain;            // the same, where it is
   OpenCommunicator* communicator = nullptr;  // from resolve() on, and pinned
   Pinned inside{};
   OpenRequest* request = nullptr;
@@ -32,6 +35,7 @@ constinit thread_local int group_depth = 0;
 struct CallGroup {
   Status failed;
   banyan_comm_t failed_on = nullptr;
+  MessageLine line;  // all calls so far, or none
   std::vector<Item> items;
 };
 
@@ -41,8 +45,7 @@ CallGroup& group() {
 }
 
 bool to_self(const Item& item) {
-  const Collective collective = item.call.problem.collective;
-  return (collective == Collective::kSend || collective == Collective::kRecv) &&
+  return is_message(item.call.problem.collective) &&
          item.call.problem.root == item.membership().rank();
 }
 
@@ -144,6 +147,13 @@ void remember(OpenCommunicator& communicator, const PlainCall& plain, const Call
   }
 }
 
+void remember_messages(const std::vector<Item>& items) {
+  for (const Item& item : items)
+    if (item.plain && is_message(item.call.problem.collective) && !to_self(item) &&
+        item.communicator->known.find(*item.plain) == nullptr)
+      remember(*item.communicator, *item.plain, item.call);
+}
+
 Status resolve(Item& item) {
   item.inside = Pinned(item.comm);
   const Result<OpenCommunicator*> communicator = find_communicator(item.comm);
@@ -184,11 +194,42 @@ Status run_resolved(std::vector<Item>& items) {
   for (Item& item : items)
     if (item.operation != nullptr && (item.request == nullptr || !item.operation->launched))
       item.membership().finish(item.operation);
+  if (status.ok()) remember_messages(items);
   for (Membership* membership : memberships) membership->leave_baton();
   return status;
 }
 
-Status run_group(std::vector<Item>& items) {
+// Messages of the line as other calls of the group. Requires memory.
+Status unfold(CallGroup& open) {
+  for (const PlainCall& message : open.line.messages) {
+    const Result<OpenCommunicator*> communicator = find_communicator(open.line.comm);
+    BANYAN_TRY(communicator.status());
+    const Result<Call> call = check_call(**communicator, call_of(message));
+    BANYAN_TRY(call.status());
+    open.items.push_back({open.line.comm, nullptr, *call, message});
+  }
+  open.line = {};
+  return {};
+}
+
+Status run_open_line(CallGroup& open) {
+  const Pinned inside(open.line.comm);
+  const Result<OpenCommunicator*> communicator = find_communicator(open.line.comm);
+  BANYAN_TRY(communicator.status());
+  BANYAN_TRY(check_usable(**communicator));
+  Membership* membership = (*communicator)->membership.get();
+  return with_memory({&membership, 1}, [&]() -> Status {
+    size_t done = 0;
+    BANYAN_TRY(run_line(**communicator, open.line, done));
+    auto& messages = open.line.messages;
+    messages.erase(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(done));
+    return unfold(open);
+  });
+}
+
+Status run_group(CallGroup& open) {
+  if (!open.line.messages.empty()) BANYAN_TRY(run_open_line(open));
+  std::vector<Item>& items = open.items;
   for (Item& item : items) BANYAN_TRY(resolve(item));
   try {
     return run_resolved(items);
@@ -204,6 +245,7 @@ Status run_group(std::vector<Item>& items) {
 banyan_comm_t communicator_of_group() noexcept {
   const CallGroup& open = group();
   if (!open.failed.ok()) return open.failed_on;
+  if (!open.line.messages.empty()) return open.line.comm;
   const auto elsewhere = [&](const Item& item) { return item.comm != open.items.front().comm; };
   const bool one =
       !open.items.empty() && std::none_of(open.items.begin(), open.items.end(), elsewhere);
@@ -220,15 +262,30 @@ void reset_requests(std::vector<Item>& items) {
 
 }  // namespace
 
-QuickCall* begin_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept {
+QuickCall* begin_known(OpenCommunicator* communicator, const PlainCall& plain, bool more) noexcept {
   if (communicator == nullptr || in_group() || communicator->finalized.load()) return nullptr;
   const KnownCall* known = communicator->known.find(plain);
   Membership& membership = *communicator->membership;
   if (known == nullptr || known->quick == nullptr || !membership.at_rest() ||
       membership.failure().failed())
     return nullptr;
-  membership.begin(*known->quick, plain.send, plain.recv);
+  membership.begin(*known->quick, plain.send, plain.recv, more);
   return known->quick.get();
+}
+
+bool join_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept {
+  if (communicator == nullptr || !in_group() || communicator->finalized.load() ||
+      communicator->membership->failure().failed())
+    return false;
+  CallGroup& open = group();
+  if (!open.items.empty() || !open.line.fits(*communicator, plain)) return false;
+  try {
+    open.line.messages.push_back(plain);
+  } catch (const std::bad_alloc&) {
+    return false;  // which is found again, and told
+  }
+  open.line.comm = communicator->handle;
+  return true;
 }
 
 Status check_usable(const OpenCommunicator& communicator) {
@@ -278,11 +335,9 @@ Status run_usable(OpenCommunicator& communicator, const banyan_call_t& given,
   }
   const Result<Call> call = check_call(communicator, given);
   if (!call.ok()) return told(membership, call.status());
-  if (in_group()) return join_group(communicator, *call, nullptr);
+  if (in_group()) return join_group(communicator, *call, nullptr, plain);
   const Problem& problem = call->problem;
-  const bool message =
-      problem.collective == Collective::kSend || problem.collective == Collective::kRecv;
-  if (message && problem.root == membership.rank())
+  if (is_message(problem.collective) && problem.root == membership.rank())
     return {Code::kInvalidUsage,
             fmt::format("peer {} is this rank itself: a message to oneself needs a group",
                         problem.root)};
@@ -319,10 +374,13 @@ Status refuse_in_group(std::string_view function) {
   return {Code::kInvalidUsage, fmt::format("{} inside a group", function)};
 }
 
-Status join_group(OpenCommunicator& communicator, const Call& call, banyan_request_t request) {
+Status join_group(OpenCommunicator& communicator, const Call& call, banyan_request_t request,
+                  const PlainCall* plain) {
   Membership* membership = communicator.membership.get();
   return with_memory({&membership, 1}, [&]() -> Status {
-    group().items.push_back({communicator.handle, request, call});
+    BANYAN_TRY(unfold(group()));
+    group().items.push_back({communicator.handle, request, call,
+                             plain != nullptr ? std::optional(*plain) : std::nullopt});
     return {};
   });
 }
@@ -377,12 +435,9 @@ banyan_result_t banyan_group_end(void) {
     if (banyan::group_depth == 0)
       return {Code::kInvalidUsage, "banyan_group_end without banyan_group_start"};
     if (--banyan::group_depth > 0) return {};
-    banyan::CallGroup& open = banyan::group();
-    std::vector<banyan::Item> items = std::move(open.items);
-    const Status failed = std::exchange(open.failed, Status());
-    open.items.clear();
-    Status status = failed.ok() ? banyan::run_group(items) : failed;
-    banyan::reset_requests(items);
+    banyan::CallGroup open = std::exchange(banyan::group(), {});
+    Status status = open.failed.ok() ? banyan::run_group(open) : open.failed;
+    banyan::reset_requests(open.items);
     return status;
   });
 }

@@ -16,8 +16,13 @@ namespace banyan {
 Status check_usable(const OpenCommunicator& communicator);
 
 // A small call that is known, on a communicator that is pinned, at rest and usable, begun; null:
-// run_call().
-QuickCall* begin_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept;
+// run_call(). `more`: see Program.
+QuickCall* begin_known(OpenCommunicator* communicator, const PlainCall& plain,
+                       bool more = false) noexcept;
+
+// A known message, on a communicator that is pinned and usable, is in the line of the open group;
+// false: run_call().
+bool join_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept;
 
 // Fails it, and takes the memory of running calls back.
 Status run_out_of_memory(Membership& membership);
@@ -53,8 +58,9 @@ bool in_group();
 Status refuse_in_group(std::string_view function);
 // A call on `comm` that went wrong: where a group is open, its end returns the first of them.
 void fail_group(const Status& status, banyan_comm_t comm);
-// `request` is null for a blocking call.
-Status join_group(OpenCommunicator& communicator, const Call& call, banyan_request_t request);
+// `request` is null for a blocking call, which `plain` may describe, too.
+Status join_group(OpenCommunicator& communicator, const Call& call, banyan_request_t request,
+                  const PlainCall* plain = nullptr);
 
 // ---- Requests
 // ---------------------------------------------------------------------------------------

@@ -1,0 +1,29 @@
+// Known messages of a group that go from one rank to one other: a window of sends, as benchmarks
+// and pipelines have it. They run one after another as programs, and only the last waits to be
+// taken. In that order none can wait for another, so they need no engine.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "banyan/status.h"
+#include "src/c_api/handles.h"
+
+namespace banyan {
+
+struct MessageLine {
+  banyan_comm_t comm = nullptr;
+  std::vector<PlainCall> messages;
+
+  // Whether this message, on this communicator, may be the next.
+  bool fits(const OpenCommunicator& communicator, const PlainCall& message) const;
+};
+
+// Runs them; `done` counts those that are. Fewer than all, without an error: the others are to be
+// run in another way, since something is under way, or they are no longer known. Requires that the
+// communicator is pinned and the group closed.
+Status run_line(OpenCommunicator& communicator, const MessageLine& line, size_t& done);
+
+}  // namespace banyan
