@@ -93,7 +93,7 @@ TEST_P(Lines, WaitForALateReceiver) {
     for (int round = 0; round < 4; ++round) {
       const bool sends = self.rank() == round % 2;
       sends ? window.fill(self.rank(), round) : window.clear();
-      // Late on purpose: what is tested is what the other rank does meanwhile.
+      // Late on purpose, by a sleep: nothing tells a rank that the other one waits in the kernel.
       if (round >= 2 && !sends) std::this_thread::sleep_for(std::chrono::milliseconds(30));
       grouped(self, true, [&] { sends ? window.send(self) : window.receive(self); });
       if (!sends) self.expect(window.holds(1 - self.rank(), round), fmt::format("round {}", round));
@@ -120,6 +120,32 @@ TEST_P(Lines, EndWhereAnotherCallJoins) {
       self.expect(in.holds(before, round), fmt::format("round {}", round));
       self.expect(sum == (round % 3 == 1 ? 3 : self.rank()), "the sum");
     }
+  });
+}
+
+// What was started before is under way still: the engine takes the messages, too.
+TEST_P(Lines, RunBesideARequest) {
+  run_joined(2, [](Rank& self, banyan_comm_t comm) {
+    Window window{comm, 1 - self.rank(), counts_of(9)};
+    int64_t sum = 0;
+    banyan_call_t call = BANYAN_CALL_INIT;
+    call.send = call.recv = &sum;
+    call.count = 1;
+    call.datatype = BANYAN_INT64;
+    banyan_request_t request = nullptr;
+    self.expect_ok(banyan_request_create(comm, &call, &request), "create");
+    for (int round = 0; round < 6; ++round) {
+      sum = 1;
+      self.rank() == 0 ? window.fill(0, round) : window.clear();
+      // Rank 1 starts it only when it has all messages.
+      if (self.rank() == 0) self.expect_ok(banyan_request_start(request), "start");
+      grouped(self, true, [&] { self.rank() == 0 ? window.send(self) : window.receive(self); });
+      if (self.rank() == 1) self.expect_ok(banyan_request_start(request), "start");
+      self.expect_ok(banyan_request_wait(request), "wait");
+      self.expect(sum == 2 && (self.rank() == 0 || window.holds(0, round)),
+                  fmt::format("round {}", round));
+    }
+    self.expect_ok(banyan_request_destroy(request), "destroy");
   });
 }
 

@@ -320,7 +320,9 @@ char code_of_failure(const Place& place, int rank, int size) {
 
 // A process that ends at once takes the rendezvous with it.
 TEST(Rendezvous, AFailureIsToldToItsOwnProcessLast) {
-  if (test::kThreadSanitizer) GTEST_SKIP() << "it takes no forks beside threads";
+  // The rendezvous is a thread, and the ranks are forked beside it.
+  if (test::kThreadSanitizer)
+    GTEST_SKIP() << "the thread sanitizer does not survive fork() beside threads";
   constexpr int kSize = 9;
   for (int round = 0; round < 10; ++round) {
     int ends[2];

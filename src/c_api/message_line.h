@@ -21,8 +21,8 @@ struct MessageLine {
   bool fits(const OpenCommunicator& communicator, const PlainCall& message) const;
 };
 
-// Runs them; `done` counts those that are. Fewer than all, without an error: the others are to be
-// run in another way, since something is under way, or they are no longer known. Requires that the
+// Runs them; `done` counts those that are. Fewer than all, without an error: the communicator has
+// failed or has something under way, and the others are to be run in another way. Requires that the
 // communicator is pinned and the group closed.
 Status run_line(OpenCommunicator& communicator, const MessageLine& line, size_t& done);
 
