@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
+#include <time.h>
 
 #include <atomic>
 #include <functional>
@@ -79,7 +79,8 @@ std::atomic<bool> held{false}, holds{false};
 // A signal handler that takes its time.
 void hold(int /*signal*/) {
   held.store(true);
-  while (holds.load()) sched_yield();
+  const timespec pause{.tv_sec = 0, .tv_nsec = 1'000'000};
+  while (holds.load()) nanosleep(&pause, nullptr);
 }
 
 TEST_P(Watchdog, FreesNothingUnderACallThatDoesNotEnd) {
