@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "algorithms/select.h"
+#include "src/c_api/device_memory.h"
 #include "src/c_api/structs.h"
 
 namespace banyan {
@@ -312,11 +313,13 @@ class Checker {
     return use;
   }
 
+  static bool is_used(const Buffer& buffer) {
+    const auto moves = [](const Range& range) { return range.bytes != 0; };
+    return moves(buffer.whole) || std::any_of(buffer.blocks.begin(), buffer.blocks.end(), moves);
+  }
+
   static Status not_null(const Buffer& buffer, const void* given) {
-    const bool needed =
-        buffer.whole.bytes != 0 || std::any_of(buffer.blocks.begin(), buffer.blocks.end(),
-                                               [](const Range& range) { return range.bytes != 0; });
-    if (given == nullptr && needed) return wrong("{} is NULL", buffer.name);
+    if (given == nullptr && is_used(buffer)) return wrong("{} is NULL", buffer.name);
     return {};
   }
 
@@ -330,6 +333,14 @@ class Checker {
     if (within(range)) return {};
     return wrong("{} is {}: {} bytes at {:#x} wrap round the end of the address space", buffer.name,
                  given, range.bytes, range.begin);
+  }
+
+  static Status not_device(const Buffer& buffer, const void* given) {
+    if (!is_used(buffer) || !is_in_device_memory(given)) return {};
+    return {Code::kUnsupported,
+            fmt::format("{} is {}, in the memory of a GPU, and this build has no "
+                        "CUDA: pass memory of the host",
+                        buffer.name, given)};
   }
 
   static Status overlapping(const Buffer& a, const Range& x, const Buffer& b, const Range& y) {
@@ -368,6 +379,9 @@ class Checker {
     BANYAN_TRY(not_null(used.recv, call_.recv));
     BANYAN_TRY(not_round(used.send, call_.send));
     BANYAN_TRY(not_round(used.recv, call_.recv));
+    look_for_cuda_driver();
+    BANYAN_TRY(not_device(used.send, call_.send));
+    BANYAN_TRY(not_device(used.recv, call_.recv));
     problem().in_place = used.in_place && call_.send != nullptr && call_.recv != nullptr;
     result_.send = call_.send;
     result_.recv = call_.recv;

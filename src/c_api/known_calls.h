@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "banyan/banyan.h"
+#include "src/c_api/device_memory.h"
 #include "src/c_api/structs.h"
 #include "src/membership.h"
 
@@ -40,7 +41,7 @@ class KnownCalls {
   // is to be checked.
   const KnownCall* find(const PlainCall& call) const {
     for (const Place& place : sets_[set_of(call)].places)
-      if (place.matches(call)) return &place.known;
+      if (place.matches(call)) return is_of_host(call) ? &place.known : nullptr;
     return nullptr;
   }
   // It was checked and is `checked`; it may take the place of another one. Not for operators that
@@ -85,6 +86,9 @@ class KnownCalls {
   };
   static constexpr int kSetBits = 5;
 
+  static bool is_of_host(const PlainCall& call) {
+    return !is_in_device_memory(call.send) && !is_in_device_memory(call.recv);
+  }
   static Interval places_of(uint64_t bytes, bool in_place);
   static Interval distances_of(const PlainCall& call, const Call& checked);
   static size_t set_of(const PlainCall& call) {
