@@ -161,7 +161,11 @@ int most_ranks(std::string_view name, Collective collective) {
     return collective == Collective::kAllgatherv  ? 127
            : collective == Collective::kAllgather ? 256
                                                   : 1024;
-  if (name == "direct" && collective == Collective::kAlltoall) return 65;
+  if (name == "direct" && collective == Collective::kGather) return 1024;
+  const bool meets_at_root = collective == Collective::kAllreduce ||
+                             collective == Collective::kReduce ||
+                             collective == Collective::kBroadcast || is_synchronisation(collective);
+  if (name == "star" && meets_at_root) return 1024;
   const bool logarithmic = name == "recursive_doubling" || name == "binomial" ||
                            name == "double_tree" || name == "dissemination";
   return logarithmic ? 1024 : 127;

@@ -25,10 +25,10 @@
  *
  * @section memory Memory
  * Counts are elements of the datatype, sizes named `bytes` are bytes, times are seconds. Buffers
- * belong to the caller throughout; they need no alignment. A blocking call is done with them when
- * it returns, a request when it completes. Handles are opaque, and a destroyed one is recognised
- * (`INVALID_ARGUMENT`), never followed. They belong to the process that made them: in a child of
- * fork() every call on one is `INVALID_USAGE`; the child may make communicators of its own.
+ * are the caller's throughout, aligned or not, and memory of the host (a GPU's: `UNSUPPORTED`). A
+ * blocking call is done with them when it returns, a request when it completes. Handles are opaque;
+ * a destroyed one is recognised (`INVALID_ARGUMENT`). They belong to the process that made them: in
+ * a child of fork() a call on one is `INVALID_USAGE`; it may make communicators of its own.
  *
  * @section structs Structs
  * A struct that the caller fills starts with `size` and is set from its initializer. A smaller
@@ -423,8 +423,8 @@ BANYAN_API banyan_result_t banyan_request_wait(banyan_request_t request);
 /** @retval BANYAN_ERR_INVALID_USAGE it is in flight, and its communicator has not failed. */
 BANYAN_API banyan_result_t banyan_request_destroy(banyan_request_t request);
 
-/** What would be done for this call: every candidate with its predicted and measured time, and why
- * one was left out. Local.
+/** What would be done for this call: every candidate, with its predicted and measured time where
+ * there is one, and why one was left out. Local.
  * @param comm,call as for #banyan_request_create.
  * @param[out] text at most *bytes of it, terminated; NULL where *bytes is 0.
  * @param[in,out] bytes the room in text; afterwards what all of it takes, terminator included. */

@@ -46,8 +46,8 @@ FORBIDDEN = {
     r'/dev/shm': 'names /dev/shm; nothing of ours may lie there',
     r'\bINADDR_ANY\b|\bin6addr_any\b': 'listens everywhere; name an interface',
 }
-OURS = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
-THEIRS = re.compile(r'^\s*#\s*include\s+<([^>]+)>', re.MULTILINE)
+QUOTED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+THEIRS = re.compile(r'^\s*#\s*include\s*<([^>]+)>', re.MULTILINE)
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/', re.DOTALL)
 SUFFIXES = ('.h', '.c', '.cc', '.cu', '.cuh', '.inc')
 
@@ -73,10 +73,15 @@ def read_sources(root):
     return {p.relative_to(root): p.read_text(encoding='utf-8') for p in paths}
 
 
+def ours(root, text):
+    """What it includes of this project; the root is in the compiler's path, so angle brackets find it, too."""
+    return QUOTED.findall(text) + [target for target in THEIRS.findall(text) if resolve(root, target)]
+
+
 def check_folders(root, sources):
     for path, text in sources.items():
         folder = folder_of(path)
-        for target in OURS.findall(text):
+        for target in ours(root, text):
             into = resolve(root, target)
             if into is None:
                 yield f'{path}: no file {target} from the root or from include/'
@@ -85,7 +90,7 @@ def check_folders(root, sources):
 
 
 def check_cycles(root, sources):
-    edges = {path: sorted({into for into in (resolve(root, t) for t in OURS.findall(text)) if into in sources})
+    edges = {path: sorted({into for into in (resolve(root, t) for t in ours(root, text)) if into in sources})
              for path, text in sources.items()}
     done, trail = set(), []
 

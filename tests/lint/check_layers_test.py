@@ -19,6 +19,7 @@ WRONG = [
     ('must not include src/engine.h', {'src/base/log.h': '#include "src/engine.h"\n', 'src/engine.h': ''}),
     ('must not include src/c_api/x.h', {'src/engine.h': '#include "src/c_api/x.h"\n', 'src/c_api/x.h': ''}),
     ('must not include src/base/clock.h', {'examples/a.cc': '#include "src/base/clock.h"\n'}),
+    ('must not include src/a.h', {'transports/shm.cc': '#include <src/a.h>\n', 'src/a.h': ''}),
     ('no file engine.h', {'src/plans.cc': '#include "engine.h"\n', 'src/engine.h': ''}),
     ('include cycle: src/a.h -> src/b.h -> src/a.h', {'src/a.h': '#include "src/b.h"\n', 'src/b.h': '#include "src/a.h"\n'}),
     ('belongs in a .cc', {'src/a.h': '#include <openssl/hmac.h>\n'}),
