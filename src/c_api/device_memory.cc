@@ -3,30 +3,61 @@
 #include "src/c_api/device_memory.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <cstdint>
+#include <string_view>
 
 namespace banyan {
 namespace internal {
 
 constinit std::atomic<PointerAttribute> pointer_attribute{nullptr};
 
+}  // namespace internal
+
 // The driver knows nothing of an address that is none of its: an error, as without a context.
-bool is_in_device_memory(PointerAttribute ask, const void* address) {
+bool is_in_device_memory(const void* address) {
+  const auto ask = internal::pointer_attribute.load(std::memory_order_relaxed);
   constexpr int kMemoryType = 2, kIsManaged = 8;  // CUpointer_attribute
   constexpr unsigned kDevice = 2;                 // CUmemorytype
   const auto pointer = reinterpret_cast<uintptr_t>(address);
   unsigned type = 0, managed = 0;
-  return ask(&type, kMemoryType, pointer) == 0 && type == kDevice &&
+  return ask != nullptr && ask(&type, kMemoryType, pointer) == 0 && type == kDevice &&
          !(ask(&managed, kIsManaged, pointer) == 0 && managed != 0);
 }
 
-}  // namespace internal
+namespace {
+
+struct Search {
+  unsigned long long loaded_before;
+  unsigned long long loaded = 0;
+  const char* path = nullptr;  // lives as long as the library
+};
+
+// Called for each library that is loaded, under the loader's lock, until it returns 1. The count of
+// libraries that were ever loaded says whether there is anything new.
+int visit(dl_phdr_info* library, size_t /*bytes*/, void* into) {
+  auto& search = *static_cast<Search*>(into);
+  search.loaded = library->dlpi_adds;
+  if (search.loaded == search.loaded_before) return 1;
+  const std::string_view path = library->dlpi_name;
+  if (!path.substr(path.rfind('/') + 1).starts_with("libcuda.so.1")) return 0;
+  search.path = library->dlpi_name;
+  return 1;
+}
+
+std::atomic<unsigned long long> libraries_seen{0};
+
+}  // namespace
 
 // What is loaded is never unloaded: the handle is kept.
 void look_for_cuda_driver() {
   if (internal::pointer_attribute.load(std::memory_order_relaxed) != nullptr) return;
-  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  Search search{libraries_seen.load(std::memory_order_relaxed)};
+  dl_iterate_phdr(visit, &search);
+  libraries_seen.store(search.loaded, std::memory_order_relaxed);
+  if (search.path == nullptr) return;
+  void* driver = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   if (driver == nullptr) return;
   void* symbol = dlsym(driver, "cuPointerGetAttribute");
   internal::pointer_attribute.store(reinterpret_cast<internal::PointerAttribute>(symbol));

@@ -16,17 +16,17 @@ namespace internal {
 using PointerAttribute = int (*)(void* value, int attribute, unsigned long long pointer);
 extern constinit std::atomic<PointerAttribute> pointer_attribute;  // null: no driver was seen
 
-bool is_in_device_memory(PointerAttribute ask, const void* address);
-
 }  // namespace internal
 
-// Looks whether the process has loaded the driver by now; a microsecond. Thread-safe.
+// Looks whether the process has loaded the driver by now. Thread-safe.
 void look_for_cuda_driver();
 
-// By the driver as last seen. Thread-safe.
-inline bool is_in_device_memory(const void* address) {
-  const auto ask = internal::pointer_attribute.load(std::memory_order_relaxed);
-  return ask != nullptr && internal::is_in_device_memory(ask, address);
+// A driver was seen.
+inline bool knows_devices() {
+  return internal::pointer_attribute.load(std::memory_order_relaxed) != nullptr;
 }
+
+// By the driver as last seen. Thread-safe.
+bool is_in_device_memory(const void* address);
 
 }  // namespace banyan

@@ -41,7 +41,8 @@ class KnownCalls {
   // is to be checked.
   const KnownCall* find(const PlainCall& call) const {
     for (const Place& place : sets_[set_of(call)].places)
-      if (place.matches(call)) return is_of_host(call) ? &place.known : nullptr;
+      if (place.matches(call))
+        return knows_devices() && is_of_device(call) ? nullptr : &place.known;
     return nullptr;
   }
   // It was checked and is `checked`; it may take the place of another one. Not for operators that
@@ -86,8 +87,8 @@ class KnownCalls {
   };
   static constexpr int kSetBits = 5;
 
-  static bool is_of_host(const PlainCall& call) {
-    return !is_in_device_memory(call.send) && !is_in_device_memory(call.recv);
+  static bool is_of_device(const PlainCall& call) {
+    return is_in_device_memory(call.send) || is_in_device_memory(call.recv);
   }
   static Interval places_of(uint64_t bytes, bool in_place);
   static Interval distances_of(const PlainCall& call, const Call& checked);
