@@ -49,7 +49,7 @@ void sleep_all(std::span<Membership* const> memberships, TimePoint deadline) {
   // With several communicators the sleep of one must not outlast news for another.
   const int most = memberships.size() > 1 ? 1 : kMostSleepMs;
   for (Membership* membership : memberships)
-    if (membership->busy()) membership->sleep(milliseconds_until(deadline, most));
+    if (membership->busy()) membership->sleep(std::max(1, milliseconds_until(deadline, most)));
 }
 
 // Whoever cancels an operation need not be the one that waits for it.

@@ -49,6 +49,7 @@ Membership::Membership(Settings settings, Links links, VerdictBoard board, Bells
     : settings_(std::move(settings)),
       medium_(medium),
       links_(std::move(links)),
+      own_sockets_(links_.sockets),
       failure_(std::move(board)),
       monitor_(links_, failure_, settings_.log),
       engine_(std::move(transports), std::move(routes), best_kernels()),
@@ -133,12 +134,9 @@ Result<Operation*> Membership::start(const std::shared_ptr<Plan>& plan, const Ca
 }
 
 Status Membership::give_up(std::string_view why) {
-  monitor_.report(
+  report(
       {Code::kSystem, rank(), fmt::format("rank {} cannot take part in a call: {}", rank(), why)});
-  while (!failure_.failed()) {
-    wake_service();
-    sleep(1);
-  }
+  while (!failure_.failed()) sleep(1);
   return failure_.status();
 }
 
@@ -253,6 +251,11 @@ void Membership::check_deadline(TimePoint now) {
   if (now >= engine_.deadline()) time_out();
 }
 
+// The thread that serves may sleep without an end, and is to see when whoever decides says nothing.
+void Membership::report(const Verdict& verdict) {
+  if (monitor_.report(verdict)) wake_service();
+}
+
 void Membership::trouble(const Trouble& found) {
   Verdict verdict{found.code, -1, found.text};
   const int peer = found.peer;
@@ -285,7 +288,7 @@ void Membership::trouble(const Trouble& found) {
     verdict.text =
         fmt::format("{} between rank {} and rank {}{}", describe(found.code), rank(), peer, why);
   }
-  monitor_.report(verdict);
+  report(verdict);
 }
 
 void Membership::look_around() {
@@ -304,7 +307,7 @@ void Membership::time_out() {
   }
   std::string text = "timeout: an operation did not end in time";
   if (culprit >= 0) text += fmt::format("; rank {} waits for rank {}", rank(), culprit);
-  monitor_.report({Code::kTimeout, culprit, text});
+  report({Code::kTimeout, culprit, text});
 }
 
 void Membership::sleep(int most_ms) {
@@ -354,7 +357,7 @@ Status Membership::depart(TimePoint deadline) {
     Wait wait(patience_);
     while (status.code() == Code::kBusy) {
       if (Clock::now() >= deadline)
-        monitor_.report({Code::kTimeout, -1, "timeout: what was sent did not leave in time"});
+        report({Code::kTimeout, -1, "timeout: what was sent did not leave in time"});
       const Result<bool> moved = turn();
       BANYAN_TRY(moved.status());
       if (*moved) {

@@ -26,6 +26,7 @@
 #include "src/failure.h"
 #include "src/links.h"
 #include "src/monitor.h"
+#include "src/own_sockets.h"
 #include "src/patience.h"
 #include "src/plans.h"
 #include "src/program.h"
@@ -169,6 +170,7 @@ class Membership {
   void wake_service() const;
   void wake_caller() const;
   void doze(std::span<const int> also, int most_us);
+  void report(const Verdict& verdict);
   void trouble(const Trouble& found);
   void time_out();
   void say_waiting();
@@ -176,6 +178,7 @@ class Membership {
   Settings settings_;
   Medium medium_;
   Links links_;
+  OwnSockets own_sockets_;
   Failure failure_;
   Monitor monitor_;
   Engine engine_;

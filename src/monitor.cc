@@ -18,6 +18,8 @@ namespace banyan {
 namespace {
 
 constexpr size_t kFrameTextBytes = 484;
+constexpr double kPatienceSeconds = 1;             // with the first who should decide
+constexpr double kPatienceWithTheNextSeconds = 3;  // it loses patience with the first one, too
 constexpr size_t kSignedBytes = kFrameBytes - sizeof(Mac);
 
 bool is_failure(uint32_t code) {
@@ -124,23 +126,25 @@ void Monitor::broadcast(const LinkFrame& frame) {
     if (rank != links_.rank) send(rank, frame);
 }
 
-// The lowest rank that is connected, this one included.
+// The lowest rank that is connected and has not been silent for too long, this one included.
 int Monitor::decider() const {
-  for (int rank = 0; rank < links_.rank; ++rank)
-    if (peers_[static_cast<size_t>(rank)].open) return rank;
+  for (int rank = 0; rank < links_.rank; ++rank) {
+    const Peer& peer = peers_[static_cast<size_t>(rank)];
+    if (peer.open && !peer.silent) return rank;
+  }
   return links_.rank;
 }
 
-void Monitor::report(const Verdict& verdict) {
+bool Monitor::report(const Verdict& verdict) {
   const std::lock_guard lock(mutex_);
-  if (failure_.failed()) return;
+  if (failure_.failed() || proposed_) return false;
   BANYAN_LOG(log_, Subsystem::kFault, LogLevel::kInfo, "{}: {}", describe(verdict.code),
              verdict.text);
   propose(verdict);
+  return true;
 }
 
 void Monitor::propose(const Verdict& verdict) {
-  constexpr double kPatienceSeconds = 1;
   if (!proposed_) {
     proposed_ = verdict;
     patience_ends_ = deadline_after(kPatienceSeconds);
@@ -148,7 +152,8 @@ void Monitor::propose(const Verdict& verdict) {
   settle();
 }
 
-// Whoever succeeds a decider that died hears everybody first: one of them may have its verdict.
+// Whoever succeeds a decider that died or is silent hears everybody first: one of them may have its
+// verdict.
 void Monitor::settle() {
   if (!proposed_ || failure_.board().decided()) return;
   const int to = decider();
@@ -158,8 +163,9 @@ void Monitor::settle() {
     send(to, {LinkFrameType::kPropose, *proposed_});
     return;
   }
-  const bool all_heard = std::all_of(peers_.begin(), peers_.end(),
-                                     [](const Peer& peer) { return !peer.open || peer.proposed; });
+  const bool all_heard = std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
+    return !peer.open || peer.proposed || peer.silent;
+  });
   if (!one_host_ && succeeds_ && !all_heard) return;
   decide(*proposed_);
 }
@@ -184,7 +190,23 @@ TimePoint Monitor::patience_ends() const {
 
 void Monitor::lose_patience(TimePoint now) {
   const std::lock_guard lock(mutex_);
-  if (proposed_ && now >= patience_ends_ && !failure_.board().decided()) decide(*proposed_);
+  if (!proposed_ || now < patience_ends_ || failure_.board().decided()) return;
+  const int silent = decider();
+  if (silent == links_.rank) {  // it has waited for what the others say
+    decide(*proposed_);
+    return;
+  }
+  BANYAN_LOG(log_, Subsystem::kFault, LogLevel::kInfo, "rank {} is silent: the next one decides",
+             silent);
+  peers_[static_cast<size_t>(silent)].silent = true;
+  succeed();
+}
+
+// The decider is another one from now on.
+void Monitor::succeed() {
+  succeeds_ = true;
+  if (proposed_) patience_ends_ = deadline_after(kPatienceWithTheNextSeconds);
+  if (!failure_.board().decided()) settle();
 }
 
 void Monitor::abort() {
@@ -269,7 +291,7 @@ void Monitor::lost(int rank, std::string_view how) {
   Peer& peer = peers_[static_cast<size_t>(rank)];
   const bool led = !one_host_ && decider() == rank && !peer.said_goodbye;
   peer.open = false;
-  if (led) succeeds_ = true;
+  if (led) succeed();
   if (failure_.board().decided()) {
     if (led && decider() != links_.rank)
       send(decider(), {LinkFrameType::kFinal, failure_.board().read()});

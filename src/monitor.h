@@ -54,8 +54,8 @@ class Monitor {
   Monitor(Links& links, Failure& failure, const Log& log);
 
   // A failure that this rank found. Any thread. On one host the verdict stands when this returns;
-  // on several it may still be on its way.
-  void report(const Verdict& verdict);
+  // on several it may still be on its way. False: something else was reported before.
+  bool report(const Verdict& verdict);
   // This rank aborts: as report(), but its own calls say kAborted.
   void abort();
   // This rank leaves in good order: its silence is no death from now on.
@@ -67,7 +67,7 @@ class Monitor {
   void handle(std::span<const pollfd> ready);
   // When it must be called again although nothing is ready; never: TimePoint::max().
   TimePoint patience_ends() const;
-  // Whoever should have decided says nothing: this rank's own word must do.
+  // Whoever should have decided says nothing: the next one shall, in the end this rank itself.
   void lose_patience(TimePoint now);
 
  private:
@@ -82,6 +82,7 @@ class Monitor {
     bool open = false;
     bool said_goodbye = false;
     bool proposed = false;  // it has no verdict, and asked this rank for one
+    bool silent = false;    // it should have decided, and did not
   };
 
   void broadcast(const LinkFrame& frame);
@@ -92,6 +93,7 @@ class Monitor {
   int decider() const;
   void propose(const Verdict& verdict);
   void settle();
+  void succeed();
   void decide(const Verdict& verdict);
   void pass_on();
 
@@ -103,7 +105,7 @@ class Monitor {
   mutable std::mutex mutex_;         // of peers_ and of writing to the sockets
   std::optional<Verdict> proposed_;  // by this rank, until a verdict stands
   int proposed_to_ = -1;
-  bool succeeds_ = false;  // a decider died
+  bool succeeds_ = false;  // a decider died or was silent
   bool passed_on_ = false;
   TimePoint patience_ends_ = TimePoint::max();
 };

@@ -337,6 +337,53 @@ TEST(Monitor, DecidesWithoutARankThatSaysNothing) {
     EXPECT_EQ(ranks.failure(rank).verdict().failed_rank, 0) << rank;
 }
 
+// As serving threads do in the end; `deaf` ones do nothing.
+void lose_patience(Ranks& ranks, const std::vector<int>& deaf) {
+  for (int rank = 0; rank < 4; ++rank)
+    if (std::count(deaf.begin(), deaf.end(), rank) == 0)
+      ranks.monitor(rank).lose_patience(ranks.monitor(rank).patience_ends());
+  ranks.settle(deaf);
+}
+
+// Frozen, not dead: its links stay open. Every rank has something else to report.
+TEST(Monitor, PassesByWhoeverShouldDecideAndIsSilent) {
+  for (const auto& hosts : {placements[1], placements[2]})
+    for (const std::vector<int>& deaf : {std::vector{0}, {0, 1}, {1}}) {
+      Ranks ranks(hosts);
+      for (int rank = 0; rank < 4; ++rank)
+        if (std::count(deaf.begin(), deaf.end(), rank) == 0)
+          ranks.monitor(rank).report(
+              {Code::kTimeout, deaf[0], "rank " + std::to_string(rank) + " timed out"});
+      ranks.settle(deaf);
+      for (size_t turn = 0; turn < 2 * deaf.size(); ++turn) lose_patience(ranks, deaf);
+      for (int rank = 2; rank < 4; ++rank) {
+        EXPECT_EQ(ranks.failure(rank).status().code(), Code::kTimeout) << rank;
+        EXPECT_EQ(ranks.failure(rank).status().message(), ranks.failure(2).status().message())
+            << "rank " << rank << ", hosts " << hosts[1] << hosts[2] << ", silent " << deaf.size();
+      }
+      // They look again, late.
+      ranks.settle();
+      EXPECT_TRUE(ranks.failure(deaf[0]).failed());
+    }
+}
+
+// Only one rank has anything to report: the next one hears of it.
+TEST(Monitor, AsksTheNextWhereTheFirstIsSilent) {
+  Ranks ranks({0, 1, 2, 3});
+  EXPECT_TRUE(ranks.monitor(3).report({Code::kTimeout, 0, "late"}));
+  EXPECT_FALSE(ranks.monitor(3).report({Code::kTimeout, 0, "later"}));
+  ranks.settle({0});
+  EXPECT_EQ(ranks.monitor(1).patience_ends(), TimePoint::max());
+  ranks.monitor(3).lose_patience(ranks.monitor(3).patience_ends());
+  ranks.settle({0});
+  EXPECT_FALSE(ranks.failure(1).failed()) << "it, too, asks rank 0 first";
+  for (int turn = 0; turn < 2; ++turn)
+    ranks.monitor(1).lose_patience(ranks.monitor(1).patience_ends());
+  ranks.settle({0});
+  for (int rank = 1; rank < 4; ++rank)
+    EXPECT_EQ(ranks.failure(rank).status().message(), "late") << rank;
+}
+
 // A peer that sends what is not authentic is lost, and nothing that it says is believed.
 TEST(Monitor, CutsOffWhoSendsNoise) {
   Ranks ranks({0, 0});

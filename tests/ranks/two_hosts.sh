@@ -2,8 +2,9 @@
 # Runs a program as four ranks on two hosts: network namespaces joined by a cable (veth), two ranks in each.
 # Inside a host ranks find shared memory, between the hosts only UCX.
 #
-# usage: two_hosts.sh TEXT PROGRAM [ARGUMENT...]
-# Fails also where the program does not print TEXT.
+# usage: two_hosts.sh [--freeze RANK] TEXT PROGRAM [ARGUMENT...]
+# Fails also where the program does not print TEXT. With --freeze that rank is stopped once a line of its table is there, and the
+# others must fail, soon.
 # Exit status 77 where it cannot run.
 # SPDX-License-Identifier: Apache-2.0
 set -uo pipefail
@@ -22,6 +23,12 @@ trap 'ip netns del "$left"; ip netns del "$right" 2> /dev/null' EXIT
     ip -n "$left" link set "$cable" up && ip -n "$right" link set "$end" up
 } || { echo "skipped: no veth pair can be made here"; exit 77; }
 
+frozen=
+if [ "$1" = --freeze ]; then
+  frozen=$2
+  export BANYAN_TIMEOUT=5s
+  shift 2
+fi
 text=$1
 shift
 secret="of $$ and $RANDOM"
@@ -31,11 +38,32 @@ ranks=()
 for rank in 0 1 2 3; do
   if [ "$rank" -lt 2 ]; then host=$left interface=$cable; else host=$right interface=$end; fi
   BANYAN_RANK=$rank BANYAN_SIZE=4 BANYAN_ADDRESS=192.0.2.1:4711 BANYAN_SECRET="$secret" \
-    BANYAN_SOCKET_IFNAME=$interface ip netns exec "$host" "$@" >> "$said" &
+    BANYAN_SOCKET_IFNAME=$interface ip netns exec "$host" "$@" >> "$said" 2>&1 &
   ranks+=($!)
 done
+# So many seconds at most.
+until_true() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    [ "$SECONDS" -lt "$end" ] || return 1
+    sleep 0.1
+  done
+}
+has_row() { grep -q '^[0-9]' "$said"; }
+others_ended() { [ "$(jobs -rp | grep -cv "^$stopped\$")" = 0 ]; }
+
 failed=0
-for rank in "${ranks[@]}"; do wait "$rank" || failed=1; done
+if [ -n "$frozen" ]; then
+  stopped=${ranks[$frozen]}
+  until_true 25 has_row || failed=1
+  kill -STOP "$stopped"
+  until_true 25 others_ended || { echo "the others go on without rank $frozen"; failed=1; }
+  kill -KILL "${ranks[@]}" 2> /dev/null
+  for rank in "${ranks[@]}"; do ! wait "$rank" || { echo "a rank ended well"; failed=1; }; done
+else
+  for rank in "${ranks[@]}"; do wait "$rank" || failed=1; done
+fi
 cat "$said"
 grep -qF -- "$text" "$said" || { echo "it did not print \"$text\""; exit 1; }
 exit $failed

@@ -1,0 +1,27 @@
+// Sockets whose end tells a peer that this process has died. A child of fork() would hold them open
+// for as long as it lives, so it gets /dev/null in their place.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "src/base/descriptor.h"
+
+namespace banyan {
+
+// Of this process alone while this lives. Thread-safe.
+class OwnSockets {
+ public:
+  // Invalid ones are passed by. They must stay open as long as this.
+  explicit OwnSockets(std::span<const Descriptor> sockets);
+  OwnSockets(const OwnSockets&) = delete;
+  OwnSockets& operator=(const OwnSockets&) = delete;
+  ~OwnSockets();
+
+ private:
+  std::vector<int> sockets_;
+};
+
+}  // namespace banyan
