@@ -43,8 +43,10 @@ std::optional<Address> address_of(const sockaddr* name) {
     std::memcpy(&v6, name, sizeof v6);
     // A link-local address means nothing to other hosts without the name of an interface of theirs.
     if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr)) return std::nullopt;
-    address.v6 = true;
-    std::memcpy(address.ip.data(), &v6.sin6_addr, 16);
+    // Mapped, it is an IPv4 address.
+    address.v6 = !IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr);
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&v6.sin6_addr);
+    std::copy(bytes + (address.v6 ? 0 : 12), bytes + 16, address.ip.begin());
     return address;
   }
   return std::nullopt;

@@ -342,5 +342,25 @@ TEST_F(CApi, ExplainSaysHowMuchRoomItNeeds) {
   refused(banyan_explain(comm_, &call, nullptr, &room), "9");
 }
 
+// Of every kind of call that needs a communicator that works.
+void refuses_all(banyan_comm_t comm, banyan_result_t with) {
+  float number = 1;
+  void* memory = nullptr;
+  banyan_op_t op = 0;
+  EXPECT_EQ(banyan_allreduce(&number, &number, 1, BANYAN_FLOAT32, BANYAN_SUM, comm), with);
+  EXPECT_EQ(banyan_barrier(comm), with);
+  EXPECT_EQ(banyan_mem_alloc(comm, &memory, 8), with);
+  EXPECT_EQ(banyan_op_create_premulsum(comm, &number, BANYAN_FLOAT32, &op), with);
+}
+
+TEST_F(CApi, MakesNothingOnACommunicatorThatHasEnded) {
+  for (const bool aborts : {false, true}) {
+    banyan_comm_t comm = make_comm();
+    EXPECT_EQ(aborts ? banyan_comm_abort(comm) : banyan_comm_finalize(comm), BANYAN_SUCCESS);
+    refuses_all(comm, aborts ? BANYAN_ERR_ABORTED : BANYAN_ERR_INVALID_USAGE);
+    EXPECT_EQ(banyan_comm_destroy(comm), BANYAN_SUCCESS);
+  }
+}
+
 }  // namespace
 }  // namespace banyan::test

@@ -451,6 +451,8 @@ TEST(UniqueId, SurvivesTheTripAndNothingElse) {
 TEST(Addresses, AreReadAndWritten) {
   EXPECT_EQ(resolve("127.0.0.1:4711")->text(), "127.0.0.1:4711");
   EXPECT_EQ(resolve("[::1]:80")->text(), "[::1]:80");
+  EXPECT_EQ(resolve("[::ffff:192.0.2.1]:80")->text(), "192.0.2.1:80");
+  EXPECT_EQ(listen_at(*resolve("[::ffff:0.0.0.0]:80"), {}).status().code(), Code::kInvalidArgument);
   EXPECT_TRUE(resolve("localhost:9")->loopback());
   EXPECT_TRUE(resolve("[::1]:80")->loopback());
   EXPECT_FALSE(resolve("192.0.2.1:80")->loopback());

@@ -36,10 +36,14 @@ std::vector<std::string_view> names() {
   return result;
 }
 
-// Which kinds the words name.
-Result<std::vector<bool>> named(std::string_view list) {
+bool has(std::span<const int> list, int entry) {
+  return std::find(list.begin(), list.end(), entry) != list.end();
+}
+
+// Which kinds the words name, in their order.
+Result<std::vector<int>> named(std::string_view list) {
   const auto kinds = transport_kinds();
-  std::vector<bool> result(kinds.size());
+  std::vector<int> result;
   int position = 0;
   for (const std::string_view raw : split(list, ',')) {
     ++position;
@@ -54,39 +58,46 @@ Result<std::vector<bool>> named(std::string_view list) {
                                           : "is unknown",
                                 join(names())));
     }
-    const auto index = static_cast<size_t>(kind - kinds.begin());
-    if (result[index]) {
+    const auto index = static_cast<int>(kind - kinds.begin());
+    if (has(result, index)) {
       return Status(
           Code::kInvalidArgument,
           fmt::format("transports '{}': word {} '{}' is there twice", list, position, word));
     }
-    result[index] = true;
+    result.push_back(index);
   }
   return result;
+}
+
+// All but those, in their own order.
+std::vector<int> without(std::span<const int> excluded) {
+  std::vector<int> rest;
+  for (int kind = 0; kind < static_cast<int>(transport_kinds().size()); ++kind)
+    if (!has(excluded, kind)) rest.push_back(kind);
+  return rest;
 }
 
 }  // namespace
 
 Result<std::vector<int>> parse_transports(std::string_view text) {
-  const auto kinds = transport_kinds();
   const std::string_view all = trim(text);
   const bool excluding = all.substr(0, 1) == "^";
   const bool automatic = excluding || all.empty();
-  std::vector<bool> words(kinds.size());
+  std::vector<int> words;
   if (!all.empty()) {
     auto parsed = named(excluding ? all.substr(1) : all);
     BANYAN_TRY(parsed.status());
-    words = *parsed;
+    words = std::move(*parsed);
   }
   std::vector<int> chosen;
-  for (size_t i = 0; i < kinds.size(); ++i) {
-    if (words[i] == automatic) continue;
-    const std::string why = kinds[i].missing();
+  for (const int index : automatic ? without(words) : words) {
+    const TransportKind& kind = transport_kinds()[static_cast<size_t>(index)];
+    const std::string why = kind.missing();
     if (why.empty()) {
-      chosen.push_back(static_cast<int>(i));
+      chosen.push_back(index);
     } else if (!automatic) {
       return Status(Code::kUnsupported,
-                    fmt::format("transports '{}': {} is missing: {}", all, kinds[i].name, why));
+                    fmt::format("transports '{}': {} is missing: {}", all, kind.name, why));
     }
   }
   if (chosen.empty()) {

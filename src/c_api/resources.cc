@@ -23,6 +23,7 @@ Status allocate(banyan_comm_t comm, void** memory, size_t bytes) {
   const Result<OpenCommunicator*> found = banyan::find_communicator(comm);
   BANYAN_TRY(found.status());
   if (memory == nullptr) return {Code::kInvalidArgument, "memory is NULL"};
+  BANYAN_TRY(banyan::check_usable(**found));
   banyan::Membership& membership = *(*found)->membership;
   membership.take_baton();
   const Result<void*> made = membership.allocate(bytes == 0 ? 1 : bytes);
@@ -52,6 +53,7 @@ Status create(banyan_comm_t comm, const void* scalar, int datatype, banyan_op_t*
   if (op == nullptr) return {Code::kInvalidArgument, "op is NULL"};
   const Result<banyan::DataType> type = banyan::check_type(datatype);
   BANYAN_TRY(type.status());
+  BANYAN_TRY(banyan::check_usable(**found));
   OpenCommunicator::Scalar kept{*type, {}};
   std::memcpy(kept.value.data(), scalar, banyan::size_of(*type));
   *op = banyan::process().next_operation();
