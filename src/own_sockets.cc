@@ -30,6 +30,7 @@ void give_up_in_child() {
     if (nothing < 0 || ::dup3(nothing, socket, O_CLOEXEC) < 0) ::close(socket);
   }
   if (nothing >= 0) ::close(nothing);
+  registry().sockets.clear();  // what it opens itself may get such a number, and it may fork, too
   registry().mutex.unlock();
 }
 

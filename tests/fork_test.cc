@@ -24,8 +24,7 @@ namespace {
 // inside, and from those that are just ending.
 TEST(Fork, LeavesAuthenticationToTheChild) {
   if (test::kThreadSanitizer || test::kAddressSanitizer)
-    GTEST_SKIP()
-        << "a child may inherit a lock of the sanitizer, taken by a thread it does not have";
+    GTEST_SKIP() << "a child may inherit a lock of the sanitizer, held by a thread it lacks";
   const Key key = *random_key();
   const auto once = [&] { (void)authenticate(key, "once", {}); };
   const std::jthread stays([&](const std::stop_token& stop) {

@@ -4,7 +4,7 @@
 #
 # usage: two_hosts.sh [--freeze RANK] TEXT PROGRAM [ARGUMENT...]
 # Fails also where the program does not print TEXT. With --freeze that rank is stopped once a line of its table is there, and the
-# others must fail, soon. By hand only: of some forty runs with rank 0 one did not end, on a machine with twice as many ranks as here.
+# others must fail, soon. By hand only: two of some 55 runs with rank 0 did not end in time, why is not known.
 # Exit status 77 where it cannot run.
 # SPDX-License-Identifier: Apache-2.0
 set -uo pipefail
