@@ -33,7 +33,7 @@ bool fill_random(std::span<std::byte> bytes) {
 // ever. So none of ours is inside while the process forks. Registered before there are threads: the
 // first use of something static has a lock, too.
 std::mutex inside_libcrypto;
-[[maybe_unused]] const int registered =
+[[maybe_unused]] const int libcrypto_heeds_forks =
     pthread_atfork([] { inside_libcrypto.lock(); }, [] { inside_libcrypto.unlock(); },
                    [] { inside_libcrypto.unlock(); });
 

@@ -36,7 +36,7 @@ void give_up_in_child() {
 
 // Registered, and the registry made, before there are threads: the first use of something static
 // has a lock, too.
-[[maybe_unused]] const int registered =
+[[maybe_unused]] const int sockets_heed_forks =
     (registry(), pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
                                 give_up_in_child));
 
