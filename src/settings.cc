@@ -54,6 +54,8 @@ Result<Settings> make_settings(const Wishes& wishes, const RawEnvironment& raw, 
                                             : transports_of("BANYAN_TRANSPORTS", values.transports);
   BANYAN_TRY(transports.status());
   settings.transports = std::move(*transports);
+  if (!values.net_devices.empty())
+    BANYAN_TRY(choose_net_devices(values.net_devices, net_devices()).status());
 
   Result<Log> log = Log::open(values.debug, values.debug_file, rank);
   BANYAN_TRY(log.status());

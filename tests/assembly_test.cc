@@ -11,6 +11,7 @@
 
 #include "src/settings.h"
 #include "tests/rendezvous_place.h"
+#include "transports/net_devices.h"
 
 namespace banyan {
 namespace {
@@ -96,6 +97,20 @@ TEST(Assembly, HearsAtOnceOfARankThatCannotGoOn) {
       EXPECT_TRUE(has(status, "rank 0")) << status.message();
     }
   }
+}
+
+TEST(Settings, RefuseADeviceThatThisMachineHasNotWhateverTransportsThereAre) {
+  if (net_devices().empty()) GTEST_SKIP() << "this machine does not say which devices it has";
+  const std::string good = net_devices().front();
+  const auto with = [](const std::string& devices) {
+    const RawEnvironment raw({{"BANYAN_TRANSPORTS", "shm"}, {"BANYAN_NET_DEVICES", devices}});
+    return make_settings({}, raw, 0).status();
+  };
+  EXPECT_TRUE(with(good).ok()) << with(good).message();
+  const Status wrong = with(good + ",no-such-device");
+  EXPECT_EQ(wrong.code(), Code::kInvalidArgument);
+  EXPECT_NE(wrong.message().find("word 2 'no-such-device'"), std::string_view::npos)
+      << wrong.message();
 }
 
 }  // namespace

@@ -208,20 +208,22 @@ TEST(Environment, bad_values_name_variable_value_and_what_is_right) {
   struct Case {
     const char *name, *value, *right;
   };
-  for (const Case& bad : std::initializer_list<Case>{{"BANYAN_TIMEOUT", "soon", "200ms"},
-                                                     {"BANYAN_TIMEOUT", "0s", "more than 0"},
-                                                     {"BANYAN_INIT_TIMEOUT", "5 parsecs", "200ms"},
-                                                     {"BANYAN_DEBUG", "loud", "trace"},
-                                                     {"BANYAN_DEBUG", "nett=info", "net"},
-                                                     {"BANYAN_DEBUG", "net=loud", "trace"},
-                                                     {"BANYAN_DEBUG", "net=info,", "subsystem"},
-                                                     {"BANYAN_PORT_RANGE", "9-1", "A-B"},
-                                                     {"BANYAN_PORT_RANGE", "0-5", "A-B"},
-                                                     {"BANYAN_PORT_RANGE", "5-65536", "A-B"},
-                                                     {"BANYAN_PORT_RANGE", "80", "A-B"},
-                                                     {"BANYAN_CHECK", "perhaps", "off"},
-                                                     {"BANYAN_SOCKET_IFNAME", "nosuch0", "lo"},
-                                                     {"BANYAN_COMPRESS", "int9", "off"}}) {
+  for (const Case& bad : std::initializer_list<Case>{
+           {"BANYAN_TIMEOUT", "soon", "200ms"},
+           {"BANYAN_TIMEOUT", "0s", "more than 0"},
+           {"BANYAN_INIT_TIMEOUT", "5 parsecs", "200ms"},
+           {"BANYAN_DEBUG", "loud", "trace"},
+           {"BANYAN_DEBUG", "nett=info", "net"},
+           {"BANYAN_DEBUG", "net=loud", "trace"},
+           {"BANYAN_DEBUG", "net=info,", "subsystem"},
+           {"BANYAN_PORT_RANGE", "9-1", "A-B"},
+           {"BANYAN_PORT_RANGE", "0-5", "A-B"},
+           {"BANYAN_PORT_RANGE", "5-65536", "A-B"},
+           {"BANYAN_PORT_RANGE", "80", "A-B"},
+           {"BANYAN_CHECK", "perhaps", "off"},
+           {"BANYAN_SOCKET_IFNAME", "nosuch0", "lo"},
+           {"BANYAN_COMPRESS", "int9", "off"},
+           {"BANYAN_COMPRESS", "inter=off,intra=zzz", "word 2 'intra=zzz'"}}) {
     const Status status = error_of(bad.name, bad.value);
     ASSERT_FALSE(status.ok()) << bad.name << "=" << bad.value;
     EXPECT_THAT(std::string(status.message()),

@@ -155,42 +155,42 @@ Status read_check(const RawEnvironment& raw, bool* check) {
   return {};
 }
 
-// Whether a word is in the grammar of BANYAN_COMPRESS, whose codecs come with later versions:
-// CHOICE, or LEVEL=CHOICE separated by commas; LEVEL = inter | intra; CHOICE = off | auto | int8 |
-// topk:F, where 0 < F <= 1.
-bool is_compression(std::string_view text) {
+bool is_compression(std::string_view word) {
   constexpr std::string_view kFraction = "topk:";
-  const auto is_choice = [&](std::string_view word) {
-    if (word == "off" || word == "auto" || word == "int8") return true;
-    if (!word.starts_with(kFraction)) return false;
-    const std::string_view digits = word.substr(kFraction.size());
-    double fraction = 0;
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), fraction);
-    return error == std::errc() && end == digits.data() + digits.size() && fraction > 0 &&
-           fraction <= 1;
-  };
-  if (is_choice(trim(text))) return true;
-  const auto parts = split(text, ',');
-  return std::all_of(parts.begin(), parts.end(), [&](std::string_view part) {
-    const size_t equals = part.find('=');
-    if (equals == std::string_view::npos) return false;
-    const std::string_view level = trim(part.substr(0, equals));
-    return (level == "inter" || level == "intra") && is_choice(trim(part.substr(equals + 1)));
-  });
+  if (word == "off" || word == "auto" || word == "int8") return true;
+  if (!word.starts_with(kFraction)) return false;
+  const std::string_view digits = word.substr(kFraction.size());
+  double fraction = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), fraction);
+  return error == std::errc() && end == digits.data() + digits.size() && fraction > 0 &&
+         fraction <= 1;
 }
 
+// inter=CHOICE or intra=CHOICE.
+bool is_compression_of_level(std::string_view word) {
+  const size_t equals = word.find('=');
+  if (equals == std::string_view::npos) return false;
+  const std::string_view level = trim(word.substr(0, equals));
+  return (level == "inter" || level == "intra") && is_compression(trim(word.substr(equals + 1)));
+}
+
+// The codecs come with later versions; the grammar is whole: CHOICE, or inter=CHOICE and
+// intra=CHOICE separated by a comma; CHOICE = off | auto | int8 | topk:F, where 0 < F <= 1.
 Status read_compress(const RawEnvironment& raw, std::string* compress) {
   constexpr std::string_view kName = "BANYAN_COMPRESS";
   const std::string_view value = value_of(raw, kName);
-  if (!value.empty() && !is_compression(value))
-    return wrong(Code::kInvalidArgument, kName, value,
-                 "is no compression; valid: off (later versions: int8, topk:F, auto, or "
-                 "inter=..,intra=..)");
-  if (!value.empty() && value != "off")
-    return wrong(Code::kUnsupported, kName, value, "this version has no compression; valid: off");
   *compress = "off";
-  return {};
+  if (value.empty() || value == "off") return {};
+  const auto words = split(value, ',');
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = trim(words[i]);
+    if ((words.size() == 1 && is_compression(word)) || is_compression_of_level(word)) continue;
+    return wrong(Code::kInvalidArgument, kName, value,
+                 fmt::format("word {} '{}' is no compression; valid: off (later versions: int8, "
+                             "topk:F, auto, or inter=..,intra=..)",
+                             i + 1, word));
+  }
+  return wrong(Code::kUnsupported, kName, value, "this version has no compression; valid: off");
 }
 
 bool known(std::string_view name) {
