@@ -34,7 +34,8 @@ class Job {
   int local_ranks() const { return local_ranks_; }
 
   Status barrier();
-  // For ranks that wait while others work for as long as that takes. A lost rank still ends it.
+  // Without a time limit, for ranks that wait while others work. A lost rank ends it, a frozen one
+  // does not.
   Status patient_barrier();
   Result<uint64_t> sum(uint64_t value);
   Result<std::vector<double>> allreduce(std::vector<double> values, banyan_op_t op);

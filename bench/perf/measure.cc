@@ -116,6 +116,11 @@ Result<uint64_t> wire_bytes(const Work& work, const CallPlan& plan) {
   return work.job.sum(mine);
 }
 
+// Onlookers wait for as long as the pair works, and everybody for those who check more than others.
+Status meet(const Work& work) {
+  return work.onlooker() || work.options.check ? work.job.patient_barrier() : work.job.barrier();
+}
+
 // Validation, warm-up, time, validation again: wrong only when warm is wrong too.
 Result<uint64_t> run_all(const Work& work, uint64_t bytes, Times& times) {
   uint64_t wrong = 0;
@@ -127,10 +132,10 @@ Result<uint64_t> run_all(const Work& work, uint64_t bytes, Times& times) {
     wrong += *before;
   }
   write_input(work);
-  BANYAN_TRY(work.job.patient_barrier());
+  BANYAN_TRY(meet(work));
   BANYAN_TRY(run_loop(work, warm_up_at(work.options, bytes), nullptr));
   BANYAN_TRY(run_loop(work, iterations_at(work.options, bytes), &times));
-  BANYAN_TRY(work.job.patient_barrier());
+  BANYAN_TRY(meet(work));
   if (check) {
     const auto after = validate(work, right);
     if (!after.ok()) return after.status();
