@@ -52,6 +52,7 @@ struct Names {
   std::string_view rank;
   std::string_view size;
   std::string_view local_rank;
+  std::string_view local_size = {};  // none where empty
 };
 
 // Rank, size and local rank from variables of these names.
@@ -72,6 +73,8 @@ Result<Launch> numbers(const Variables& variables, LauncherKind kind, const Name
     if (!local_rank.ok()) return local_rank.status();
     launch.local_rank = static_cast<int>(*local_rank);
   }
+  const auto local_size = variables.number(names.local_size, 1, kMostRanks);
+  launch.one_host = local_size.ok() && *local_size == *size;
   return launch;
 }
 
@@ -119,6 +122,7 @@ Result<Launch> own(const Variables& variables, const Environment& environment) {
                               "`openssl rand -hex 32`",
                               address));
   }
+  launch->one_host = is_loopback(parts->host);
   launch->addresses.push_back(address);
   launch->secret_is_private = !environment.secret.empty();
   launch->secret = launch->secret_is_private ? environment.secret : "own variables, " + address;
@@ -126,9 +130,11 @@ Result<Launch> own(const Variables& variables, const Environment& environment) {
 }
 
 Result<Launch> torchrun(const Variables& variables, const Environment& environment) {
-  auto launch = numbers(variables, LauncherKind::kTorchrun, {"RANK", "WORLD_SIZE", "LOCAL_RANK"});
+  auto launch = numbers(variables, LauncherKind::kTorchrun,
+                        {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"});
   if (!launch.ok()) return launch;
   const std::string host = variables.text("MASTER_ADDR");
+  launch->one_host = launch->one_host || is_loopback(host);
   const auto port = variables.number("MASTER_PORT", 1, 65535);
   if (!port.ok()) return port.status();
   if (host.empty()) {
@@ -150,16 +156,25 @@ Result<Launch> torchrun(const Variables& variables, const Environment& environme
   return launch;
 }
 
+bool slurm_has_one_host(const Variables& variables) {
+  const std::string_view name =
+      variables.set("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
+  return variables.text(name) == "1";
+}
+
 Result<Launch> pmix(const Variables& variables) {
-  Launch launch;
-  launch.kind = LauncherKind::kPmix;
   const std::string_view size_name =
       variables.set("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
   if (variables.set(size_name)) {
-    return numbers(variables, LauncherKind::kPmix, {"PMIX_RANK", size_name, "SLURM_LOCALID"});
+    auto launch =
+        numbers(variables, LauncherKind::kPmix, {"PMIX_RANK", size_name, "SLURM_LOCALID"});
+    if (launch.ok()) launch->one_host = slurm_has_one_host(variables);
+    return launch;
   }
   const auto rank = variables.number("PMIX_RANK", 0, kMostRanks - 1);
   if (!rank.ok()) return rank.status();
+  Launch launch;
+  launch.kind = LauncherKind::kPmix;
   launch.rank = static_cast<int>(*rank);
   launch.size = 0;
   return launch;
@@ -176,9 +191,8 @@ Result<Launch> slurm(const Variables& variables, const Environment& environment)
   const auto step = variables.number("SLURM_STEP_ID", 0, kSpecialSteps);
   if (!step.ok()) return step.status();
   std::string host = "127.0.0.1";
-  const std::string_view nodes_name =
-      variables.set("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
-  if (variables.text(nodes_name) != "1") {
+  launch->one_host = slurm_has_one_host(variables);
+  if (!launch->one_host) {
     const std::string_view list_name =
         variables.set("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
     const auto first = first_host(variables.text(list_name));
@@ -228,12 +242,14 @@ Result<Launch> detect_launch(const RawEnvironment& raw, const Environment& envir
   const bool has_pmix = variables.set("PMIX_NAMESPACE") && variables.set("PMIX_RANK");
   if (variables.set("OMPI_COMM_WORLD_RANK") && has_pmix) {
     return numbers(variables, LauncherKind::kOpenMpi,
-                   {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"});
+                   {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                    "OMPI_COMM_WORLD_LOCAL_SIZE"});
   }
   if (variables.set("PMI_RANK") && variables.set("PMI_FD")) {
     const auto descriptor = variables.number("PMI_FD", 0, INT32_MAX);
     if (!descriptor.ok()) return descriptor.status();
-    return numbers(variables, LauncherKind::kHydra, {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"});
+    return numbers(variables, LauncherKind::kHydra,
+                   {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"});
   }
   if (has_pmix) return pmix(variables);
   if (is_step(variables)) return slurm(variables, environment);

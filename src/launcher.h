@@ -26,6 +26,8 @@ struct Launch {
   int rank = 0;
   int size = 1;         // 0: only the process manager knows (PMIx); the exchange of meet() has it
   int local_rank = -1;  // -1: unknown
+  // All ranks are known to be on this host, so that they may meet on loopback.
+  bool one_host = false;
   // Where rank 0 listens, tried in turn by the others; empty where the process manager carries the
   // unique id (PMI, PMIx).
   std::vector<std::string> addresses;  // "HOST:PORT"

@@ -18,6 +18,8 @@ namespace {
 // How long rank 0 waits for its port: the rendezvous before this one may just be closing it.
 constexpr auto kPortPatience = std::chrono::seconds(6);
 constexpr auto kPortPause = std::chrono::milliseconds(20);
+// After which it asks who holds the port, and for how long.
+constexpr auto kHolderPatience = std::chrono::milliseconds(500);
 
 std::unique_ptr<Exchange> alone() {
   return exchange_over(0, 1, [](const void* send, void* recv, size_t bytes) {
@@ -48,17 +50,47 @@ Result<UniqueId> id_of_hex(std::string_view text) {
   return unpack_unique_id(bytes);
 }
 
+// Where the ranks meet, as this host has it. A name that it maps to loopback, as Debian does with a
+// host's own (127.0.1.1), is this host: ranks elsewhere need it by an address they can reach.
+Result<Address> meeting_address(const Launch& launch, const std::string& text,
+                                const Environment& environment) {
+  auto address = resolve(text);
+  if (!address.ok()) {
+    return Status(address.status().code(),
+                  fmt::format("where ranks meet under {}: {}", name_of(launch.kind),
+                              address.status().message()));
+  }
+  if (!address->loopback() || launch.one_host) return address;
+  auto outside = listening_address(environment, false);
+  if (!outside.ok()) return address;
+  outside->port = address->port;
+  return outside;
+}
+
+// What a rendezvous that holds the port says to another rank 0 of its ranks. Otherwise fine:
+// whoever holds it may leave it yet.
+Status refused_as_second(JoinOptions options, const Log& log) {
+  options.deadline = std::min(options.deadline, Clock::now() + kHolderPatience);
+  const Status status = join_rendezvous(options, log).status();
+  return status.code() == Code::kMismatch ? status : Status();
+}
+
 // The first of the addresses that is free.
-Result<Address> open_at_one_of(const std::vector<Address>& candidates, const Key& key,
-                               TimePoint deadline, const Log& log) {
-  const TimePoint give_up = std::min(deadline, Clock::now() + kPortPatience);
+Result<Address> open_at_one_of(const JoinOptions& options, const Log& log) {
+  const TimePoint begin = Clock::now();
+  const TimePoint give_up = std::min(options.deadline, begin + kPortPatience);
+  bool asked = false;
   while (true) {
     Status last;
-    for (const Address& candidate : candidates) {
-      auto opened = open_rendezvous({candidate, {}, key, deadline}, log);
+    for (const Address& candidate : options.candidates) {
+      auto opened = open_rendezvous({candidate, {}, options.key, options.deadline}, log);
       if (opened.ok()) return opened;
       last = opened.status();
       if (last.code() != Code::kBusy) return last;
+    }
+    if (!asked && Clock::now() >= begin + kHolderPatience) {
+      asked = true;
+      BANYAN_TRY(refused_as_second(options, log));
     }
     if (Clock::now() >= give_up) {
       return Status(Code::kSystem, fmt::format("rank 0 {}; choose another port", last.message()));
@@ -67,7 +99,8 @@ Result<Address> open_at_one_of(const std::vector<Address>& candidates, const Key
   }
 }
 
-Result<std::unique_ptr<Exchange>> meet_at_addresses(const Launch& launch, int count,
+Result<std::unique_ptr<Exchange>> meet_at_addresses(const Launch& launch,
+                                                    const Environment& environment, int count,
                                                     TimePoint deadline, const Log& log) {
   JoinOptions options;
   options.rank = launch.rank;
@@ -77,12 +110,8 @@ Result<std::unique_ptr<Exchange>> meet_at_addresses(const Launch& launch, int co
   options.key =
       derive_key(key_of_text(launch.secret), "meeting", std::as_bytes(std::span(&number, 1)));
   for (const std::string& text : launch.addresses) {
-    const auto address = resolve(text);
-    if (!address.ok()) {
-      return Status(address.status().code(),
-                    fmt::format("where ranks meet under {}: {}", name_of(launch.kind),
-                                address.status().message()));
-    }
+    const auto address = meeting_address(launch, text, environment);
+    if (!address.ok()) return address.status();
     options.candidates.push_back(*address);
   }
   if (launch.rank == 0) {
@@ -97,24 +126,12 @@ Result<std::unique_ptr<Exchange>> meet_at_addresses(const Launch& launch, int co
                       "ranks",
                       options.candidates[0].text(), name_of(launch.kind)));
     }
-    const auto opened = open_at_one_of(options.candidates, options.key, deadline, log);
+    const auto opened = open_at_one_of(options, log);
     if (!opened.ok()) return opened.status();
     options.candidates = {*opened};
     options.must_listen = true;
   }
   return join_rendezvous(options, log);
-}
-
-bool all_on_this_host(const Launch& launch, const RawEnvironment& raw) {
-  const std::string_view name = launch.kind == LauncherKind::kHydra ? "MPI_LOCALNRANKS"
-                                : launch.kind == LauncherKind::kOpenMpi
-                                    ? "OMPI_COMM_WORLD_LOCAL_SIZE"
-                                    : "SLURM_STEP_NUM_NODES";
-  const int64_t wanted = launch.kind == LauncherKind::kPmix ? 1 : launch.size;
-  const std::string* value = raw.find(name);
-  if (value == nullptr) return false;
-  const auto parsed = parse_integer(*value, 0, INT32_MAX);
-  return parsed.ok() && *parsed == wanted;
 }
 
 Result<std::unique_ptr<ProcessManager>> open_manager(const Launch& launch,
@@ -144,7 +161,7 @@ Result<std::unique_ptr<Exchange>> meet_through_manager(const Launch& launch,
     const auto key = random_key();
     if (!key.ok()) return key.status();
     id.key = *key;
-    auto address = listening_address(environment, all_on_this_host(launch, raw));
+    auto address = listening_address(environment, launch.one_host);
     if (address.ok()) {
       address = open_rendezvous({*address, environment.port_range, id.key, deadline}, log);
     }
@@ -183,7 +200,7 @@ Result<std::unique_ptr<Exchange>> meet(const Launch& launch, const RawEnvironmen
   switch (launch.kind) {
     case LauncherKind::kOwn:
     case LauncherKind::kTorchrun:
-    case LauncherKind::kSlurm: return meet_at_addresses(launch, count, deadline, log);
+    case LauncherKind::kSlurm: return meet_at_addresses(launch, environment, count, deadline, log);
     case LauncherKind::kOpenMpi:
     case LauncherKind::kHydra:
     case LauncherKind::kPmix:

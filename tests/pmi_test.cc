@@ -1,0 +1,134 @@
+// PMI-1 as a process manager speaks it, well and badly.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/base/descriptor.h"
+#include "src/launcher.h"
+
+namespace banyan {
+namespace {
+
+// A process manager that answers from a script.
+class Manager {
+ public:
+  explicit Manager(std::map<std::string, std::string> answers) : answers_(std::move(answers)) {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    ours_ = Descriptor(ends[0]);
+    theirs_ = Descriptor(ends[1]);
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~Manager() { stop(); }
+  int descriptor() const { return theirs_.get(); }
+  // What was asked, without values.
+  std::vector<std::string> stop() {
+    if (thread_.joinable()) {
+      (void)::shutdown(ours_.get(), SHUT_RDWR);
+      thread_.join();
+    }
+    return asked_;
+  }
+
+ private:
+  void serve() {
+    std::string line;
+    char c = 0;
+    while (::read(ours_.get(), &c, 1) == 1) {
+      if (c != '\n') {
+        line += c;
+        continue;
+      }
+      const std::string command = line.substr(0, line.find(' '));
+      asked_.push_back(line);
+      const auto answer = answers_.find(command);
+      if (answer == answers_.end()) {
+        (void)::shutdown(ours_.get(), SHUT_RDWR);
+        return;
+      }
+      const std::string reply = answer->second + "\n";
+      (void)::send(ours_.get(), reply.data(), reply.size(), MSG_NOSIGNAL);
+      line.clear();
+    }
+  }
+
+  std::map<std::string, std::string> answers_;
+  Descriptor ours_;
+  Descriptor theirs_;
+  std::vector<std::string> asked_;
+  std::thread thread_;
+};
+
+std::map<std::string, std::string> good_answers() {
+  return {{"cmd=init", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0"},
+          {"cmd=get_maxes", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024"},
+          {"cmd=get_my_kvsname", "cmd=my_kvsname kvsname=kvs_1_0"},
+          {"cmd=put", "cmd=put_result rc=0 msg=success"},
+          {"cmd=barrier_in", "cmd=barrier_out rc=0"},
+          {"cmd=get", "cmd=get_result rc=0 msg=success value=0a1b"}};
+}
+
+TEST(Pmi, BroadcastsFromRank0) {
+  for (const int rank : {0, 1}) {
+    Manager manager(good_answers());
+    auto pmi = open_pmi(manager.descriptor(), rank, 2, deadline_after(10));
+    ASSERT_TRUE(pmi.ok()) << pmi.status().message();
+    EXPECT_EQ((*pmi)->size(), 2);
+    const auto value = (*pmi)->broadcast("banyan-0", "0a1b");
+    ASSERT_TRUE(value.ok()) << value.status().message();
+    EXPECT_EQ(*value, "0a1b");
+    const auto asked = manager.stop();
+    const bool put = std::find(asked.begin(), asked.end(),
+                               "cmd=put kvsname=kvs_1_0 key=banyan-0 value=0a1b") != asked.end();
+    EXPECT_EQ(put, rank == 0);
+    EXPECT_EQ(asked.back(), "cmd=get kvsname=kvs_1_0 key=banyan-0");
+  }
+}
+
+TEST(Pmi, FailsClearly) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"cmd=init", "cmd=response_to_init rc=-1"},
+      {"cmd=init", "GET / HTTP/1.1"},
+      {"cmd=get_maxes", ""},
+      {"cmd=get_my_kvsname", "cmd=my_kvsname"},
+      {"cmd=get_my_kvsname", "cmd=my_kvsname kvsname="},
+      {"cmd=put", "cmd=put_result rc=-1 msg=duplicate_key"},
+      {"cmd=barrier_in", std::string(5000, 'x')},
+      {"cmd=get", "cmd=get_result rc=-1 msg=key_not_found"},
+      {"cmd=get", "cmd=get_result rc=0"}};
+  for (const auto& [command, answer] : wrong) {
+    auto answers = good_answers();
+    answers[command] = answer;
+    Manager manager(answers);
+    auto pmi = open_pmi(manager.descriptor(), 0, 2, deadline_after(10));
+    const Status status = pmi.ok() ? (*pmi)->broadcast("banyan-0", "0a1b").status() : pmi.status();
+    EXPECT_EQ(status.code(), Code::kSystem) << command << " " << answer;
+    EXPECT_NE(status.message().find("PMI"), std::string_view::npos);
+  }
+  auto answers = good_answers();
+  answers.erase("cmd=barrier_in");  // the manager ends
+  Manager manager(answers);
+  auto pmi = open_pmi(manager.descriptor(), 0, 2, deadline_after(10));
+  ASSERT_TRUE(pmi.ok());
+  EXPECT_EQ((*pmi)->broadcast("banyan-0", "0a1b").status().code(), Code::kSystem);
+}
+
+TEST(Pmi, DoesNotWaitForEver) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const Descriptor silent_manager(ends[0]);
+  const Descriptor ours(ends[1]);
+  EXPECT_EQ(open_pmi(ours.get(), 0, 2, deadline_after(0.05)).status().code(), Code::kTimeout);
+  EXPECT_EQ(open_pmi(-1, 0, 2, deadline_after(0.05)).status().code(), Code::kSystem);
+}
+
+}  // namespace
+}  // namespace banyan
