@@ -2,6 +2,7 @@
 
 #include "bench/output.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -9,6 +10,13 @@
 #include <system_error>
 
 namespace banyan {
+
+// Each takes the lowest number that is free.
+void hold_standard_descriptors() {
+  for (const int descriptor : {0, 1, 2})
+    if (::fcntl(descriptor, F_GETFD) < 0)
+      (void)::open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY);
+}
 
 void Output::print(std::string_view text) {
   if (error_ == 0 && std::fwrite(text.data(), 1, text.size(), stdout) != text.size())

@@ -7,6 +7,10 @@
 
 namespace banyan {
 
+// Before anything is opened: a standard descriptor that the caller has closed must not become that
+// of a file. Using it stays an error.
+void hold_standard_descriptors();
+
 // Keeps the first failure, so that a full disk or a closed pipe is told at the end.
 class Output {
  public:

@@ -34,6 +34,7 @@ class CarefulExchange final : public Exchange {
   int rank() const override { return exchange_.rank(); }
   int size() const override { return exchange_.size(); }
   std::optional<Key> key() const override { return exchange_.key(); }
+  bool of_one_user() const override { return exchange_.of_one_user(); }
 
   std::vector<int> failure_descriptors() const override { return exchange_.failure_descriptors(); }
   Status failure() override {

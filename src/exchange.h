@@ -38,6 +38,8 @@ class Exchange {
                                                TimePoint deadline) = 0;
   // A key that all ranks and nobody else have, where there is one from before.
   virtual std::optional<Key> key() const { return std::nullopt; }
+  // Other users of this host may know that key: only ranks of one user may take part.
+  virtual bool of_one_user() const { return false; }
   // One becomes readable when a rank fails between two calls, and failure() then says so; none:
   // such news does not come by itself.
   virtual std::vector<int> failure_descriptors() const { return {}; }

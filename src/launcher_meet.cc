@@ -18,8 +18,9 @@ namespace {
 // How long rank 0 waits for its port: the rendezvous before this one may just be closing it.
 constexpr auto kPortPatience = std::chrono::seconds(6);
 constexpr auto kPortPause = std::chrono::milliseconds(20);
-// After which it asks who holds the port, and for how long.
-constexpr auto kHolderPatience = std::chrono::milliseconds(500);
+// How long whoever holds it may take to answer, and when it is asked again.
+constexpr auto kHolderPatience = std::chrono::milliseconds(300);
+constexpr auto kBetweenQuestions = std::chrono::milliseconds(500);
 
 std::unique_ptr<Exchange> alone() {
   return exchange_over(0, 1, [](const void* send, void* recv, size_t bytes) {
@@ -60,7 +61,11 @@ Result<Address> meeting_address(const Launch& launch, const std::string& text,
                   fmt::format("where ranks meet under {}: {}", name_of(launch.kind),
                               address.status().message()));
   }
-  if (!address->loopback() || launch.one_host) return address;
+  if (launch.one_host && !address->loopback()) {
+    Address loopback{.v6 = false, .ip = {127, 0, 0, 1}, .port = address->port};
+    return loopback;
+  }
+  if (launch.one_host || !address->loopback()) return address;
   auto outside = listening_address(environment, false);
   if (!outside.ok()) return address;
   outside->port = address->port;
@@ -69,7 +74,8 @@ Result<Address> meeting_address(const Launch& launch, const std::string& text,
 
 // What a rendezvous that holds the port says to another rank 0 of its ranks. Otherwise fine:
 // whoever holds it may leave it yet.
-Status refused_as_second(JoinOptions options, const Log& log) {
+Status refused_as_second(const Address& address, JoinOptions options, const Log& log) {
+  options.candidates = {address};
   options.deadline = std::min(options.deadline, Clock::now() + kHolderPatience);
   const Status status = join_rendezvous(options, log).status();
   return status.code() == Code::kMismatch ? status : Status();
@@ -77,21 +83,19 @@ Status refused_as_second(JoinOptions options, const Log& log) {
 
 // The first of the addresses that is free.
 Result<Address> open_at_one_of(const JoinOptions& options, const Log& log) {
-  const TimePoint begin = Clock::now();
-  const TimePoint give_up = std::min(options.deadline, begin + kPortPatience);
-  bool asked = false;
+  const TimePoint give_up = std::min(options.deadline, Clock::now() + kPortPatience);
+  TimePoint ask;
   while (true) {
     Status last;
+    const bool asks = Clock::now() >= ask;
     for (const Address& candidate : options.candidates) {
       auto opened = open_rendezvous({candidate, {}, options.key, options.deadline}, log);
       if (opened.ok()) return opened;
       last = opened.status();
       if (last.code() != Code::kBusy) return last;
+      if (asks) BANYAN_TRY(refused_as_second(candidate, options, log));
     }
-    if (!asked && Clock::now() >= begin + kHolderPatience) {
-      asked = true;
-      BANYAN_TRY(refused_as_second(options, log));
-    }
+    if (asks) ask = Clock::now() + kBetweenQuestions;
     if (Clock::now() >= give_up) {
       return Status(Code::kSystem, fmt::format("rank 0 {}; choose another port", last.message()));
     }
@@ -106,6 +110,7 @@ Result<std::unique_ptr<Exchange>> meet_at_addresses(const Launch& launch,
   options.rank = launch.rank;
   options.size = launch.size;
   options.deadline = deadline;
+  options.key_is_private = launch.secret_is_private;
   const auto number = static_cast<uint32_t>(count);
   options.key =
       derive_key(key_of_text(launch.secret), "meeting", std::as_bytes(std::span(&number, 1)));

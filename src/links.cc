@@ -47,6 +47,19 @@ void derive_secrets(Links& links, const std::vector<Introduction>& all,
   links.epoch = std::max(links.epoch, 1u);
 }
 
+// Of whoever says the same the kernel makes sure when they connect (SO_PEERCRED).
+Status check_one_user(const Links& links) {
+  for (size_t rank = 1; rank < links.peers.size(); ++rank) {
+    if (links.peers[rank].host == links.peers[0].host) continue;
+    return {Code::kMismatch,
+            fmt::format("user or network namespace differ: rank {} has others than rank 0, and the "
+                        "ranks meet on loopback with a key that other users of the host may know; "
+                        "set BANYAN_SECRET to the same random text on all ranks",
+                        rank)};
+  }
+  return {};
+}
+
 // Round one: who everybody is.
 Result<Links> introduce(Exchange& exchange, const HostIdentity& host, TimePoint deadline) {
   const auto nonce = random_key();
@@ -73,6 +86,7 @@ Result<Links> introduce(Exchange& exchange, const HostIdentity& host, TimePoint 
   if (all.size() != static_cast<size_t>(links.size)) {
     return Status(Code::kInternal, "an exchange gave another number of parts than it has ranks");
   }
+  if (exchange.of_one_user()) BANYAN_TRY(check_one_user(links));
   derive_secrets(links, all, exchange.key());
   links.sockets.resize(links.peers.size());
   return links;
@@ -171,7 +185,8 @@ Status Connector::begin(Outgoing& out) {
   } else {
     return from_rank(out.peer, peer.host, {Code::kCorrupt, "it does not say where it listens"});
   }
-  const Joiner me{links_.rank, links_.size, 0, static_cast<uint32_t>(::getpid())};
+  const Joiner me{
+      .rank = links_.rank, .size = links_.size, .pid = static_cast<uint32_t>(::getpid())};
   auto dial = Dial::create(std::move(socket), terms(static_cast<int>(out.peer)), me);
   if (!dial.ok()) return dial.status();
   out.dial.emplace(std::move(*dial));

@@ -66,14 +66,17 @@ Result<Address> open_rendezvous(const RendezvousOptions& options, const Log& log
 // before this call, so a refused connection is final and gives kInvalidUsage (the id was used, has
 // expired, or its process has ended). All ranks of one rendezvous must name the same size and
 // different ranks: otherwise kMismatch on all of them. At the deadline kTimeout names the ranks
-// that have not arrived.
+// that have not arrived. Whoever begins after a rendezvous has failed, in which its rank took part,
+// is of other ranks that meet there later.
 struct JoinOptions {
   int rank = 0;
   int size = 1;
   std::vector<Address> candidates;
   bool must_listen = false;
   Key key{};
+  bool key_is_private = true;  // other users of the host cannot know it
   TimePoint deadline;
+  TimePoint begun = Clock::now();
   Watch watch = {};  // outlives the exchange; what it says is the result of whatever waits
 };
 Result<std::unique_ptr<Exchange>> join_rendezvous(const JoinOptions& options, const Log& log);

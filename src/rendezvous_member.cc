@@ -31,10 +31,13 @@ TimePoint later(TimePoint when, milliseconds by) {
   return when > TimePoint::max() - by ? TimePoint::max() : when + by;
 }
 
+uint64_t whole_ms(Clock::duration time) {
+  return static_cast<uint64_t>(
+      std::max<int64_t>(0, std::chrono::duration_cast<milliseconds>(time).count()));
+}
+
 uint64_t remaining_ms(TimePoint deadline) {
-  if (deadline == TimePoint::max()) return UINT64_MAX;
-  const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now()).count();
-  return left > 0 ? static_cast<uint64_t>(left) : 0;
+  return deadline == TimePoint::max() ? UINT64_MAX : whole_ms(deadline - Clock::now());
 }
 
 class RendezvousExchange : public Exchange {
@@ -45,6 +48,7 @@ class RendezvousExchange : public Exchange {
         size_(options.size),
         address_(address),
         key_(derive_key(options.key, "members", {})),
+        of_one_user_(!options.key_is_private && address.loopback()),
         stream_(std::move(stream)),
         session_(session),
         watch_(options.watch) {}
@@ -55,11 +59,12 @@ class RendezvousExchange : public Exchange {
   Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine,
                                        TimePoint deadline) override;
   std::optional<Key> key() const override { return key_; }
+  bool of_one_user() const override { return of_one_user_; }
   std::vector<int> failure_descriptors() const override;
   Status failure() override;
   bool give_up(const Status& why) override;
 
-  // All ranks are there.
+  // All ranks are there. kBusy: these are other ranks, whose rendezvous is about to end.
   Status await_ready(TimePoint deadline);
 
  private:
@@ -73,6 +78,7 @@ class RendezvousExchange : public Exchange {
   int size_;
   Address address_;
   Key key_;
+  bool of_one_user_;
   WireStream stream_;
   Session session_;
   Watch watch_;
@@ -86,8 +92,12 @@ RendezvousExchange::~RendezvousExchange() {
 }
 
 Status RendezvousExchange::await_ready(TimePoint deadline) {
-  const auto frame = receive(FrameType::kReady, FrameType::kReady, deadline);
-  if (!frame.ok()) failed_ = frame.status();
+  const auto frame = receive(FrameType::kReady, FrameType::kLeave, deadline);
+  if (!frame.ok()) {
+    failed_ = frame.status();
+  } else if (frame->header.type == FrameType::kLeave) {
+    failed_ = {Code::kBusy, "earlier ranks have failed to meet there, and it is about to end"};
+  }
   return failed_;
 }
 
@@ -223,7 +233,8 @@ Attempt attempt(const Address& address, const JoinOptions& options, TimePoint pa
   const Joiner joiner{.rank = options.rank,
                       .size = options.size,
                       .remaining_ms = remaining_ms(options.deadline),
-                      .pid = static_cast<uint32_t>(::getpid())};
+                      .pid = static_cast<uint32_t>(::getpid()),
+                      .waited_ms = whole_ms(Clock::now() - options.begun)};
   auto dial =
       Dial::create(std::move(*socket), {.key = options.key, .epoch = 0, .server_rank = -1}, joiner);
   if (!dial.ok()) return {End::kUnreachable, dial.status(), {}};
@@ -282,8 +293,9 @@ Result<std::unique_ptr<Exchange>> join_rendezvous(const JoinOptions& options, co
       if (tried.end == Attempt::End::kJoined) {
         auto exchange = std::make_unique<RendezvousExchange>(
             options, candidate, tried.dial->take_stream(), tried.dial->session());
-        BANYAN_TRY(exchange->await_ready(options.deadline));
-        return std::unique_ptr<Exchange>(std::move(exchange));
+        tried.why = exchange->await_ready(options.deadline);
+        if (tried.why.ok()) return std::unique_ptr<Exchange>(std::move(exchange));
+        if (tried.why.code() != Code::kBusy) return tried.why;
       }
       BANYAN_LOG(log, Subsystem::kInit, LogLevel::kTrace, "rank {}: no rendezvous at {}: {}",
                  options.rank, candidate.text(), tried.why.message());

@@ -71,9 +71,21 @@ bool RendezvousServer::over() const {
   return Clock::now() >= end_ || (members_.empty() && Clock::now() >= deadline_);
 }
 
+// To a tenth of a second, since messages take their time.
+bool RendezvousServer::began_after_verdict(const Joiner& joiner) const {
+  constexpr auto kMargin = std::chrono::milliseconds(100);
+  const auto since =
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - decided_ - kMargin);
+  return verdict_ && since.count() > 0 && joiner.waited_ms < static_cast<uint64_t>(since.count());
+}
+
 void RendezvousServer::admit(Admitted admitted) {
   const Joiner& joiner = admitted.joiner;
   const Status entered = roll_.enter(joiner, origin_of(admitted));
+  if (!entered.ok() && began_after_verdict(joiner)) {
+    (void)admitted.stream.write(admitted.session.seal(FrameType::kLeave, 0, {}));
+    return;
+  }
   auto member = std::make_unique<Member>();
   member->stream = std::move(admitted.stream);
   member->session = admitted.session;
@@ -219,6 +231,7 @@ void RendezvousServer::decide(Status verdict) {
   BANYAN_LOG(log_, Subsystem::kInit, LogLevel::kInfo, "the ranks do not meet: {}",
              verdict.message());
   verdict_ = std::move(verdict);
+  decided_ = Clock::now();
   end_ = Clock::now() + kAfterwards;
   for_each_own_last([this](Member& member) { tell(member); });
 }

@@ -45,6 +45,7 @@ class RendezvousServer {
       : gate_(std::move(gate)), epoll_(std::move(epoll)), deadline_(deadline), log_(log) {}
 
   void admit(Admitted admitted);
+  bool began_after_verdict(const Joiner& joiner) const;
   void ready();
   void serve(Member& member);
   Status take(Member& member, const Frame& frame);
@@ -68,6 +69,7 @@ class RendezvousServer {
   std::vector<std::unique_ptr<Member>> members_;  // in order of arrival
   bool ready_ = false;
   std::optional<Status> verdict_;
+  TimePoint decided_;
   uint32_t round_ = 0;
   size_t given_ = 0;  // contributions to the current round
   std::vector<Bytes> contributions_;

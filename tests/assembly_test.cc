@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "src/links.h"
 #include "src/settings.h"
 #include "tests/rendezvous_place.h"
 #include "transports/net_devices.h"
@@ -96,6 +97,34 @@ TEST(Assembly, HearsAtOnceOfARankThatCannotGoOn) {
       EXPECT_EQ(status.code(), kept == 0 ? Code::kInternal : Code::kCorrupt) << status.message();
       EXPECT_TRUE(has(status, "rank 0")) << status.message();
     }
+  }
+}
+
+// As another user of the host would, who knows what the key is made of.
+TEST(Assembly, OfAnotherUserNeedsAPrivateKey) {
+  for (const bool is_private : {false, true}) {
+    const Place place;
+    together(2, [&](int rank) {
+      const auto exchange = join_rendezvous({.rank = rank,
+                                             .size = 2,
+                                             .candidates = {place.address},
+                                             .key = place.key,
+                                             .key_is_private = is_private,
+                                             .deadline = deadline_after(20)},
+                                            silent());
+      ASSERT_TRUE(exchange.ok()) << exchange.status().message();
+      HostIdentity host = *this_host();
+      host.digest[0] ^= static_cast<uint8_t>(rank);
+      Environment environment;
+      environment.socket_interface = "lo";
+      const Status linked =
+          connect_links(**exchange, host, environment, deadline_after(20), silent()).status();
+      EXPECT_EQ(linked.ok(), is_private) << linked.message();
+      if (is_private) return;
+      EXPECT_EQ(linked.code(), Code::kMismatch);
+      EXPECT_NE(linked.message().find("rank 1 has others than rank 0"), std::string_view::npos);
+      EXPECT_NE(linked.message().find("BANYAN_SECRET"), std::string_view::npos);
+    });
   }
 }
 

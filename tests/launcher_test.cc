@@ -388,15 +388,34 @@ TEST(Meet, ATakenPortIsNamed) {
 }
 
 TEST(Meet, AnotherRank0IsToldToAll) {
+  const uint16_t port = free_port();
+  const std::string address = fmt::format("127.0.0.1:{}", port);
+  constexpr int kRanks[] = {0, 0, 1, 0};
+  for (const bool under_torchrun : {false, true}) {
+    together(4, [&](int number) {
+      const int rank = kRanks[number];
+      const RawEnvironment raw(under_torchrun ? torch(rank, 5, port) : own(rank, 5, address));
+      const auto launch = detect_launch(raw, {});
+      const auto exchange = meet(*launch, raw, {}, 0, deadline_after(20), silent());
+      EXPECT_EQ(exchange.status().code(), Code::kMismatch) << exchange.status().message();
+      EXPECT_NE(exchange.status().message().find("rank 0 came twice"), std::string_view::npos);
+    });
+  }
+}
+
+TEST(Meet, ARestartedRank0IsNotToldOfThoseBefore) {
   const std::string address = fmt::format("127.0.0.1:{}", free_port());
-  constexpr int kRanks[] = {0, 0, 1};
-  together(3, [&](int number) {
-    const RawEnvironment raw(own(kRanks[number], 4, address));
-    const auto launch = detect_launch(raw, {});
-    const auto exchange = meet(*launch, raw, {}, 0, deadline_after(20), silent());
-    EXPECT_EQ(exchange.status().code(), Code::kMismatch) << exchange.status().message();
-    EXPECT_NE(exchange.status().message().find("rank 0 came twice"), std::string_view::npos);
+  const RawEnvironment raw(own(0, 3, address));
+  const auto launch = detect_launch(raw, {});
+  together(2, [&](int number) {
+    const RawEnvironment other(own(number, 3 + number, address));
+    const auto told =
+        meet(*detect_launch(other, {}), other, {}, 0, deadline_after(20), silent()).status();
+    EXPECT_EQ(told.code(), Code::kMismatch) << told.message();
   });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const auto again = meet(*launch, raw, {}, 0, deadline_after(1), silent()).status();
+  EXPECT_NE(again.code(), Code::kMismatch) << again.message();
 }
 
 }  // namespace

@@ -188,6 +188,23 @@ TEST(Rendezvous, ADuplicateRankIsToldToAll) {
   EXPECT_TRUE(has(late.status(), "rank 1 came twice")) << late.status().message();
 }
 
+TEST(Rendezvous, WhoeverBeginsAfterItHasFailedIsOfOtherRanks) {
+  const Place place;
+  together(3, [&place](int i) { (void)place.join(i == 2 ? 1 : i, 3); });
+  std::this_thread::sleep_for(milliseconds(200));
+  for (const int rank : {0, 1}) {
+    const auto again = place.join(rank, 3, 0.3);
+    EXPECT_EQ(again.status().code(), Code::kTimeout) << again.status().message();
+  }
+  JoinOptions early{.rank = 1,
+                    .size = 3,
+                    .candidates = {place.address},
+                    .key = place.key,
+                    .deadline = deadline_after(5)};
+  early.begun -= std::chrono::seconds(2);
+  EXPECT_TRUE(has(join_rendezvous(early, silent()).status(), "rank 1 came twice"));
+}
+
 TEST(Rendezvous, AnotherSizeIsToldToAll) {
   for (const int other : {2, 4}) {
     const Place place;

@@ -66,8 +66,7 @@ int run_under_launcher(const Options& options, const RawEnvironment& raw) {
   Options mine = options;
   if (rank != 0) mine.csv = mine.json = "";
   auto report = Report::open(mine);
-  if (!report.ok()) return fail(1, report.status().message());
-  const Outcome outcome = run_rank(options, nullptr, place, *report);
+  const Outcome outcome = run_rank(options, nullptr, place, report);
   return fail(outcome.status, outcome.status == 0 ? "" : outcome.text);
 }
 
@@ -79,7 +78,7 @@ int run_here(const Options& options) {
   const auto rank = (*team)->start();
   if (!rank.ok()) return fail(1, rank.status().message());
   if (*rank < 0) return (*team)->supervise();
-  const Outcome outcome = run_rank(options, team->get(), *rank, *report);
+  const Outcome outcome = run_rank(options, team->get(), *rank, report);
   if (outcome.status != 0) (*team)->leave_words(*rank, outcome.text);
   return outcome.status;
 }
@@ -106,6 +105,7 @@ int run(int argc, const char* const* argv) {
 }  // namespace banyan::perf
 
 int main(int argc, char** argv) {
+  banyan::hold_standard_descriptors();
   ::signal(SIGPIPE, SIG_IGN);  // a closed reader is a write that fails, and is told as such
   try {
     return banyan::perf::run(argc, argv);

@@ -121,16 +121,13 @@ Result<uint64_t> run_job(Job& job, const Options& options, Report& report) {
 
 }  // namespace
 
-Outcome run_rank(const Options& options, Team* team, int place, Report& report) {
-  if (options.bind) {
-    if (const Status bound = bind_to_core(place); !bound.ok()) {
-      if (team != nullptr && place == 0) team->give_id(nullptr);
-      return {kFailed, std::string(bound.message())};
-    }
-  }
+Outcome run_rank(const Options& options, Team* team, int place, Result<Report>& report) {
+  Status ready = report.status();
+  if (ready.ok() && options.bind) ready = bind_to_core(place);
   const auto job = join(team, place);
+  if (!ready.ok()) return {kFailed, std::string(ready.message())};
   if (!job.ok()) return {kFailed, std::string(job.status().message())};
-  const auto wrong = run_job(**job, options, report);
+  const auto wrong = run_job(**job, options, *report);
   if (!wrong.ok()) return {kFailed, std::string(wrong.status().message())};
   if (*wrong != 0)
     return {kFailed,

@@ -17,7 +17,8 @@ struct Outcome {
 };
 
 // `place` is this rank's among those of its host. In a team, which has no other host, it is the
-// rank; `team` is null where a launcher started the ranks.
-Outcome run_rank(const Options& options, Team* team, int place, Report& report);
+// rank; `team` is null where a launcher started the ranks. Where the report could not be opened
+// this rank meets the others all the same, so that they end with it.
+Outcome run_rank(const Options& options, Team* team, int place, Result<Report>& report);
 
 }  // namespace banyan::perf
