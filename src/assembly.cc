@@ -124,18 +124,24 @@ std::vector<SharedSetting> shared_settings(const Settings& settings) {
           {"determinism", std::to_string(settings.determinism)}};
 }
 
-Status compare_settings(Exchange& exchange, const Settings& settings, TimePoint deadline) {
+// Also numbers the communicator, on all ranks alike: as the one that has made most of them counts.
+Result<uint32_t> compare_settings(Exchange& exchange, const Settings& settings,
+                                  TimePoint deadline) {
+  const uint32_t own_number = process().communicators_begun.fetch_add(1) + 1;
   const std::vector<SharedSetting> mine = shared_settings(settings);
   Writer writer;
   for (const SharedSetting& setting : mine) writer.put_text(setting.value);
+  writer.put(own_number);
   const Result<std::vector<Bytes>> all = exchange.allgather(writer.bytes(), deadline);
   BANYAN_TRY(all.status());
 
   // Compared with rank 0 by everybody, so that all of them name the same two ranks.
+  uint32_t number = 0;
   const auto values_of = [&](size_t rank) {
     Reader reader((*all)[rank]);
     std::vector<std::string> values;
     for (size_t i = 0; i < mine.size(); ++i) values.push_back(reader.get_text(kMostText));
+    number = std::max(number, reader.get<uint32_t>());
     return values;
   };
   const std::vector<std::string> first = values_of(0);
@@ -143,12 +149,13 @@ Status compare_settings(Exchange& exchange, const Settings& settings, TimePoint 
     const std::vector<std::string> other = values_of(rank);
     for (size_t i = 0; i < mine.size(); ++i)
       if (other[i] != first[i])
-        return {Code::kMismatch,
-                fmt::format("{} differs: rank 0 has '{}', rank {} has '{}'; set it alike on all "
-                            "ranks",
-                            mine[i].name, printable(first[i]), rank, printable(other[i]))};
+        return Status(
+            Code::kMismatch,
+            fmt::format("{} differs: rank 0 has '{}', rank {} has '{}'; set it alike on all "
+                        "ranks",
+                        mine[i].name, printable(first[i]), rank, printable(other[i])));
   }
-  return {};
+  return number;
 }
 
 // ---- Transports
@@ -318,7 +325,12 @@ Result<Bells> make_bells() {
 // All but the thread that serves it.
 Result<std::unique_ptr<Membership>> make_membership(Exchange& exchange, Settings settings,
                                                     TimePoint deadline) {
-  BANYAN_TRY(compare_settings(exchange, settings, deadline));
+  const Result<uint32_t> number = compare_settings(exchange, settings, deadline);
+  BANYAN_TRY(number.status());
+  if (settings.name.empty()) {
+    settings.name = fmt::format("communicator {}", *number);
+    settings.log = settings.log.of(settings.name);
+  }
   Result<Links> links = connect_links(exchange, settings.environment, deadline, settings.log);
   BANYAN_TRY(links.status());
   Result<VerdictBoard> board = share_board(*links, exchange, deadline);

@@ -152,6 +152,44 @@ Status said_by(int rank, const Status& said) {
   return {said.code(), fmt::format("rank {}: {}", rank, said.message())};
 }
 
+Status call_roll(int rank, int size, const FixedAllgather& allgather, const Status& own) {
+  struct Entry {
+    uint32_t magic;
+    int32_t rank;
+    int32_t size;
+    uint32_t ready;
+  };
+  constexpr uint32_t kMagic = 0x6e617942;  // "Byan": zeros are no entry
+  const Entry mine{.magic = kMagic, .rank = rank, .size = size, .ready = own.ok() ? 1U : 0U};
+  std::vector<Entry> roll(static_cast<size_t>(size));
+  const int result = allgather(&mine, roll.data(), sizeof mine);
+  BANYAN_TRY(own);
+  if (result != 0) {
+    return {Code::kRemote,
+            fmt::format("the caller's allgather of {} bytes returned {}, which is a failure",
+                        sizeof mine, result)};
+  }
+  for (int place = 0; place < size; ++place) {
+    const Entry& entry = roll[static_cast<size_t>(place)];
+    if (entry.magic != kMagic) {
+      return {Code::kInvalidArgument,
+              fmt::format("the caller's allgather brought nothing of rank {}", place)};
+    }
+    if (entry.rank != place || entry.size != size) {
+      return {
+          Code::kMismatch,
+          fmt::format("rank {} of {} came to the place of rank {} of {} in the caller's "
+                      "allgather; every rank needs a number of its own, and the same rank_count",
+                      entry.rank, entry.size, place, size)};
+    }
+  }
+  for (int other = 0; other < size; ++other) {
+    if (roll[static_cast<size_t>(other)].ready == 1) continue;
+    return {Code::kRemote, fmt::format("rank {} cannot take part; its own error says why", other)};
+  }
+  return {};
+}
+
 std::unique_ptr<Exchange> exchange_over(int rank, int size, FixedAllgather allgather) {
   return std::make_unique<FixedExchange>(rank, size, std::move(allgather));
 }

@@ -65,6 +65,9 @@ Status said_by(int rank, const Status& said);
 // Over the caller's function, which moves the same number of bytes for each rank. It returns 0 for
 // success; anything else becomes kRemote with the number in the message.
 using FixedAllgather = std::function<int(const void* send, void* recv, size_t bytes)>;
+// Its first round: who takes part, and whether all can (`own` is why this rank cannot). kMismatch
+// on all where a rank is not at its place or says another size; kRemote names a rank that cannot.
+Status call_roll(int rank, int size, const FixedAllgather& allgather, const Status& own);
 std::unique_ptr<Exchange> exchange_over(int rank, int size, FixedAllgather allgather);
 
 }  // namespace banyan

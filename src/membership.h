@@ -36,7 +36,7 @@ namespace banyan {
 
 // What a communicator is made with: configuration and environment, checked.
 struct Settings {
-  std::string name;
+  std::string name;  // of the communicator; empty until it has its number
   double timeout_s = 30;
   double init_timeout_s = 60;
   int determinism = 1;

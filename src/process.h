@@ -128,6 +128,8 @@ struct ProcessState {
 
   // Calls of banyan_comm_init_env so far.
   std::atomic<int> meetings{0};
+  // Communicators that this process has begun to make.
+  std::atomic<uint32_t> communicators_begun{0};
   // Unknown variables were reported.
   std::atomic<bool> variables_reported{false};
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/parse.h"
 #include "src/launcher.h"
 #include "src/process.h"
 #include "transports/net_devices.h"
@@ -13,6 +14,7 @@ namespace banyan {
 namespace {
 
 constexpr int kDeterministic = 1;  // BANYAN_DETERMINISTIC, which is the default
+constexpr size_t kMostName = 64;
 
 Status named(std::string_view variable, std::string_view value, const Status& status) {
   return {status.code(), fmt::format("{}={}: {}", variable, value, status.message())};
@@ -39,7 +41,7 @@ Result<Settings> make_settings(const Wishes& wishes, const RawEnvironment& raw, 
   Settings settings;
   settings.environment = std::move(*environment);
   const Environment& values = settings.environment;
-  settings.name = wishes.name;
+  settings.name = printable(std::string_view(wishes.name).substr(0, kMostName));
   settings.timeout_s = wishes.timeout_s > 0 ? wishes.timeout_s : values.timeout_s;
   settings.init_timeout_s =
       wishes.init_timeout_s > 0 ? wishes.init_timeout_s : values.init_timeout_s;
@@ -59,7 +61,7 @@ Result<Settings> make_settings(const Wishes& wishes, const RawEnvironment& raw, 
 
   Result<Log> log = Log::open(values.debug, values.debug_file, rank);
   BANYAN_TRY(log.status());
-  settings.log = std::move(*log);
+  settings.log = settings.name.empty() ? std::move(*log) : log->of(settings.name);
   return settings;
 }
 

@@ -64,6 +64,24 @@ TEST_F(Arguments, MakesNothingInAFailure) {
   EXPECT_EQ(request, nullptr);
 }
 
+TEST_F(Arguments, LooksAtNoCountWhereThereAreLists) {
+  const size_t counts[] = {4};
+  banyan_call_t call = BANYAN_CALL_INIT;
+  call.send = in_;
+  call.recv = out_;
+  call.count = SIZE_MAX;
+  call.send_counts = call.recv_counts = counts;
+  const size_t displacements[] = {0};
+  call.send_displacements = call.recv_displacements = displacements;
+  for (const auto collective : {BANYAN_REDUCE_SCATTERV, BANYAN_ALLTOALLV}) {
+    call.collective = collective;
+    banyan_request_t request = nullptr;
+    EXPECT_EQ(banyan_request_create(comm_, &call, &request), BANYAN_SUCCESS)
+        << banyan_last_error(comm_);
+    EXPECT_EQ(banyan_request_destroy(request), BANYAN_SUCCESS);
+  }
+}
+
 TEST_F(Arguments, RefusesWhatDoesNotExist) {
   refused(banyan_allreduce(in_, out_, 4, type_of(12), BANYAN_SUM, comm_), "12");
   refused(banyan_allreduce(in_, out_, 4, type_of(-1), BANYAN_SUM, comm_), "-1");

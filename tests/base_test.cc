@@ -300,6 +300,13 @@ TEST_F(LogFile, a_line_says_who_and_what) {
   EXPECT_EQ(status.st_mode & 0777U, 0600U);
 }
 
+TEST_F(LogFile, a_line_names_the_communicator) {
+  const std::string file = path("a");
+  const Log log = Log::open(everything(), file, 3)->of("trainer\n7");
+  log.write(Subsystem::kCall, LogLevel::kWarn, "slow");
+  EXPECT_THAT(lines(file), ElementsAre(HasSubstr(" rank 3 of trainer 7 warn call: slow")));
+}
+
 TEST_F(LogFile, levels_hold_per_subsystem) {
   const std::string file = path("a");
   const auto log = Log::open(*parse_log_levels("net=info,call=off"), file, 0);

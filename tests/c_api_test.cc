@@ -66,6 +66,20 @@ TEST_F(CApi, LastErrorIsOfTheCommunicatorThatIsMeant) {
   EXPECT_EQ(banyan_comm_destroy(other), BANYAN_SUCCESS);
 }
 
+TEST_F(CApi, LastErrorNamesTheCommunicator) {
+  banyan_config_t config = BANYAN_CONFIG_INIT;
+  config.name = "trainer";
+  banyan_comm_t child = nullptr;
+  ASSERT_EQ(banyan_comm_split(comm_, 0, 0, &child, &config), BANYAN_SUCCESS);
+  refused(banyan_broadcast(in_, out_, 1, BANYAN_FLOAT32, 7, child), " [trainer]");
+  refused(banyan_broadcast(in_, out_, 1, BANYAN_FLOAT32, 7, comm_), " [communicator ");
+  EXPECT_NE(std::string(banyan_last_error(child)).find(" [trainer]"), std::string::npos)
+      << "forgotten for another communicator";
+  ASSERT_EQ(banyan_comm_abort(child), BANYAN_SUCCESS);
+  EXPECT_NE(std::string(banyan_last_error(child)).find(" [trainer]"), std::string::npos);
+  EXPECT_EQ(banyan_comm_destroy(child), BANYAN_SUCCESS);
+}
+
 // An older error is not why a communicator has failed, nor is one of something else.
 TEST_F(CApi, LastErrorOfAFailedCommunicatorIsItsFailure) {
   const auto says = [](banyan_comm_t comm, const char* word) {
@@ -76,7 +90,7 @@ TEST_F(CApi, LastErrorOfAFailedCommunicatorIsItsFailure) {
   refused(banyan_allreduce(in_, out_, 1, BANYAN_FLOAT32, 77, comm), "77");
   says(comm, "77");
   refused(banyan_get_unique_id(nullptr), "id");
-  EXPECT_STREQ(banyan_last_error(comm), "") << "an error of no communicator";
+  says(comm, "77");
   refused(banyan_allreduce(in_, out_, 1, BANYAN_FLOAT32, 77, comm), "77");
   ASSERT_EQ(banyan_comm_abort(comm), BANYAN_SUCCESS);
   says(comm, "abort");
@@ -107,6 +121,63 @@ TEST_F(CApi, LastErrorOfAGroupIsOfItsCommunicator) {
   refused(banyan_group_end(), BANYAN_ERR_INVALID_USAGE, "itself");
   EXPECT_NE(std::string(banyan_last_error(comm_)).find("itself"), std::string::npos)
       << "nothing was wrong before the end";
+}
+
+// ---- Requests whose start is refused ------------------------------------------------------------
+
+banyan_request_t finished_request(banyan_comm_t comm, const float* in, float* out) {
+  banyan_call_t call = BANYAN_CALL_INIT;
+  call.send = in;
+  call.recv = out;
+  call.count = 1;
+  banyan_request_t request = nullptr;
+  EXPECT_EQ(banyan_request_create(comm, &call, &request), BANYAN_SUCCESS);
+  EXPECT_EQ(banyan_request_start(request), BANYAN_SUCCESS);
+  EXPECT_EQ(banyan_request_wait(request), BANYAN_SUCCESS);
+  return request;
+}
+
+TEST_F(CApi, ARequestThatCannotStartAgainHasNotSucceeded) {
+  for (const bool grouped : {false, true}) {
+    banyan_comm_t comm = make_comm();
+    banyan_request_t request = finished_request(comm, in_, out_);
+    ASSERT_EQ(banyan_comm_abort(comm), BANYAN_SUCCESS);
+    EXPECT_EQ(banyan_request_wait(request), BANYAN_SUCCESS) << "that one had ended well";
+    if (grouped) {
+      ASSERT_EQ(banyan_group_start(), BANYAN_SUCCESS);
+    }
+    refused(banyan_request_start(request), BANYAN_ERR_ABORTED, "abort");
+    if (grouped) refused(banyan_group_end(), BANYAN_ERR_ABORTED, "abort");
+    refused(banyan_request_wait(request), BANYAN_ERR_ABORTED, "abort");
+    int done = 0;
+    refused(banyan_request_test(request, &done), BANYAN_ERR_ABORTED, "abort");
+    EXPECT_EQ(done, 1);
+    EXPECT_EQ(banyan_request_destroy(request), BANYAN_SUCCESS);
+    EXPECT_EQ(banyan_comm_destroy(comm), BANYAN_SUCCESS);
+  }
+}
+
+TEST_F(CApi, ARequestOfAGroupThatFailedHasNotSucceeded) {
+  banyan_comm_t comm = make_comm();
+  banyan_request_t request = finished_request(comm, in_, out_);
+  ASSERT_EQ(banyan_group_start(), BANYAN_SUCCESS);
+  ASSERT_EQ(banyan_request_start(request), BANYAN_SUCCESS);
+  ASSERT_EQ(banyan_comm_abort(comm), BANYAN_SUCCESS);
+  refused(banyan_group_end(), BANYAN_ERR_ABORTED, "abort");
+  refused(banyan_request_wait(request), BANYAN_ERR_ABORTED, "abort");
+  EXPECT_EQ(banyan_request_destroy(request), BANYAN_SUCCESS);
+  EXPECT_EQ(banyan_comm_destroy(comm), BANYAN_SUCCESS);
+}
+
+TEST_F(CApi, ARequestLeavesTheGroupOfAThreadThatEnds) {
+  banyan_request_t request = finished_request(comm_, in_, out_);
+  std::thread([&] {
+    EXPECT_EQ(banyan_group_start(), BANYAN_SUCCESS);
+    EXPECT_EQ(banyan_request_start(request), BANYAN_SUCCESS);
+  }).join();
+  EXPECT_EQ(banyan_request_start(request), BANYAN_SUCCESS) << banyan_last_error(comm_);
+  EXPECT_EQ(banyan_request_wait(request), BANYAN_SUCCESS);
+  EXPECT_EQ(banyan_request_destroy(request), BANYAN_SUCCESS);
 }
 
 TEST_F(CApi, NeverSaysThatItIsInProgress) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <cstring>
@@ -77,6 +78,38 @@ TEST(ExchangeOver, CarriesAnyLengths) {
       }
     });
   }
+}
+
+// All three of them come back, with the same result.
+TEST(CallRoll, SaysTheSameToAll) {
+  struct Case {
+    std::array<int, 3> ranks;
+    std::array<int, 3> sizes;
+    int unable;
+    Code wanted;
+    const char* part;
+  };
+  for (const Case& one : std::initializer_list<Case>{
+           {{0, 1, 2}, {3, 3, 3}, -1, Code::kOk, ""},
+           {{0, 1, 1}, {3, 3, 3}, -1, Code::kMismatch, "rank 1 of 3 came to the place of rank 2"},
+           {{0, 2, 1}, {3, 3, 3}, -1, Code::kMismatch, "rank 2 of 3 came to the place of rank 1"},
+           {{0, 1, 2}, {3, 3, 4}, -1, Code::kMismatch, "of 4 "},
+           {{0, 1, 2}, {3, 3, 3}, 1, Code::kRemote, "rank 1 cannot take part"}}) {
+    Board board(3);
+    on_every_rank(3, [&](int place) {
+      const auto i = static_cast<size_t>(place);
+      const Status own =
+          place == one.unable ? Status(Code::kUnsupported, "no such thing") : Status();
+      const Status said = call_roll(one.ranks[i], one.sizes[i], board.of(place), own);
+      EXPECT_EQ(said.code(), own.ok() ? one.wanted : own.code());
+      const bool told = said.message().find(one.part) != std::string_view::npos;
+      EXPECT_TRUE(told || !own.ok()) << said.message();
+    });
+  }
+  EXPECT_EQ(call_roll(0, 2, [](const void*, void*, size_t) { return 17; }, {}).code(),
+            Code::kRemote);
+  EXPECT_EQ(call_roll(0, 2, [](const void*, void*, size_t) { return 0; }, {}).code(),
+            Code::kInvalidArgument);
 }
 
 TEST(ExchangeOver, NamesTheCallersFailureAndKeepsIt) {

@@ -130,12 +130,19 @@ Result<Log> Log::open(const LogLevels& levels, std::string_view file, int rank) 
   return log;
 }
 
+Log Log::of(std::string_view communicator) const {
+  Log log = *this;
+  log.communicator_ = std::make_shared<const std::string>(printable(communicator));
+  return log;
+}
+
 void Log::write(Subsystem subsystem, LogLevel level, std::string_view message) const {
   if (!enabled(subsystem, level)) return;
   const int errno_of_caller = errno;
-  std::string line = fmt::format("banyan {}:{} rank {} {} {}: ", host_name(), ::getpid(),
-                                 rank_ < 0 ? std::string("?") : fmt::format("{}", rank_),
-                                 name_of(level), name_of(subsystem));
+  std::string line =
+      fmt::format("banyan {}:{} rank {}{} {} {}: ", host_name(), ::getpid(),
+                  rank_ < 0 ? std::string("?") : fmt::format("{}", rank_),
+                  communicator_ ? " of " + *communicator_ : "", name_of(level), name_of(subsystem));
   line += printable(message);
   // What fits in PIPE_BUF is written whole also where ranks share a pipe.
   constexpr std::string_view kCut = "...";

@@ -36,18 +36,21 @@ class Log {
   Log() = default;  // warnings and errors to stderr, rank unknown
   // `file` is BANYAN_DEBUG_FILE with %h (host), %p (pid), %r (rank), empty: stderr.
   static Result<Log> open(const LogLevels& levels, std::string_view file, int rank);
+  // The same, whose lines say that the rank is one of `communicator`.
+  Log of(std::string_view communicator) const;
 
   bool enabled(Subsystem subsystem, LogLevel level) const {
     return level <= levels_.of[static_cast<size_t>(subsystem)];
   }
-  // Writes "banyan HOST:PID rank R LEVEL SUBSYSTEM: message\n" in one write() call.
+  // Writes "banyan HOST:PID rank R of COMMUNICATOR LEVEL SUBSYSTEM: message\n" in one write() call.
   void write(Subsystem subsystem, LogLevel level, std::string_view message) const;
 
  private:
   struct Sink;
   LogLevels levels_;
   int rank_ = -1;
-  std::shared_ptr<const Sink> sink_;  // owners: all copies of this Log; null: stderr
+  std::shared_ptr<const std::string> communicator_;  // null: not known yet
+  std::shared_ptr<const Sink> sink_;                 // owners: all copies of this Log; null: stderr
 };
 
 }  // namespace banyan

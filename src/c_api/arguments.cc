@@ -139,7 +139,9 @@ class Checker {
   // -------------------------------------------------------------------------------------
 
   Status counts() {
-    problem().count = is(Collective::kBarrier) ? 0 : call_.count;
+    const bool counted = !is(Collective::kBarrier) && !is(Collective::kReduceScatterv) &&
+                         !is(Collective::kAlltoallv);
+    problem().count = counted ? call_.count : 0;
     const uint64_t element = problem().element();
     const bool times_ranks = is(Collective::kAllgather) || is(Collective::kReduceScatter) ||
                              is(Collective::kAlltoall) || is(Collective::kGather) ||
@@ -150,12 +152,9 @@ class Checker {
                    name_of(problem().type), times_ranks ? "times the ranks " : "");
     switch (problem().collective) {
       case Collective::kAllgatherv: return allgatherv_counts();
-      case Collective::kReduceScatterv: {
-        BANYAN_TRY(list("recv_counts", call_.recv_counts, nullptr, problem().recv_counts,
-                        problem().recv_displacements));
-        problem().count = 0;
-        return {};
-      }
+      case Collective::kReduceScatterv:
+        return list("recv_counts", call_.recv_counts, nullptr, problem().recv_counts,
+                    problem().recv_displacements);
       case Collective::kAlltoallv: return alltoallv_counts();
       case Collective::kAllreduce:
       case Collective::kReduce:

@@ -173,15 +173,13 @@ Status init_exchange(banyan_comm_t* comm, const banyan_exchange_t* given,
   BANYAN_TRY(whole.status());
   BANYAN_TRY(check_place(whole->rank, whole->rank_count));
   if (whole->allgather == nullptr) return wrong("exchange.allgather is NULL");
+  const auto allgather = [function = whole->allgather, context = whole->context](
+                             const void* send, void* recv, size_t bytes) {
+    return function(send, recv, bytes, context);
+  };
   Result<Settings> settings = settings_of(config, whole->rank);
-  BANYAN_TRY(settings.status());
-  const auto allgather = whole->allgather;
-  void* context = whole->context;
-  const auto exchange =
-      banyan::exchange_over(whole->rank, whole->rank_count,
-                            [allgather, context](const void* send, void* recv, size_t bytes) {
-                              return allgather(send, recv, bytes, context);
-                            });
+  BANYAN_TRY(banyan::call_roll(whole->rank, whole->rank_count, allgather, settings.status()));
+  const auto exchange = banyan::exchange_over(whole->rank, whole->rank_count, allgather);
   const banyan::TimePoint deadline = banyan::deadline_after(settings->init_timeout_s);
   return open(*exchange, std::move(*settings), deadline, comm);
 }

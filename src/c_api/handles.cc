@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "src/c_api/run.h"
 
 namespace banyan {
@@ -11,17 +13,42 @@ namespace {
 
 static_assert(sizeof(void*) == sizeof(uint64_t), "a handle is a place and a generation");
 
-// An error belongs to the thread that caused it.
 struct LastError {
   std::string text;
-  banyan_comm_t comm = nullptr;
-  bool after_failure = false;  // of comm, or it is that failure
-  std::string shown;           // what banyan_last_error returned
+  banyan_comm_t comm = nullptr;  // null: not known
+  bool after_failure = false;    // of comm, or it is that failure
 };
 
-LastError& last_error() {
-  thread_local LastError error;
-  return error;
+// Errors belong to the thread that caused them.
+class LastErrors {
+ public:
+  void add(LastError error) {
+    std::erase_if(errors_, [&](const LastError& older) { return older.comm == error.comm; });
+    if (errors_.size() == kMost) errors_.erase(errors_.begin());
+    errors_.push_back(std::move(error));
+  }
+  // Null: there was none, or so long ago that others have taken its place.
+  const LastError* on(banyan_comm_t comm) const {
+    const auto found = std::find_if(errors_.begin(), errors_.end(),
+                                    [&](const LastError& error) { return error.comm == comm; });
+    return found == errors_.end() ? nullptr : &*found;
+  }
+  const LastError* last() const { return errors_.empty() ? nullptr : &errors_.back(); }
+  // Stays until the next time.
+  const char* show(std::string_view text) {
+    shown_ = text;
+    return shown_.c_str();
+  }
+
+ private:
+  static constexpr size_t kMost = 64;  // communicators
+  std::vector<LastError> errors_;      // one for each, the last one at the end
+  std::string shown_;
+};
+
+LastErrors& last_errors() {
+  thread_local LastErrors errors;
+  return errors;
 }
 
 template <typename Handle>
@@ -29,6 +56,11 @@ Status stale(std::string_view what, Handle handle) {
   if (handle == nullptr) return {Code::kInvalidArgument, fmt::format("{} is NULL", what)};
   return {Code::kInvalidArgument, fmt::format("{} {} was destroyed, or never was one", what,
                                               static_cast<const void*>(handle))};
+}
+
+// What happened, and on which communicator.
+std::string told_of(const OpenCommunicator& communicator, std::string_view message) {
+  return fmt::format("{} [{}]", message, communicator.membership->settings().name);
 }
 
 Status forked() {
@@ -96,27 +128,30 @@ banyan_result_t answer(const Status& status, banyan_comm_t comm) {
     return answer({Code::kInternal, std::string(status.message())}, comm);
   if (!status.ok()) {
     const Pinned open(comm);
-    LastError& error = last_error();
-    error.text = status.message();
-    error.comm = comm;
-    error.after_failure = open.get() != nullptr && open.get()->membership->failure().failed();
+    const OpenCommunicator* on = open.get();
+    last_errors().add(
+        {.text = on != nullptr ? told_of(*on, status.message()) : std::string(status.message()),
+         .comm = comm,
+         .after_failure = on != nullptr && on->membership->failure().failed()});
     fail_group(status, comm);
   }
   return static_cast<banyan_result_t>(status.code());
 }
 
 const char* last_text(banyan_comm_t comm) {
-  LastError& error = last_error();
+  LastErrors& errors = last_errors();
   const Pinned open(comm);
   if (open.get() == nullptr) {
-    const bool meant = comm == nullptr || error.comm == nullptr || error.comm == comm;
-    error.shown = meant ? error.text : std::string();
-    return error.shown.c_str();
+    const LastError* last = errors.last();
+    const bool meant = last != nullptr && (comm == nullptr || last->comm == nullptr);
+    const LastError* error = meant ? last : errors.on(comm);
+    return errors.show(error != nullptr ? std::string_view(error->text) : "");
   }
   const Status failure = open.get()->membership->failure().peek();
-  const bool meant = error.comm == comm && (failure.ok() || error.after_failure);
-  error.shown = meant ? std::string_view(error.text) : failure.message();
-  return error.shown.c_str();
+  const LastError* error = errors.on(comm);
+  const bool meant = error != nullptr && (failure.ok() || error->after_failure);
+  if (meant) return errors.show(error->text);
+  return errors.show(failure.ok() ? "" : told_of(*open.get(), failure.message()));
 }
 
 }  // namespace banyan

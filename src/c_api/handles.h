@@ -41,7 +41,7 @@ struct OpenRequest {
   enum class State { kNew, kRunning, kDone } state = State::kNew;
   bool grouped = false;            // started in a group that is open
   Operation* operation = nullptr;  // while running
-  Status result;                   // once done
+  Status result;                   // once done; of a start that failed, why
 };
 
 // kInvalidArgument: null, destroyed, or never a handle. kInvalidUsage: this process was made by

@@ -52,6 +52,10 @@ Status start(banyan_request_t handle) {
   BANYAN_TRY(request.status());
   if ((*request)->state == State::kRunning || (*request)->grouped)
     return {Code::kInvalidUsage, "the request is in flight: wait for it first"};
+  if (Status usable = banyan::check_usable(*(*request)->communicator); !usable.ok()) {
+    banyan::refuse_request(**request, usable);
+    return usable;
+  }
   if (banyan::in_group()) {
     BANYAN_TRY(banyan::join_group(*(*request)->communicator, (*request)->call, handle));
     (*request)->grouped = true;

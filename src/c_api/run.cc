@@ -32,7 +32,15 @@ struct Item {
 // Of this thread. Apart from the rest, so that looking at it costs no initialisation.
 constinit thread_local int group_depth = 0;
 
+// Requests of a group that has ended, or whose thread has.
+void leave_group(std::vector<Item>& items) noexcept;
+
 struct CallGroup {
+  CallGroup() = default;
+  CallGroup(CallGroup&&) = default;
+  CallGroup& operator=(CallGroup&&) = default;
+  ~CallGroup() { leave_group(items); }
+
   Status failed;
   banyan_comm_t failed_on = nullptr;
   MessageLine line;  // all calls so far, or none
@@ -252,11 +260,22 @@ banyan_comm_t communicator_of_group() noexcept {
   return one ? open.items.front().comm : nullptr;
 }
 
-void reset_requests(std::vector<Item>& items) {
+void leave_group(std::vector<Item>& items) noexcept {
   for (const Item& item : items) {
-    if (item.request_handle == nullptr) continue;
-    const Result<OpenRequest*> request = find_request(item.request_handle);
-    if (request.ok()) (*request)->grouped = false;
+    void* found = process().requests.find(place_of(item.request_handle));
+    if (found != nullptr) static_cast<OpenRequest*>(found)->grouped = false;
+  }
+}
+
+// Those that a failure has kept from starting.
+void refuse_requests(std::vector<Item>& items) {
+  for (const Item& item : items) {
+    void* found = process().requests.find(place_of(item.request_handle));
+    if (found == nullptr) continue;
+    auto& request = *static_cast<OpenRequest*>(found);
+    Failure& failure = request.communicator->membership->failure();
+    if (failure.failed() && request.state != OpenRequest::State::kRunning)
+      refuse_request(request, failure.status());
   }
 }
 
@@ -388,9 +407,13 @@ Status join_group(OpenCommunicator& communicator, const Call& call, banyan_reque
 // ---- Requests
 // ---------------------------------------------------------------------------------------
 
+void refuse_request(OpenRequest& request, const Status& why) {
+  request.result = why;
+  request.state = OpenRequest::State::kDone;
+}
+
 Status start_request(OpenRequest& request) {
   OpenCommunicator& communicator = *request.communicator;
-  BANYAN_TRY(check_usable(communicator));
   Membership* membership = communicator.membership.get();
   membership->take_baton();
   Status status = with_memory({&membership, 1}, [&]() -> Status {
@@ -403,6 +426,7 @@ Status start_request(OpenRequest& request) {
     return {};
   });
   membership->leave_baton();
+  if (!status.ok()) refuse_request(request, status);
   return status;
 }
 
@@ -437,7 +461,8 @@ banyan_result_t banyan_group_end(void) {
     if (--banyan::group_depth > 0) return {};
     banyan::CallGroup open = std::exchange(banyan::group(), {});
     Status status = open.failed.ok() ? banyan::run_group(open) : open.failed;
-    banyan::reset_requests(open.items);
+    if (!status.ok()) banyan::refuse_requests(open.items);
+    banyan::leave_group(open.items);
     return status;
   });
 }

@@ -65,6 +65,8 @@ Status join_group(OpenCommunicator& communicator, const Call& call, banyan_reque
 // ---- Requests
 // ---------------------------------------------------------------------------------------
 Status start_request(OpenRequest& request);
+// Its start has failed: wait and test say the same.
+void refuse_request(OpenRequest& request, const Status& why);
 // After its operation is done or the communicator has failed.
 void settle_request(OpenRequest& request);
 
