@@ -61,10 +61,9 @@ Result<Address> meeting_address(const Launch& launch, const std::string& text,
                   fmt::format("where ranks meet under {}: {}", name_of(launch.kind),
                               address.status().message()));
   }
-  if (launch.one_host && !address->loopback()) {
-    Address loopback{.v6 = false, .ip = {127, 0, 0, 1}, .port = address->port};
-    return loopback;
-  }
+  // And ranks of one host need nothing that strangers can reach.
+  if (launch.one_host && !address->loopback())
+    return Address{.v6 = false, .ip = {127, 0, 0, 1}, .port = address->port};
   if (launch.one_host || !address->loopback()) return address;
   auto outside = listening_address(environment, false);
   if (!outside.ok()) return address;

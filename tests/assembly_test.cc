@@ -129,6 +129,7 @@ TEST(Assembly, OfAnotherUserNeedsAPrivateKey) {
 }
 
 TEST(Settings, RefuseADeviceThatThisMachineHasNotWhateverTransportsThereAre) {
+  // As in a container without /sys: then no name can be told from another.
   if (net_devices().empty()) GTEST_SKIP() << "this machine does not say which devices it has";
   const std::string good = net_devices().front();
   const auto with = [](const std::string& devices) {

@@ -413,6 +413,7 @@ TEST(Meet, ARestartedRank0IsNotToldOfThoseBefore) {
         meet(*detect_launch(other, {}), other, {}, 0, deadline_after(20), silent()).status();
     EXPECT_EQ(told.code(), Code::kMismatch) << told.message();
   });
+  // Of a verdict that is younger than a tenth of a second everybody is told.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const auto again = meet(*launch, raw, {}, 0, deadline_after(1), silent()).status();
   EXPECT_NE(again.code(), Code::kMismatch) << again.message();

@@ -191,6 +191,7 @@ TEST(Rendezvous, ADuplicateRankIsToldToAll) {
 TEST(Rendezvous, WhoeverBeginsAfterItHasFailedIsOfOtherRanks) {
   const Place place;
   together(3, [&place](int i) { (void)place.join(i == 2 ? 1 : i, 3); });
+  // Of a verdict that is younger than a tenth of a second everybody is told.
   std::this_thread::sleep_for(milliseconds(200));
   for (const int rank : {0, 1}) {
     const auto again = place.join(rank, 3, 0.3);

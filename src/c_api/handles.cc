@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 
 #include "src/c_api/run.h"
 
@@ -69,6 +70,20 @@ Status forked() {
           "make one here"};
 }
 
+// Where memory is missing for the text, the code alone tells it.
+void keep_error(const Status& status, banyan_comm_t comm) noexcept {
+  const Pinned open(comm);
+  const OpenCommunicator* on = open.get();
+  try {
+    last_errors().add(
+        {.text = on != nullptr ? told_of(*on, status.message()) : std::string(status.message()),
+         .comm = comm,
+         .after_failure = on != nullptr && on->membership->failure().failed()});
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+}
+
 }  // namespace
 
 bool is_ours(const OpenCommunicator& communicator) {
@@ -127,12 +142,7 @@ banyan_result_t answer(const Status& status, banyan_comm_t comm) {
   if (status.code() == Code::kBusy)
     return answer({Code::kInternal, std::string(status.message())}, comm);
   if (!status.ok()) {
-    const Pinned open(comm);
-    const OpenCommunicator* on = open.get();
-    last_errors().add(
-        {.text = on != nullptr ? told_of(*on, status.message()) : std::string(status.message()),
-         .comm = comm,
-         .after_failure = on != nullptr && on->membership->failure().failed()});
+    keep_error(status, comm);
     fail_group(status, comm);
   }
   return static_cast<banyan_result_t>(status.code());
