@@ -194,7 +194,7 @@ TEST(Rendezvous, WhoeverBeginsAfterItHasFailedIsOfOtherRanks) {
   // Of a verdict that is younger than a tenth of a second everybody is told.
   std::this_thread::sleep_for(milliseconds(200));
   for (const int rank : {0, 1}) {
-    const auto again = place.join(rank, 3, 0.3);
+    const auto again = place.join(rank, 3, 0.1);
     EXPECT_EQ(again.status().code(), Code::kTimeout) << again.status().message();
   }
   JoinOptions early{.rank = 1,
