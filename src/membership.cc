@@ -223,6 +223,7 @@ void Membership::leave_baton() {
 Result<bool> Membership::turn() {
   constexpr double kGraceSeconds = 0.002, kGraceOfSparedSeconds = 1;
   if (failure_.aborted()) return failure_.status();
+  const DefaultFloatMode mode;
   Trouble found;
   Result<bool> moved = engine_.progress(found);
   if (!moved.ok())

@@ -21,6 +21,7 @@
 #include "algorithms/select.h"
 #include "banyan/status.h"
 #include "src/base/environment.h"
+#include "src/base/float_mode.h"
 #include "src/base/log.h"
 #include "src/engine.h"
 #include "src/failure.h"
@@ -212,6 +213,7 @@ class Membership {
 // go_on(), which ends the call as drive() does.
 bool run_patiently(QuickCall& quick, Program::Stop stop);
 inline bool run_through(QuickCall& quick) {
+  const DefaultFloatMode mode;
   const Program::Stop stop = quick.program.run();
   return stop == Program::Stop::kDone || run_patiently(quick, stop);
 }

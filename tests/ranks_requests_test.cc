@@ -3,8 +3,15 @@
 
 #include <fmt/format.h>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
+#include <bit>
+#include <chrono>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "tests/ranks_fixture.h"
@@ -225,6 +232,46 @@ TEST_P(Requests, DoNotMindAnotherThreadWithAnotherCommunicator) {
     self.leave(comms[1]);
   });
 }
+
+#if defined(__x86_64__)
+// Whoever computes, the caller or the thread that works while nobody waits: a caller that flushes
+// subnormals to zero gets the same bits, and keeps its mode.
+TEST_P(Requests, GiveTheSameBitsInAnyFloatMode) {
+  run_joined(2, [](Rank& self, banyan_comm_t comm) {
+    constexpr unsigned kFlushes = 0x8040;
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(before | kFlushes);
+    const auto bits_of = [](float value) { return std::bit_cast<uint32_t>(value); };
+    const float tiny = std::bit_cast<float>(uint32_t{70'000});
+    for (const size_t count : {size_t{10}, size_t{100'000}})
+      for (const bool waits : {true, false}) {
+        const std::vector<float> send(count, tiny);
+        std::vector<float> recv(count);
+        const banyan_call_t call = call_of([&](banyan_call_t& c) {
+          c.send = send.data();
+          c.recv = recv.data();
+          c.count = count;
+        });
+        banyan_request_t request = nullptr;
+        self.expect_ok(banyan_request_create(comm, &call, &request), "create");
+        self.expect_ok(banyan_request_start(request), "start");
+        if (!waits || self.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        self.expect_ok(banyan_request_wait(request), "wait");
+        self.expect(bits_of(recv[count / 2]) == 140'000,
+                    fmt::format("the sum has the bits {}", bits_of(recv[count / 2])));
+        for (int again = 0; again < 4; ++again) {  // checked, then known
+          self.expect_ok(
+              banyan_allreduce(send.data(), recv.data(), count, BANYAN_FLOAT32, BANYAN_SUM, comm),
+              "allreduce");
+          self.expect(bits_of(recv[0]) == 140'000, "a blocking sum has other bits");
+        }
+        self.expect_ok(banyan_request_destroy(request), "destroy");
+      }
+    self.expect((_mm_getcsr() & kFlushes) == kFlushes, "the caller's mode is another one");
+    _mm_setcsr(before);
+  });
+}
+#endif
 
 // Others find the failure in their requests, too, and may clean up.
 TEST_P(Requests, FailWithTheirCommunicator) {
