@@ -233,6 +233,38 @@ TEST_P(TransportTest, AMessageIsDoneWhenItIsAccepted) {
   });
 }
 
+// Until then whoever sent it need not look.
+TEST_P(TransportTest, WhoeverWaitsToBeAcceptedMaySleep) {
+  run_threads(2, [](MeshWiring& wiring) {
+    Driver driver(kind(), wiring);
+    ASSERT_TRUE(driver.ok());
+    for (const size_t bytes : {0, 8, 4000, 200'000}) {
+      Bytes body = message_of(7, bytes);
+      if (wiring.rank() == 0) {
+        driver.post(send_to(1, envelope_of(bytes), body.data(), 1, Lane::kMessage));
+        const TimePoint deadline = deadline_after(kPatience);
+        bool quiet = false;
+        while (!quiet && Clock::now() < deadline) {
+          driver.step();
+          if (!driver->arm()) continue;
+          quiet = !readable(driver->descriptor(), 20);
+          driver->disarm();
+        }
+        EXPECT_TRUE(quiet) << bytes << " bytes";
+        EXPECT_FALSE(driver.take(1));
+        EXPECT_TRUE(wiring.allgather({}).ok());
+        EXPECT_EQ(sleep_until(driver, 1).code, Code::kOk);
+      } else {
+        EXPECT_TRUE(wiring.allgather({}).ok());
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        driver.post(receive_from(0, envelope_of(bytes), body.data(), 1, Lane::kMessage));
+        EXPECT_EQ(driver.wait(1).code, Code::kOk);
+      }
+    }
+    driver.barrier();
+  });
+}
+
 // A sender whose call has failed has its memory back: from then on the message arrives as it was
 // sent, or not at all.
 TEST_P(TransportTest, WhatWasAbandonedArrivesWholeOrNotAtAll) {
@@ -284,6 +316,7 @@ TEST_P(TransportTest, APeerThatVanishesHarmsNobody) {
     }
     const int peer = 1 - wiring.rank();
     driver.post(receive_from(2, envelope_of(100'000), in.data(), 50));
+    driver.post(send_to(2, envelope_of(8), body.data(), 80, Lane::kMessage));
     driver.barrier();
     EXPECT_TRUE(wiring.allgather({}).ok());
     // Nothing that concerns the dead succeeds or crashes, and the living go on.
@@ -297,8 +330,10 @@ TEST_P(TransportTest, APeerThatVanishesHarmsNobody) {
       EXPECT_EQ(driver.wait(70).code, Code::kOk);
       EXPECT_EQ(driver.wait(71).code, Code::kOk);
     }
-    const auto lost = driver.take(50);
-    EXPECT_EQ(lost ? lost->code : Code::kPeerLost, Code::kPeerLost);
+    for (const uint64_t cookie : {50, 80}) {
+      const auto lost = driver.take(cookie);
+      EXPECT_EQ(lost ? lost->code : Code::kPeerLost, Code::kPeerLost);
+    }
     driver.barrier();
     driver.vanish();
   });

@@ -120,7 +120,9 @@ void FramedSend::start(Entry& entry, FramedContext& context) {
 
 void FramedSend::settle(Entry& entry, WireOperation& operation) const {
   if (!operation.done()) return;
-  if (operation.code != Code::kOk) entry.code = operation.code;
+  // What is cancelled because the peer is lost does not hide that it is.
+  if (operation.code != Code::kOk && entry.code == Code::kOk)
+    entry.code = operation.code == Code::kAborted ? Code::kPeerLost : operation.code;
   operation.state = WireOperation::State::kIdle;
 }
 

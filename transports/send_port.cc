@@ -66,7 +66,8 @@ bool SendPort::ready() const {
   if (pending_.empty()) return false;
   const uint64_t read = channel_.slots_read->load(std::memory_order_seq_cst);
   if (read != slots_read_ || corrupt_) return true;
-  return sending_ < pending_.size() ? slots_sent_ - read < channel_.slots : pending_.front().sent;
+  return sending_ < pending_.size() ? slots_sent_ - read < channel_.slots
+                                    : pending_.front().done_at <= read;
 }
 
 SlotKind SendPort::kind_for(const Transfer& transfer) const {
