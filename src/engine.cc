@@ -3,6 +3,7 @@
 #include "src/engine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "transports/quick.h"
 
@@ -128,6 +129,7 @@ void Engine::start(Execution& execution, const Spaces& spaces, const Arithmetic&
   }
   running_[slot] = &execution;
   execution.slot_ = static_cast<uint32_t>(slot);
+  execution.order_ = started_++;
   ++running_count_;
 
   queue_messages(execution, steps_done);
@@ -312,18 +314,19 @@ TimePoint Engine::deadline() const {
 }
 
 int Engine::waiting_for() const {
-  const Execution* oldest = nullptr;
+  const auto due = [](const Execution& execution) {
+    return std::pair(execution.deadline, execution.order_);
+  };
+  const Execution* first = nullptr;
   for (const Execution* execution : running_)
-    if (execution != nullptr &&
-        (oldest == nullptr || execution->envelope_.call < oldest->envelope_.call))
-      oldest = execution;
-  if (oldest == nullptr) return -1;
-  const Schedule& schedule = oldest->schedule_;
+    if (execution != nullptr && (first == nullptr || due(*execution) < due(*first)))
+      first = execution;
+  if (first == nullptr) return -1;
+  const Schedule& schedule = first->schedule_;
   int sending_to = -1;
   for (size_t step = 0; step < schedule.steps.size(); ++step) {
     const Op op = schedule.steps[step].op;
-    if (!is_message(op) || oldest->waiting_for_[step] != 0 || oldest->finished_[step] != 0)
-      continue;
+    if (!is_message(op) || first->waiting_for_[step] != 0 || first->finished_[step] != 0) continue;
     if (op != Op::kSend) return schedule.steps[step].peer;
     if (sending_to < 0) sending_to = schedule.steps[step].peer;
   }

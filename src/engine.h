@@ -64,7 +64,8 @@ class Execution {
   Envelope envelope_;  // without bytes
   Lane lane_ = Lane::kCollective;
   bool sent_ = false;
-  uint32_t slot_ = 0;  // place in Engine::running_
+  uint64_t order_ = 0;  // among all that were started
+  uint32_t slot_ = 0;   // place in Engine::running_
 };
 
 // Why an operation cannot go on. Code kOk: nothing is wrong.
@@ -107,7 +108,8 @@ class Engine {
   bool has_call_before(uint32_t call) const;
   // The earliest of what is running.
   TimePoint deadline() const;
-  // The peer that the oldest running operation waits for, -1: none.
+  // The peer that the running operation with the earliest deadline waits for, of several the one
+  // started first; -1: none.
   int waiting_for() const;
 
   std::span<const std::unique_ptr<Transport>> transports() const { return transports_; }
@@ -149,6 +151,7 @@ class Engine {
   std::vector<Execution*> running_;  // null: free place
   std::vector<Execution*> with_local_work_;
   size_t running_count_ = 0;
+  uint64_t started_ = 0;
   std::array<Completion, 32> completions_;  // scratch of collect: 2 KiB not to be cleared each time
 };
 

@@ -263,6 +263,34 @@ TEST(Engine, ReportsALostPeerAndCanBeCancelled) {
   EXPECT_FALSE(none);
 }
 
+// Whatever their numbers: those of collectives and of messages have nothing to do with each other.
+TEST(Engine, KnowsWhomTheCallThatIsDueWaitsFor) {
+  Calls ring = make_calls(Collective::kAllgather, DataType::kInt8, ReduceOp::kSum, 3, 10, false,
+                          find_algorithm("ring"), 1);
+  Calls star = make_calls(Collective::kBarrier, DataType::kInt8, ReduceOp::kSum, 3, 0, false,
+                          find_algorithm("star"), 2);
+  const auto waits_for = [&](std::optional<double> ring_s, std::optional<double> star_s) {
+    Engines engines(3, {});
+    Execution one(ring.schedules[0]), other(star.schedules[0]);
+    if (ring_s) one.deadline = deadline_after(*ring_s);
+    if (star_s) other.deadline = deadline_after(*star_s);
+    if (ring_s) engines.start(0, ring, one, 7);
+    if (star_s) engines.start(0, star, other, 1);
+    Trouble trouble;
+    for (int turn = 0; turn < 3; ++turn) EXPECT_TRUE(engines.of(0).progress(trouble).ok());
+    const int peer = engines.of(0).waiting_for();
+    engines.of(0).cancel();
+    return peer;
+  };
+  const int of_ring = waits_for(10, {});
+  const int of_star = waits_for({}, 10);
+  ASSERT_NE(of_ring, of_star);
+  EXPECT_EQ(waits_for(10, 20), of_ring);
+  EXPECT_EQ(waits_for(20, 10), of_star);
+  const double never = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(waits_for(never, never), of_ring) << "the one that was started first";
+}
+
 TEST(Engine, KnowsWhomTheOldestCallWaitsFor) {
   Engines engines(3, {});
   EXPECT_EQ(engines.of(0).waiting_for(), -1);
