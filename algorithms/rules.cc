@@ -281,6 +281,9 @@ Status has_none_for(Collective collective, std::string_view text) {
 }
 
 Result<Rules> parse_rules(std::string_view text) {
+  if (text.size() > kMostRulesText)
+    return Status(Code::kInvalidArgument, fmt::format("{} characters of rules; valid: at most {}",
+                                                      text.size(), kMostRulesText));
   return Parser(text).parse();
 }
 

@@ -36,6 +36,7 @@ struct Rule {
 
 using Rules = std::vector<Rule>;
 
+inline constexpr size_t kMostRulesText = 4096;
 // kInvalidArgument names the word, its position (from 1) and the valid words.
 Result<Rules> parse_rules(std::string_view text);
 

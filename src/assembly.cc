@@ -20,6 +20,7 @@ namespace banyan {
 namespace {
 
 constexpr size_t kMostText = 4096;
+static_assert(kMostText >= kMostRulesText);
 constexpr uint32_t kMessagesVersion = 1;
 
 bool is_code(uint32_t code) {
@@ -137,23 +138,27 @@ Result<uint32_t> compare_settings(Exchange& exchange, const Settings& settings,
 
   // Compared with rank 0 by everybody, so that all of them name the same two ranks.
   uint32_t number = 0;
-  const auto values_of = [&](size_t rank) {
+  const auto values_of = [&](size_t rank) -> Result<std::vector<std::string>> {
     Reader reader((*all)[rank]);
     std::vector<std::string> values;
     for (size_t i = 0; i < mine.size(); ++i) values.push_back(reader.get_text(kMostText));
     number = std::max(number, reader.get<uint32_t>());
+    if (!reader.at_end())
+      return Status(Code::kCorrupt, fmt::format("rank {} sent settings that cannot be read", rank));
     return values;
   };
-  const std::vector<std::string> first = values_of(0);
+  const auto first = values_of(0);
+  BANYAN_TRY(first.status());
   for (size_t rank = 1; rank < all->size(); ++rank) {
-    const std::vector<std::string> other = values_of(rank);
+    const auto other = values_of(rank);
+    BANYAN_TRY(other.status());
     for (size_t i = 0; i < mine.size(); ++i)
-      if (other[i] != first[i])
+      if ((*other)[i] != (*first)[i])
         return Status(
             Code::kMismatch,
             fmt::format("{} differs: rank 0 has '{}', rank {} has '{}'; set it alike on all "
                         "ranks",
-                        mine[i].name, printable(first[i]), rank, printable(other[i])));
+                        mine[i].name, printable((*first)[i]), rank, printable((*other)[i])));
   }
   return number;
 }

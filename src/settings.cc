@@ -17,7 +17,9 @@ constexpr int kDeterministic = 1;  // BANYAN_DETERMINISTIC, which is the default
 constexpr size_t kMostName = 64;
 
 Status named(std::string_view variable, std::string_view value, const Status& status) {
-  return {status.code(), fmt::format("{}={}: {}", variable, value, status.message())};
+  constexpr size_t kMostShown = 200;
+  return {status.code(), fmt::format("{}={}{}: {}", variable, value.substr(0, kMostShown),
+                                     value.size() > kMostShown ? "..." : "", status.message())};
 }
 
 Result<Rules> rules_of(const std::string& text) {

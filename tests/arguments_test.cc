@@ -104,6 +104,21 @@ TEST_F(Arguments, RefusesWhatDoesNotExist) {
   EXPECT_EQ(request, nullptr);
 }
 
+// As in BANYAN_ALGO: a rule for other sizes or numbers of ranks leaves the usual choice.
+TEST_F(Arguments, TakesRulesForOtherSizes) {
+  for (const char* algorithm : {"allreduce size=1G-: ring", "ranks=64-: ring", "size=1G-: ^ring"}) {
+    banyan_call_t call = BANYAN_CALL_INIT;
+    banyan_request_t request = nullptr;
+    call.send = in_;
+    call.recv = out_;
+    call.count = 4;
+    call.algorithm = algorithm;
+    EXPECT_EQ(banyan_request_create(comm_, &call, &request), BANYAN_SUCCESS)
+        << algorithm << ": " << banyan_last_error(comm_);
+    EXPECT_EQ(banyan_request_destroy(request), BANYAN_SUCCESS);
+  }
+}
+
 TEST_F(Arguments, RefusesWhatThisVersionHasNot) {
   banyan_call_t call = BANYAN_CALL_INIT;
   banyan_request_t request = nullptr;

@@ -214,6 +214,14 @@ TEST(Rules, wrong_punctuation) {
 }
 
 // Whatever the letters, an answer comes, and a refusal says where.
+TEST(Rules, too_long_a_text) {
+  std::string text = "ring";
+  while (text.size() + 5 <= kMostRulesText) text += ";ring";
+  EXPECT_TRUE(parse_rules(text).ok());
+  EXPECT_EQ(parse_rules(text + ";ring").status().message(),
+            "4099 characters of rules; valid: at most 4096");
+}
+
 TEST(Rules, any_text_is_answered) {
   const std::vector<std::string> pieces = {"allreduce", "ring", "size", "ranks", "4K",    "9",
                                            "*",         ",",    ";",    ":",     "^",     "=",

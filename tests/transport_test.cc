@@ -344,6 +344,12 @@ TEST(ParseTransports, ErrorsSayWhatAndWhere) {
   }
 }
 
+TEST(ParseTransports, ErrorsQuoteTheWholeText) {
+  EXPECT_NE(parse_transports("^").status().message().find("'^'"), std::string_view::npos);
+  EXPECT_NE(parse_transports("^shm,sh").status().message().find("'^shm,sh'"),
+            std::string_view::npos);
+}
+
 TEST(ParseTransports, SaysWhyOneIsMissing) {
   for (const TransportKind& kind : transport_kinds()) {
     const std::string why = kind.missing();

@@ -40,9 +40,10 @@ bool has(std::span<const int> list, int entry) {
   return std::find(list.begin(), list.end(), entry) != list.end();
 }
 
-// Which kinds the words name, in their order.
-Result<std::vector<int>> named(std::string_view list) {
+// Which kinds the words name, in their order, without the '^' before them.
+Result<std::vector<int>> named(std::string_view text) {
   const auto kinds = transport_kinds();
+  const std::string_view list = text.substr(text.substr(0, 1) == "^" ? 1 : 0);
   std::vector<int> result;
   int position = 0;
   for (const std::string_view raw : split(list, ',')) {
@@ -53,7 +54,7 @@ Result<std::vector<int>> named(std::string_view list) {
     if (kind == kinds.end()) {
       const bool exclusion = word.substr(0, 1) == "^";
       return Status(Code::kInvalidArgument,
-                    fmt::format("transports '{}': word {} '{}' {}; valid: {}", list, position, word,
+                    fmt::format("transports '{}': word {} '{}' {}; valid: {}", text, position, word,
                                 exclusion ? "has a '^', which may only stand before the whole list"
                                           : "is unknown",
                                 join(names())));
@@ -62,7 +63,7 @@ Result<std::vector<int>> named(std::string_view list) {
     if (has(result, index)) {
       return Status(
           Code::kInvalidArgument,
-          fmt::format("transports '{}': word {} '{}' is there twice", list, position, word));
+          fmt::format("transports '{}': word {} '{}' is there twice", text, position, word));
     }
     result.push_back(index);
   }
@@ -85,7 +86,7 @@ Result<std::vector<int>> parse_transports(std::string_view text) {
   const bool automatic = excluding || all.empty();
   std::vector<int> words;
   if (!all.empty()) {
-    auto parsed = named(excluding ? all.substr(1) : all);
+    auto parsed = named(all);
     BANYAN_TRY(parsed.status());
     words = std::move(*parsed);
   }

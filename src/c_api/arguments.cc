@@ -234,6 +234,26 @@ class Checker {
     return ranges;
   }
 
+  // Where every rank has its own count.
+  void use_of_uneven(Use& use) {
+    const Problem& p = problem();
+    const auto me = static_cast<size_t>(rank_);
+    if (p.collective == Collective::kAlltoallv) {
+      use.send.blocks = blocks(call_.send, p.send_displacements, p.send_counts);
+      use.recv.blocks = blocks(call_.recv, p.recv_displacements, p.recv_counts);
+    } else if (p.collective == Collective::kAllgatherv) {
+      use.send.whole = block(call_.send, 0, p.recv_counts[me]);
+      use.recv.blocks = blocks(call_.recv, p.recv_displacements, p.recv_counts);
+      use.in_place = address(call_.send) == use.recv.blocks[me].begin;
+    } else {
+      const uint64_t total =
+          std::accumulate(p.recv_counts.begin(), p.recv_counts.end(), uint64_t{0});
+      use.send.whole = block(call_.send, 0, total);
+      use.recv.whole = block(call_.recv, 0, p.recv_counts[me]);
+      use.in_place = address(call_.recv) == block(call_.send, p.recv_displacements[me], 0).begin;
+    }
+  }
+
   // The part of each buffer that this rank's call reads or writes.
   Use use() {
     const void* send = call_.send;
@@ -287,22 +307,8 @@ class Checker {
         use.in_place = send == recv;
         break;
       case Collective::kAllgatherv:
-        use.send.whole = one(send, p.recv_counts[me]);
-        use.recv.blocks = blocks(recv, p.recv_displacements, p.recv_counts);
-        use.in_place = address(send) == use.recv.blocks[me].begin;
-        break;
-      case Collective::kReduceScatterv: {
-        const uint64_t total =
-            std::accumulate(p.recv_counts.begin(), p.recv_counts.end(), uint64_t{0});
-        use.send.whole = one(send, total);
-        use.recv.whole = one(recv, p.recv_counts[me]);
-        use.in_place = address(recv) == block(send, p.recv_displacements[me], 0).begin;
-        break;
-      }
-      case Collective::kAlltoallv:
-        use.send.blocks = blocks(send, p.send_displacements, p.send_counts);
-        use.recv.blocks = blocks(recv, p.recv_displacements, p.recv_counts);
-        break;
+      case Collective::kReduceScatterv:
+      case Collective::kAlltoallv: use_of_uneven(use); break;
       case Collective::kSend: use.send.whole = one(send, n); break;
       case Collective::kRecv: use.recv.whole = one(recv, n); break;
       case Collective::kBarrier:
@@ -400,10 +406,8 @@ class Checker {
     const Result<Rules> rules = parse_rules(call_.algorithm);
     if (!rules.ok()) return wrong("algorithm '{}': {}", call_.algorithm, rules.status().message());
     const Choice choice = choose(problem(), size_, communicator_.membership->medium(), *rules);
-    if (choice.rule >= 0) {
-      result_.algorithm = choice.algorithm;
-      return {};
-    }
+    if (choice.rule >= 0) result_.algorithm = choice.algorithm;
+    if (any_applies(*rules, problem().collective)) return {};
     return has_none_for(problem().collective, call_.algorithm);
   }
 
