@@ -7,7 +7,6 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <pthread.h>
 #include <sys/random.h>
 
 #include <cerrno>
@@ -15,6 +14,7 @@
 
 #include "src/base/bytes.h"
 #include "src/base/system_error.h"
+#include "src/process.h"
 
 namespace banyan {
 namespace {
@@ -29,19 +29,11 @@ bool fill_random(std::span<std::byte> bytes) {
   return true;
 }
 
-// libcrypto has locks of its own, and a child of fork() inherits those that other threads hold, for
-// ever. So none of ours is inside while the process forks. Registered before there are threads: the
-// first use of something static has a lock, too.
-std::mutex inside_libcrypto;
-[[maybe_unused]] const int libcrypto_heeds_forks =
-    pthread_atfork([] { inside_libcrypto.lock(); }, [] { inside_libcrypto.unlock(); },
-                   [] { inside_libcrypto.unlock(); });
-
 // What libcrypto keeps for a thread it frees under its own locks when the thread ends, after what
 // is thread_local: so here, where none of them is held at a fork either.
 struct LeavesLibcrypto {
   ~LeavesLibcrypto() {
-    const std::lock_guard alone(inside_libcrypto);
+    const std::lock_guard alone(process().inside_libcrypto);
     OPENSSL_thread_stop();
   }
 };
@@ -58,7 +50,7 @@ Result<Key> random_key() {
 
 Mac authenticate(const Key& key, std::string_view label, std::span<const std::byte> context) {
   thread_local const LeavesLibcrypto at_the_end_of_the_thread;
-  const std::lock_guard alone(inside_libcrypto);
+  const std::lock_guard alone(process().inside_libcrypto);
   // The thread of a rendezvous may still be here while the process runs its exit handlers, where
   // libcrypto would otherwise tear itself down under it.
   OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);

@@ -4,12 +4,21 @@
 
 #pragma once
 
+#include <mutex>
 #include <span>
 #include <vector>
 
 #include "src/base/descriptor.h"
 
 namespace banyan {
+
+// All of this process. A part of the process-wide state, which tells it of forks.
+struct SocketRegistry {
+  std::mutex mutex;  // held during a fork
+  std::vector<int> sockets;
+
+  void give_up_in_child();
+};
 
 // Of this process alone while this lives. Thread-safe.
 class OwnSockets {

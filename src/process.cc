@@ -2,6 +2,7 @@
 
 #include "src/process.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -111,6 +112,24 @@ uint32_t Incarnation::now() {
   if (seen != 0) return seen;
   const uint32_t next = latest_.fetch_add(1) + 1;
   return page_->compare_exchange_strong(seen, next) ? next : seen;
+}
+
+ProcessState::ProcessState() {
+  const auto before = [] {
+    process().inside_libcrypto.lock();
+    process().sockets.mutex.lock();
+  };
+  const auto after = [] {
+    process().sockets.mutex.unlock();
+    process().inside_libcrypto.unlock();
+  };
+  const auto in_child = [] {
+    process().sockets.give_up_in_child();
+    process().sockets.mutex.unlock();
+    process().inside_libcrypto.unlock();
+  };
+  // It fails without memory only; then a child is to leave the library alone.
+  (void)pthread_atfork(before, after, in_child);
 }
 
 std::shared_ptr<void> ProcessState::share(const std::string& key,

@@ -1,5 +1,6 @@
 // The one process-wide state of the library: handles that are recognised after their object is
-// gone, what ranks that are threads share, and what is said once.
+// gone, what ranks that are threads share, what is said once, and what a child of fork() must not
+// inherit as it is.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "src/base/clock.h"
+#include "src/own_sockets.h"
 
 namespace banyan {
 
@@ -120,11 +122,19 @@ class Incarnation {
 };
 
 struct ProcessState {
+  // From then on both mutexes below are held during every fork.
+  ProcessState();
+
   HandleTable communicators;
   HandleTable requests;
 
   // What was made in another one belongs to a parent of this process.
   Incarnation incarnation;
+
+  // libcrypto has locks of its own, and a child inherits those that other threads hold, for ever:
+  // so none of ours is inside while the process forks.
+  std::mutex inside_libcrypto;
+  SocketRegistry sockets;
 
   // Calls of banyan_comm_init_env so far.
   std::atomic<int> meetings{0};
