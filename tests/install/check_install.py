@@ -72,6 +72,8 @@ def check_c(work, library_folder, version, environment):
         return shlex.split(run('pkg-config', *what, 'banyan', env=environment))
 
     expect(ask('--modversion') == [version], f'banyan.pc has version {ask("--modversion")}')
+    needed = ask('--print-requires', '--print-requires-private')
+    expect(not {'ucx', 'pmix'} & set(needed), f'banyan.pc requires {needed}: UCX and PMIx are opened at run time')
     compiler = os.environ.get('CC', 'cc').split()[-1]
     warnings = ['-std=c99', '-Wall', '-Wextra', '-pedantic', '-Werror']
     run(compiler, *warnings, HERE / 'main.c', '-o', work / 'c', *ask('--cflags'), *ask('--libs'))
