@@ -6,13 +6,15 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <system_error>
 
 namespace banyan {
 
 // Each takes the lowest number that is free.
-void hold_standard_descriptors() {
+void guard_standard_streams() {
+  ::signal(SIGPIPE, SIG_IGN);
   for (const int descriptor : {0, 1, 2})
     if (::fcntl(descriptor, F_GETFD) < 0)
       (void)::open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY);

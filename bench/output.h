@@ -8,8 +8,8 @@
 namespace banyan {
 
 // Before anything is opened: a standard descriptor that the caller has closed must not become that
-// of a file. Using it stays an error.
-void hold_standard_descriptors();
+// of a file; using it stays an error. And a closed reader is a write that fails, not a signal.
+void guard_standard_streams();
 
 // Keeps the first failure, so that a full disk or a closed pipe is told at the end.
 class Output {

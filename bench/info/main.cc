@@ -94,7 +94,7 @@ int run(int argc, const char* const* argv) {
 }  // namespace banyan::info
 
 int main(int argc, char** argv) {
-  banyan::hold_standard_descriptors();
+  banyan::guard_standard_streams();
   try {
     return banyan::info::run(argc, argv);
   } catch (const std::exception& error) {

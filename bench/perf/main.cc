@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -40,8 +39,13 @@ void set_variables(const Options& options) {
   set("BANYAN_COMPRESS", options.compress);
 }
 
-// A transport that this build or machine lacks is no failure of the run.
-bool transports_are_missing(const RawEnvironment& raw, std::string* text) {
+// What this version, build or machine lacks is no failure of the run.
+bool something_is_missing(const RawEnvironment& raw, std::string* text) {
+  const auto environment = parse_environment(raw);
+  if (!environment.ok() && environment.status().code() == Code::kUnsupported) {
+    *text = environment.status().message();
+    return true;
+  }
   const std::string* value = raw.find("BANYAN_TRANSPORTS");
   if (value == nullptr) return false;
   const auto parsed = parse_transports(*value);
@@ -96,7 +100,7 @@ int run(int argc, const char* const* argv) {
   }
   set_variables(*line.options);
   const RawEnvironment raw = RawEnvironment::of_process();
-  if (std::string text; transports_are_missing(raw, &text)) return fail(kCannotBeTriedHere, text);
+  if (std::string text; something_is_missing(raw, &text)) return fail(kCannotBeTriedHere, text);
   return line.options->ranks > 0 ? run_here(*line.options) : run_under_launcher(*line.options, raw);
 }
 
@@ -105,8 +109,7 @@ int run(int argc, const char* const* argv) {
 }  // namespace banyan::perf
 
 int main(int argc, char** argv) {
-  banyan::hold_standard_descriptors();
-  ::signal(SIGPIPE, SIG_IGN);  // a closed reader is a write that fails, and is told as such
+  banyan::guard_standard_streams();
   try {
     return banyan::perf::run(argc, argv);
   } catch (const std::exception& error) {

@@ -60,7 +60,8 @@ int run_rank(banyan::Result<banyan::Communicator> made, const Dataset& training,
   const bool leads = communicator.rank() == 0;
   if (leads) {
     fmt::print("{} images to train on, {} to test; {} ranks with {} images each in a step\n",
-               training.count, test.count, communicator.size(), options.train.batch);
+               banyan::example::samples_used(training, options.train), test.count,
+               communicator.size(), options.train.batch);
   }
   auto report = banyan::example::train(communicator, training, test, options.train);
   if (!report.ok()) return fail(report.status());

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <span>
@@ -93,9 +94,7 @@ class Trainer {
   }
 
  private:
-  int samples() const {
-    return options_.limit > 0 ? std::min(options_.limit, training_.count) : training_.count;
-  }
+  int samples() const { return samples_used(training_, options_); }
   bool leads() const { return communicator_.rank() == 0; }
 
   // Linear scaling: as many ranks, as many times the rate of one. Starting with that would diverge,
@@ -163,7 +162,9 @@ class Trainer {
 
   // Bit for bit with rank 0's.
   Status compare_parameters() {
-    std::vector<float> first = parameters_;
+    // Others begin with what no parameters are, which a broadcast that does nothing would leave.
+    std::vector<float> first(parameters_.size(), std::numeric_limits<float>::quiet_NaN());
+    if (leads()) first = parameters_;
     BANYAN_TRY(communicator_.broadcast(first, 0));
     const int32_t mine[1] = {
         std::memcmp(first.data(), parameters_.data(), first.size() * sizeof(float)) == 0 ? 1 : 0};
@@ -192,6 +193,10 @@ class Trainer {
 };
 
 }  // namespace
+
+int samples_used(const Dataset& training, const TrainOptions& options) {
+  return options.limit > 0 ? std::min(options.limit, training.count) : training.count;
+}
 
 Result<TrainReport> train(Communicator& communicator, const Dataset& training, const Dataset& test,
                           const TrainOptions& options) {

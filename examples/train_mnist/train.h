@@ -33,6 +33,9 @@ struct TrainReport {
   bool identical = false;     // the parameters, on all ranks
 };
 
+// Images of the training data that are used, by all ranks together.
+int samples_used(const Dataset& training, const TrainOptions& options);
+
 // Collective. Rank 0 prints loss and accuracy of each epoch on stdout.
 Result<TrainReport> train(Communicator& communicator, const Dataset& training, const Dataset& test,
                           const TrainOptions& options);
