@@ -4,14 +4,18 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <random>
@@ -239,10 +243,14 @@ TEST(ShmProcesses, ReadingFromTheDeadIsPeerLost) {
 // Whichever transport: a killed rank leaves nothing that has a name.
 class KilledRanks : public testing::TestWithParam<const char*> {};
 
-TEST_P(KilledRanks, LeaveNothingBehind) {
-  for (const TransportKind& kind : transport_kinds()) {
-    if (kind.name == GetParam() && !kind.missing().empty()) GTEST_SKIP() << kind.missing();
-  }
+// Where that is allowed, this process alone has /dev/shm and System V's shared memory from now on.
+void leave_the_shared_folders_of_the_host() {
+  if (unshare(CLONE_NEWNS | CLONE_NEWIPC) != 0) return;
+  if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return;
+  (void)mount("none", "/dev/shm", "tmpfs", 0, nullptr);
+}
+
+void expect_nothing_left_by_killed_ranks(const char* transport_name) {
   const auto before = names_in("/dev/shm");
   const auto system_v = [] {
     const Descriptor file(open("/proc/sysvipc/shm", O_RDONLY | O_CLOEXEC));
@@ -251,8 +259,8 @@ TEST_P(KilledRanks, LeaveNothingBehind) {
     return bytes > 0 ? std::count(text.begin(), text.begin() + bytes, '\n') : 0;
   };
   const auto segments = system_v();
-  const std::string trouble = test::run_processes(2, [](MeshWiring& wiring) {
-    const auto transport = connected(GetParam(), wiring);
+  const std::string trouble = test::run_processes(2, [&](MeshWiring& wiring) {
+    const auto transport = connected(transport_name, wiring);
     if (transport == nullptr) return false;
     std::vector<std::byte> own(1 << 20);
     if (!pass_on(wiring, *transport, own.data(), own.size(), false)) return false;
@@ -263,6 +271,23 @@ TEST_P(KilledRanks, LeaveNothingBehind) {
   EXPECT_EQ(trouble, "rank 0 ended with 0x9; rank 1 ended with 0x9; ");
   EXPECT_EQ(names_in("/dev/shm"), before);
   EXPECT_EQ(system_v(), segments);
+}
+
+TEST_P(KilledRanks, LeaveNothingBehind) {
+  for (const TransportKind& kind : transport_kinds()) {
+    if (kind.name == GetParam() && !kind.missing().empty()) GTEST_SKIP() << kind.missing();
+  }
+  std::fflush(nullptr);
+  const pid_t apart = fork();
+  if (apart == 0) {
+    leave_the_shared_folders_of_the_host();
+    expect_nothing_left_by_killed_ranks(GetParam());
+    std::fflush(stdout);
+    _exit(HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(apart, &status, 0), apart);
+  EXPECT_EQ(status, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, KilledRanks, testing::Values("shm", "ucx"),

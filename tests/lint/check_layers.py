@@ -44,6 +44,7 @@ FORBIDDEN = {
     r'\bsystem_clock\b|\bCLOCK_REALTIME\b|\bgettimeofday\b':
         'looks at the wall clock, which may jump; time is src/base/clock.h',
     r'/dev/shm': 'names /dev/shm; nothing of ours may lie there',
+    r'\bHAVE_\w+\b|\b__has_include\b': 'asks what is installed; the build chooses the file instead',
     r'\bINADDR_ANY\b|\bin6addr_any\b': 'listens everywhere; name an interface',
 }
 QUOTED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
@@ -60,6 +61,8 @@ def folder_of(path):
 
 def resolve(root, target):
     """The path below the root of #include "target", or None if it is not ours."""
+    if '..' in pathlib.Path(target).parts:
+        return None
     for candidate in (pathlib.Path(target), pathlib.Path('include') / target):
         if (root / candidate).is_file():
             return candidate
@@ -75,7 +78,7 @@ def read_sources(root):
 
 def ours(root, text):
     """What it includes of this project; the root is in the compiler's path, so angle brackets find it, too."""
-    return QUOTED.findall(text) + [target for target in THEIRS.findall(text) if resolve(root, target)]
+    return QUOTED.findall(text) + [t for t in THEIRS.findall(text) if resolve(root, t) or t.startswith('.') or '/../' in t]
 
 
 def check_folders(root, sources):

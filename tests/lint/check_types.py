@@ -16,7 +16,7 @@ FOLDERS = ["include", "src", "algorithms", "compression", "topology", "transport
 NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
 OPENING = re.compile(r"(?P<head>[^;{}]*)(?P<mark>[{};])")
 NAMESPACE = re.compile(r"^(?:inline\s+)?namespace(?:\s+([\w:]+))?$")
-TYPE = re.compile(r"(?:^|>)\s*(?:struct|class|union|enum(?:\s+class)?)\s+(?:alignas\([^)]*\)\s*)?(\w+)\s*(?:final\s*)?(?::[^:].*)?$",
+TYPE = re.compile(r"(?:^|>)\s*(?:struct|class|union|enum(?:\s+class)?)\s+(?:\[\[[^\]]*\]\]\s*)?(?:alignas\([^)]*\)\s*)?(\w+)\s*(?:final\s*)?(?::[^:].*)?$",
                   re.DOTALL)
 
 
