@@ -147,4 +147,12 @@ ProcessState& process() {
   return *state;
 }
 
+namespace {
+
+// The first use of something static has a lock, for which a child that is forked meanwhile would
+// wait for ever: so that is over before there are threads.
+[[maybe_unused]] const ProcessState& made_with_the_library = process();
+
+}  // namespace
+
 }  // namespace banyan

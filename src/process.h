@@ -156,7 +156,7 @@ struct ProcessState {
   std::map<std::string, std::weak_ptr<void>> shared_;
 };
 
-// Made at the first use and never destroyed, so that threads which outlive main() find it.
+// Made with the library and never destroyed, so that threads which outlive main() find it.
 ProcessState& process();
 
 }  // namespace banyan
