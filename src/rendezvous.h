@@ -66,8 +66,8 @@ Result<Address> open_rendezvous(const RendezvousOptions& options, const Log& log
 // before this call, so a refused connection is final and gives kInvalidUsage (the id was used, has
 // expired, or its process has ended). All ranks of one rendezvous must name the same size and
 // different ranks: otherwise kMismatch on all of them. At the deadline kTimeout names the ranks
-// that have not arrived. Whoever begins after a rendezvous has failed, in which its rank took part,
-// is of other ranks that meet there later.
+// that have not arrived. Where others may meet later (not with must_listen), whoever begins after
+// a rendezvous has failed in which its rank took part is one of those.
 struct JoinOptions {
   int rank = 0;
   int size = 1;

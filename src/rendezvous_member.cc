@@ -27,6 +27,9 @@ constexpr auto kBetweenRounds = milliseconds(20);
 constexpr auto kPatience = milliseconds(300);
 constexpr auto kPatienceMost = milliseconds(2000);
 
+// What whoever has an id says: it belongs to these ranks only, whenever it comes.
+constexpr uint64_t kAlwaysThere = UINT64_MAX;
+
 TimePoint later(TimePoint when, milliseconds by) {
   return when > TimePoint::max() - by ? TimePoint::max() : when + by;
 }
@@ -230,11 +233,12 @@ Attempt attempt(const Address& address, const JoinOptions& options, TimePoint pa
     const bool own = socket.status().code() == Code::kSystem;
     return {own ? End::kHopeless : End::kUnreachable, socket.status(), {}};
   }
-  const Joiner joiner{.rank = options.rank,
-                      .size = options.size,
-                      .remaining_ms = remaining_ms(options.deadline),
-                      .pid = static_cast<uint32_t>(::getpid()),
-                      .waited_ms = whole_ms(Clock::now() - options.begun)};
+  const Joiner joiner{
+      .rank = options.rank,
+      .size = options.size,
+      .remaining_ms = remaining_ms(options.deadline),
+      .pid = static_cast<uint32_t>(::getpid()),
+      .waited_ms = options.must_listen ? kAlwaysThere : whole_ms(Clock::now() - options.begun)};
   auto dial =
       Dial::create(std::move(*socket), {.key = options.key, .epoch = 0, .server_rank = -1}, joiner);
   if (!dial.ok()) return {End::kUnreachable, dial.status(), {}};

@@ -11,17 +11,12 @@
 
 #include "src/rendezvous_socket.h"
 #include "src/slurm.h"
+#include "tests/rendezvous_place.h"
 
 namespace banyan {
 namespace {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
-
-Log silent() {
-  LogLevels levels;
-  levels.of.fill(LogLevel::kOff);
-  return *Log::open(levels, "", -1);
-}
 
 Environment with_secret(std::string_view secret) {
   Environment environment;
@@ -37,12 +32,6 @@ uint16_t free_port() {
   Address address;
   address.ip = {127, 0, 0, 1};
   return listen_at(address, {})->address.port;
-}
-
-void together(int count, const std::function<void(int)>& body) {
-  std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i) threads.emplace_back(body, i);
-  for (std::thread& thread : threads) thread.join();
 }
 
 Variables own(int rank, int size, const std::string& address) {

@@ -26,15 +26,10 @@
 #include "src/wire_links.h"
 #include "src/wire_stream.h"
 #include "tests/few_descriptors.h"
+#include "tests/rendezvous_place.h"
 
 namespace banyan {
 namespace {
-
-Log silent() {
-  LogLevels levels;
-  levels.of.fill(LogLevel::kOff);
-  return *Log::open(levels, "", -1);
-}
 
 Environment on_loopback() {
   Environment environment;
@@ -47,12 +42,6 @@ HostIdentity host_number(int number) {
   if (number > 0) host.digest[0] = static_cast<uint8_t>(host.digest[0] + number);
   host.name = fmt::format("host{}", number);
   return host;
-}
-
-void together(int count, const std::function<void(int)>& body) {
-  std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i) threads.emplace_back(body, i);
-  for (std::thread& thread : threads) thread.join();
 }
 
 // Ranks as threads meet and call `body` with their exchange.

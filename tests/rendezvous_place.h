@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <barrier>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -53,9 +54,15 @@ struct Place {
   }
 };
 
+// All begin when all are there.
 inline void together(int count, const std::function<void(int)>& body) {
+  std::barrier<> all(count);
   std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i) threads.emplace_back(body, i);
+  for (int i = 0; i < count; ++i)
+    threads.emplace_back([&, i] {
+      all.arrive_and_wait();
+      body(i);
+    });
   for (std::thread& thread : threads) thread.join();
 }
 
