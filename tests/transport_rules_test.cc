@@ -155,20 +155,24 @@ TEST_P(TransportTest, SleepersAreWoken) {
   });
 }
 
+// Whether it can be armed, and nothing rings then, when what is under way is worked off.
+bool becomes_quiet(Driver& driver) {
+  const TimePoint deadline = deadline_after(kPatience);
+  bool quiet = false;
+  while (!quiet && Clock::now() < deadline) {
+    driver.step();
+    if (!driver->arm()) continue;
+    quiet = !readable(driver->descriptor(), 20);
+    driver->disarm();
+  }
+  return quiet;
+}
+
 TEST_P(TransportTest, ArmedWithNothingToDoIsQuiet) {
   run_threads(2, [](MeshWiring& wiring) {
     Driver driver(kind(), wiring);
     ASSERT_TRUE(driver.ok());
-    // Whatever connecting left behind is worked off first.
-    const TimePoint deadline = deadline_after(kPatience);
-    bool quiet = false;
-    while (!quiet && Clock::now() < deadline) {
-      driver.step();
-      if (!driver->arm()) continue;
-      quiet = !readable(driver->descriptor(), 20);
-      driver->disarm();
-    }
-    EXPECT_TRUE(quiet);
+    EXPECT_TRUE(becomes_quiet(driver));
     EXPECT_FALSE(readable(driver->descriptor(), 0));
   });
 }
@@ -242,15 +246,7 @@ TEST_P(TransportTest, WhoeverWaitsToBeAcceptedMaySleep) {
       Bytes body = message_of(7, bytes);
       if (wiring.rank() == 0) {
         driver.post(send_to(1, envelope_of(bytes), body.data(), 1, Lane::kMessage));
-        const TimePoint deadline = deadline_after(kPatience);
-        bool quiet = false;
-        while (!quiet && Clock::now() < deadline) {
-          driver.step();
-          if (!driver->arm()) continue;
-          quiet = !readable(driver->descriptor(), 20);
-          driver->disarm();
-        }
-        EXPECT_TRUE(quiet) << bytes << " bytes";
+        EXPECT_TRUE(becomes_quiet(driver)) << bytes << " bytes";
         EXPECT_FALSE(driver.take(1));
         EXPECT_TRUE(wiring.allgather({}).ok());
         EXPECT_EQ(sleep_until(driver, 1).code, Code::kOk);
