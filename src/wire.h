@@ -80,7 +80,8 @@ struct Joiner {
   int size = 1;
   uint64_t remaining_ms = 0;  // of its time limit; the largest value: none
   uint32_t pid = 0;
-  uint64_t waited_ms = 0;  // since it began to look for the others
+  // Since it began to look for the others; the largest number: it has an id.
+  uint64_t waited_ms = 0;
   bool operator==(const Joiner&) const = default;
 };
 Bytes encode_joiner(const Joiner& joiner);

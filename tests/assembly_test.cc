@@ -17,14 +17,15 @@
 namespace banyan {
 namespace {
 
+constexpr int kSettings = 1;     // the round in which they are compared
 constexpr int kWhereabouts = 3;  // the round after which ranks connect
 
-// An exchange in which something happens to this rank after one of the rounds.
+// An exchange in which something happens to this rank after that round.
 class Tampered final : public Exchange {
  public:
   using Happens = std::function<Status(Exchange&, std::vector<Bytes>&)>;
-  Tampered(Exchange& exchange, Happens happens)
-      : exchange_(exchange), happens_(std::move(happens)) {}
+  Tampered(Exchange& exchange, Happens happens, int round)
+      : exchange_(exchange), happens_(std::move(happens)), round_(round) {}
 
   int rank() const override { return exchange_.rank(); }
   int size() const override { return exchange_.size(); }
@@ -35,18 +36,20 @@ class Tampered final : public Exchange {
   Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine,
                                        TimePoint deadline) override {
     auto all = exchange_.allgather(mine, deadline);
-    if (all.ok() && ++rounds_ == kWhereabouts) BANYAN_TRY(happens_(exchange_, *all));
+    if (all.ok() && ++rounds_ == round_) BANYAN_TRY(happens_(exchange_, *all));
     return all;
   }
 
  private:
   Exchange& exchange_;
   Happens happens_;
+  int round_;
   int rounds_ = 0;
 };
 
 // What three ranks are told when that happens to one of them.
-std::vector<Status> assembled(int victim, const Tampered::Happens& happens) {
+std::vector<Status> assembled(int victim, const Tampered::Happens& happens,
+                              int round = kWhereabouts) {
   const Place place;
   std::vector<Status> told(3);
   const TimePoint begin = Clock::now();
@@ -57,7 +60,7 @@ std::vector<Status> assembled(int victim, const Tampered::Happens& happens) {
     auto exchange = place.join(rank, 3);
     ASSERT_TRUE(exchange.ok()) << exchange.status().message();
     const auto nothing = [](Exchange&, std::vector<Bytes>&) { return Status(); };
-    Tampered tampered(**exchange, rank == victim ? happens : nothing);
+    Tampered tampered(**exchange, rank == victim ? happens : nothing, round);
     told[static_cast<size_t>(rank)] =
         assemble(tampered, std::move(*settings), deadline_after(60)).status();
   });
@@ -100,6 +103,20 @@ TEST(Assembly, HearsAtOnceOfARankThatCannotGoOn) {
   }
 }
 
+TEST(Assembly, RefusesSettingsThatCannotBeRead) {
+  const std::vector<Status> told = assembled(
+      1,
+      [](Exchange&, std::vector<Bytes>& all) {
+        all[2].pop_back();
+        return Status();
+      },
+      kSettings);
+  for (const Status& status : told) {
+    EXPECT_EQ(status.code(), Code::kCorrupt) << status.message();
+    EXPECT_TRUE(has(status, "rank 2 sent settings that cannot be read")) << status.message();
+  }
+}
+
 // As another user of the host would, who knows what the key is made of.
 TEST(Assembly, OfAnotherUserNeedsAPrivateKey) {
   for (const bool is_private : {false, true}) {
@@ -126,6 +143,14 @@ TEST(Assembly, OfAnotherUserNeedsAPrivateKey) {
       EXPECT_NE(linked.message().find("BANYAN_SECRET"), std::string_view::npos);
     });
   }
+}
+
+TEST(Settings, QuoteOnlyTheBeginningOfALongValue) {
+  const std::string text(5000, 'x');
+  const Status wrong = make_settings({}, RawEnvironment({{"BANYAN_ALGO", text}}), 0).status();
+  EXPECT_EQ(wrong.code(), Code::kInvalidArgument);
+  EXPECT_TRUE(has(wrong, "BANYAN_ALGO=" + text.substr(0, 200) + "...: ")) << wrong.message();
+  EXPECT_TRUE(has(wrong, "5000 characters")) << wrong.message();
 }
 
 TEST(Settings, RefuseADeviceThatThisMachineHasNotWhateverTransportsThereAre) {

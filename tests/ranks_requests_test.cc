@@ -255,6 +255,7 @@ TEST_P(Requests, GiveTheSameBitsInAnyFloatMode) {
         banyan_request_t request = nullptr;
         self.expect_ok(banyan_request_create(comm, &call, &request), "create");
         self.expect_ok(banyan_request_start(request), "start");
+        // Long enough for the thread that works while nobody waits to take the request over.
         if (!waits || self.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
         self.expect_ok(banyan_request_wait(request), "wait");
         self.expect(bits_of(recv[count / 2]) == 140'000,

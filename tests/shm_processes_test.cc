@@ -274,6 +274,7 @@ void expect_nothing_left_by_killed_ranks(const char* transport_name) {
 }
 
 TEST_P(KilledRanks, LeaveNothingBehind) {
+  // ucx only where it is installed; the reason names the package.
   for (const TransportKind& kind : transport_kinds()) {
     if (kind.name == GetParam() && !kind.missing().empty()) GTEST_SKIP() << kind.missing();
   }

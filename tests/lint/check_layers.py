@@ -59,9 +59,14 @@ def folder_of(path):
     return two if two in ALLOWED else path.parts[0]
 
 
+def climbs(target):
+    """Whether it goes up a folder: nobody of ours does, and it would hide whose the file is."""
+    return '..' in pathlib.Path(target).parts
+
+
 def resolve(root, target):
     """The path below the root of #include "target", or None if it is not ours."""
-    if '..' in pathlib.Path(target).parts:
+    if climbs(target):
         return None
     for candidate in (pathlib.Path(target), pathlib.Path('include') / target):
         if (root / candidate).is_file():
@@ -78,7 +83,7 @@ def read_sources(root):
 
 def ours(root, text):
     """What it includes of this project; the root is in the compiler's path, so angle brackets find it, too."""
-    return QUOTED.findall(text) + [t for t in THEIRS.findall(text) if resolve(root, t) or t.startswith('.') or '/../' in t]
+    return QUOTED.findall(text) + [t for t in THEIRS.findall(text) if climbs(t) or resolve(root, t)]
 
 
 def check_folders(root, sources):
