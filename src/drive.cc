@@ -70,7 +70,7 @@ Status drive(std::span<Membership* const> memberships, std::span<Operation* cons
   if (memberships.empty()) return {};
   Status status;
   uint32_t turns = 0;
-  Wait wait(memberships.front()->patience());
+  Wait wait = memberships.front()->wait();
   while (!all_done(operations)) {
     if (++turns % kTurnsBetweenClocks == 0) check_deadlines(memberships);
     if (turn_all(memberships, status)) {
@@ -89,13 +89,13 @@ Status drive(std::span<Membership* const> memberships, std::span<Operation* cons
 bool run_patiently(QuickCall& quick, Program::Stop stop) {
   Program& program = quick.program;
   Membership& membership = quick.membership;
-  Wait wait(membership.patience());
+  Wait wait = membership.wait();
   for (uint32_t before = program.position(); stop == Program::Stop::kWaits; stop = program.run()) {
     if (program.position() != before) {
       before = program.position();
       wait.moved();
     }
-    if (membership.failure().failed() || !wait.linger()) return false;
+    if (membership.failure().failed() || !wait.linger_for(program.waiting_for())) return false;
   }
   return stop == Program::Stop::kDone;
 }

@@ -57,6 +57,7 @@ Membership::Membership(Settings settings, Links links, VerdictBoard board, Bells
       messages_out_(static_cast<size_t>(links_.size)),
       messages_in_(static_cast<size_t>(links_.size)),
       patience_(core_of(links_, engine_)),
+      places_(failure_.board().places(links_.rank)),
       bells_(std::move(bells)) {}
 
 Membership::~Membership() {
@@ -324,7 +325,9 @@ void Membership::sleep(int most_ms) {
   }
   if (quiet_everywhere) {
     say_waiting();
+    places_.leave();
     poll(sleep_descriptors_.data(), sleep_descriptors_.size(), most_ms);
+    places_.arrive();
   }
   for (size_t i = 0; i < armed; ++i) engine_.transports()[i]->disarm();
   quiet(bells_.caller);
@@ -355,7 +358,7 @@ Watch Membership::watch() {
 Status Membership::depart(TimePoint deadline) {
   for (const auto& transport : engine_.transports()) {
     Status status = transport->flush();
-    Wait wait(patience_);
+    Wait wait = this->wait();
     while (status.code() == Code::kBusy) {
       if (Clock::now() >= deadline)
         report({Code::kTimeout, -1, "timeout: what was sent did not leave in time"});

@@ -148,8 +148,8 @@ class Membership {
   void look_around();
   // Sleeps until something may have happened, at most so long.
   void sleep(int most_ms);
-  // Of the caller that waits.
-  Patience& patience() { return patience_; }
+  // Of the caller.
+  Wait wait() { return Wait(patience_, &places_); }
 
   // ---- Ends -------------------------------------------------------------------------------------
   void abort();  // any thread
@@ -193,6 +193,7 @@ class Membership {
   std::vector<uint32_t> messages_in_;
   uint32_t next_call_ = 0;
   Patience patience_;
+  Places places_;
   Patience service_patience_{Patience::Core::kShared, 0};
   bool said_waiting_ = false;
   TimePoint grace_ends_;  // of operations that may still end well after a failure

@@ -53,12 +53,30 @@ bool Wait::look() {
   return true;
 }
 
+bool Wait::linger_for(int peer) {
+  if (!arrived_) places_->arrive();
+  arrived_ = true;
+  switch (places_->look_at(peer)) {
+    case Places::Peer::kUnknown: return linger();
+    case Places::Peer::kRuns: return ++looks_ <= Patience::kManyLooks ? look() : yield();
+    case Places::Peer::kOff: break;
+  }
+  return yield();
+}
+
 bool Wait::yield() {
   const TimePoint now = Clock::now();
   if (!yielding_) patience_.begin(now, slept_ ? Patience::kYieldAgain : Patience::kYieldFor);
   yielding_ = true;
   if (!patience_.yields(now)) return patience_.looks_on(now) && look();
-  sched_yield();
+  if (places_ == nullptr) {
+    sched_yield();
+  } else {
+    places_->balance(now);
+    places_->leave();
+    sched_yield();
+    places_->arrive();
+  }
   patience_.yielded(now, Clock::now());
   return true;
 }

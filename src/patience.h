@@ -20,6 +20,7 @@
 #include <chrono>
 
 #include "src/base/clock.h"
+#include "src/places.h"
 
 namespace banyan {
 
@@ -67,10 +68,14 @@ class Patience {
 // One loop that waits: for what, it knows itself.
 class Wait {
  public:
-  explicit Wait(Patience& patience) : patience_(patience) {}
+  // `places`: of the rank, for the thread that makes its calls; null for others.
+  explicit Wait(Patience& patience, Places* places = nullptr)
+      : patience_(patience), places_(places) {}
 
   // Nothing has come: lets a moment pass. False, at once: it is time to sleep.
   bool linger() { return !yielding_ && ++looks_ <= patience_.looks() ? look() : yield(); }
+  // The same, where all wait for that peer. Requires places.
+  bool linger_for(int peer);
   void moved() {
     looks_ = 0;
     yielding_ = false;
@@ -83,7 +88,9 @@ class Wait {
   bool yield();
 
   Patience& patience_;
+  Places* places_;
   int looks_ = 0;
+  bool arrived_ = false;
   bool yielding_ = false;
   bool slept_ = false;
 };

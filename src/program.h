@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -45,6 +46,10 @@ class Program {
   Stop run();
   // The steps before this one are done.
   uint32_t position() const { return static_cast<uint32_t>(position_); }
+  // After kWaits: the peer whose message it has no room for or that has not come.
+  int waiting_for() const {
+    return instructions_[std::min(position_, instructions_.size() - 1)].step->peer;
+  }
   // The engine goes on from there.
   void hand_over(Engine& engine, Execution& execution) const;
 

@@ -50,12 +50,23 @@ struct VerdictBoard::Page {
   std::atomic<uint32_t> text_ready;
   uint32_t spares_calls_before;  // like the text, there once text_ready is set
   char text[kPageTextBytes];
-  // One for each rank, plus one: the millisecond in which it said so, modulo 2^32 | peer + 1.
-  std::atomic<uint64_t> waiting_for[1];
+  // Then of each rank a Places::Mark, then of each for whom it waits: the millisecond in which it
+  // said so, modulo 2^32 | peer + 1.
 };
 
 size_t VerdictBoard::bytes_of_page(int ranks) {
-  return sizeof(Page) + sizeof(Page::waiting_for) * static_cast<size_t>(ranks);
+  return sizeof(Page) +
+         (sizeof(Places::Mark) + sizeof(std::atomic<uint64_t>)) * static_cast<size_t>(ranks);
+}
+
+std::span<Places::Mark> VerdictBoard::marks() {
+  static_assert(sizeof(Page) % alignof(Places::Mark) == 0);
+  return {reinterpret_cast<Places::Mark*>(page_ + 1), static_cast<size_t>(ranks_)};
+}
+
+std::atomic<uint64_t>& VerdictBoard::waiting_word(int rank) const {
+  auto* marks = reinterpret_cast<Places::Mark*>(page_ + 1);
+  return reinterpret_cast<std::atomic<uint64_t>*>(marks + ranks_)[rank];
 }
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
@@ -149,12 +160,12 @@ Verdict VerdictBoard::read() const {
 
 void VerdictBoard::set_waiting_for(int rank, int peer) {
   const uint64_t word = uint64_t{milliseconds_now()} << 32 | static_cast<uint32_t>(peer + 1);
-  page_->waiting_for[rank].store(word, std::memory_order_relaxed);
+  waiting_word(rank).store(word, std::memory_order_relaxed);
 }
 
 // Any process of the job may have written it: a peer that is none is nobody, a time to come is now.
 Waiting VerdictBoard::waiting_for(int rank) const {
-  const uint64_t word = page_->waiting_for[rank].load(std::memory_order_relaxed);
+  const uint64_t word = waiting_word(rank).load(std::memory_order_relaxed);
   const auto peer = static_cast<uint32_t>(word);
   const auto age = static_cast<int32_t>(milliseconds_now() - static_cast<uint32_t>(word >> 32));
   if (peer == 0 || peer > static_cast<uint32_t>(ranks_)) return {};

@@ -1,5 +1,5 @@
 // The first failure of a communicator, the same for all ranks of a host: a word in shared memory
-// that is set once.
+// that is set once. The same memory has what the ranks say of themselves while they wait.
 //
 // Every value read from the board is a peer's and is checked: an impossible code or rank is taken
 // for kInternal and -1, the text is copied and cut at its size.
@@ -9,12 +9,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "banyan/status.h"
 #include "src/base/descriptor.h"
 #include "src/blame.h"
+#include "src/places.h"
 
 namespace banyan {
 
@@ -51,12 +53,17 @@ class VerdictBoard {
   void set_waiting_for(int rank, int peer);
   Waiting waiting_for(int rank) const;
 
+  // Of this rank among the others; they may outlive a move of the board, but not the board.
+  Places places(int rank) { return {marks(), rank}; }
+
   // To be passed to the other ranks of the host, then closed.
   Descriptor& memory() { return memory_; }
 
  private:
   struct Page;
   static size_t bytes_of_page(int ranks);
+  std::span<Places::Mark> marks();
+  std::atomic<uint64_t>& waiting_word(int rank) const;
   VerdictBoard(Page* page, size_t bytes, int ranks, Descriptor memory);
 
   Page* page_ = nullptr;
