@@ -95,12 +95,14 @@ constexpr Line kSharedTable[] = {
     {kAllreduce, kNarrow, kAnySize, 3, 4, "direct"},
     {kAllreduce, kAny, 4 * kKiB, 3, 3, "direct"},
     {kAllreduce, kAny, 128 * kKiB, 3, 3, "recursive_doubling"},
-    {kAllreduce, kAny, 2 * kKiB, 4, 4, "direct"},
-    {kAllreduce, kAny, 16 * kKiB, 4, 4, "recursive_doubling"},
-    {kAllreduce, kAny, 256 * kKiB, 4, 4, "direct"},
+    {kAllreduce, kAny, 512, 4, 4, "direct"},
+    {kAllreduce, kAny, 32 * kKiB, 4, 4, "recursive_doubling"},
+    {kAllreduce, kAny, 64 * kKiB, 4, 4, "direct"},
+
+    {kAllgather, kAny, kAnySize, 3, 8, "direct"},
 
     {kBroadcast, kAny, 4 * kKiB, 0, 8, "direct"},
-    {kBroadcast, kAny, 512 * kKiB, 3, 5, "direct"},
+    {kBroadcast, kAny, kAnySize, 3, 8, "direct"},
     {kBroadcast, kAny, kAnySize, 0, 64, "binomial"},
 
     {kReduce, kAny, 4 * kKiB, 0, 8, "direct"},
@@ -122,9 +124,12 @@ constexpr Line kCrowdedTable[] = {
     {kReduceScatter, kAny, 128 * kKiB, 7, 8, "direct"},
 
     {kAllgather, kAny, 4 * kKiB, 6, 8, "star"},
+    {kAllgather, kAny, 32 * kKiB, 6, 8, "direct"},
+    {kAllgather, kAny, 256 * kKiB, 6, 8, "circulant"},
     {kAllgather, kAny, 32 * kKiB, 9, 16, "star"},
 
-    {kBroadcast, kAny, 256 * kKiB, 6, 16, "star"},
+    {kBroadcast, kAny, 128 * kKiB, 6, 8, "star"},
+    {kBroadcast, kAny, 256 * kKiB, 9, 16, "star"},
     {kReduce, kAny, 16 * kKiB, 6, 16, "star"},
     {kBarrier, kAny, kAnySize, 6, 64, "star"},
 };

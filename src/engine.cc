@@ -54,6 +54,8 @@ Engine::Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<i
     quick_links_.push_back(
         routes_[peer] < 0 ? nullptr : transport_to(rank).quick_link(rank, Lane::kCollective));
   }
+  for (const auto& transport : transports_)
+    cores_are_shared_ = cores_are_shared_ || transport->ranks_per_core() > 1;
   postable_.reserve(ports_.size());
   retry_.reserve(ports_.size());
 }
@@ -164,13 +166,19 @@ bool Engine::run_local() {
   return moved;
 }
 
+// Through slots, although the peer could read the memory.
+bool Engine::streams(const Execution& execution, uint64_t bytes) const {
+  if (cores_are_shared_) return execution.sums_ || execution.large_;
+  return execution.sums_ && (execution.large_ || bytes <= kFreshMost);
+}
+
 Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
   const Step& what = execution.schedule_.steps[step];
   Transfer transfer = transfer_of(what, execution.arithmetic_.op, execution.envelope_, kernels_);
   place(transfer, what, execution.spaces_);
   transfer.lane = execution.lane_;
   transfer.sent = execution.sent_;
-  transfer.stream = execution.sums_ && (execution.large_ || transfer.envelope.bytes <= kFreshMost);
+  transfer.stream = streams(execution, transfer.envelope.bytes);
   transfer.far = execution.large_ && what.dst.space == Space::kOutput &&
                  execution.schedule_.successors_of(step).empty();
   transfer.cookie = (uint64_t{execution.slot_} << 32) | step;

@@ -137,6 +137,7 @@ class Engine {
   bool run_local();
   bool post_all(Trouble& trouble);
   bool post_port(size_t port, Trouble& trouble);
+  bool streams(const Execution& execution, uint64_t bytes) const;
   Transfer transfer_for(const Execution& execution, uint32_t step) const;
   bool moves_at_once(const Transfer& transfer) const;
   Result<bool> collect(Trouble& trouble);
@@ -145,6 +146,7 @@ class Engine {
   std::vector<int> routes_;
   std::vector<QuickLink*> quick_links_;  // by peer; null: none
   const Kernels& kernels_;
+  bool cores_are_shared_ = false;  // with other ranks of the host
   std::vector<PortQueue> ports_;
   std::vector<uint32_t> postable_;   // ports whose head may be posted
   std::vector<uint32_t> retry_;      // scratch of post_all

@@ -30,7 +30,7 @@ class Places {
     std::atomic<uint32_t> word;
   };
 
-  static constexpr auto kLookAgain = std::chrono::microseconds(250);
+  static constexpr auto kLookAgain = std::chrono::microseconds(100);
   static constexpr auto kMostInterval = std::chrono::milliseconds(16);
   static constexpr auto kMostPause = std::chrono::seconds(1);
 

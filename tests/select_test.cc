@@ -205,11 +205,14 @@ TEST(DefaultTable, does_little_in_all_where_ranks_share_cores) {
   };
   EXPECT_EQ(of(kAllreduce, 4 * kKiB, 3), "direct");
   EXPECT_EQ(of(kAllreduce, 128 * kKiB, 3), "recursive_doubling");
-  EXPECT_EQ(of(kAllreduce, 2 * kKiB, 4), "direct");
-  EXPECT_EQ(of(kAllreduce, 16 * kKiB, 4), "recursive_doubling");
-  EXPECT_EQ(of(kAllreduce, 256 * kKiB, 4), "direct");
-  EXPECT_EQ(of(kAllreduce, 256 * kKiB + 4, 4), "circulant");
-  EXPECT_EQ(of(kBroadcast, 64 * kMiB, 4), "binomial");
+  EXPECT_EQ(of(kAllreduce, 512, 4), "direct");
+  EXPECT_EQ(of(kAllreduce, 32 * kKiB, 4), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 64 * kKiB, 4), "direct");
+  EXPECT_EQ(of(kAllreduce, 64 * kKiB + 4, 4), "circulant");
+  EXPECT_EQ(of(kAllgather, 64 * kMiB, 8), "direct");
+  EXPECT_EQ(of(kAllgather, 64 * kMiB, 9), "circulant");
+  EXPECT_EQ(of(kBroadcast, 64 * kMiB, 8), "direct");
+  EXPECT_EQ(of(kBroadcast, 64 * kMiB, 9), "binomial");
   EXPECT_EQ(of(kReduce, 64 * kMiB, 4), "binomial");
   EXPECT_EQ(of(kReduce, 64 * kMiB, 65), "circulant");
 }
@@ -233,7 +236,10 @@ TEST(DefaultTable, takes_few_turns_where_many_share_a_core) {
   EXPECT_EQ(of(kAllgather, 512, 8), "star");
   EXPECT_EQ(of(kAllgather, 516, 8), "direct");
   EXPECT_EQ(of(kAllgatherv, 512, 8), "direct");
-  EXPECT_EQ(of(kBroadcast, 256 * kKiB, 8), "star");
+  EXPECT_EQ(of(kAllgather, 32 * kKiB, 8), "circulant");
+  EXPECT_EQ(of(kAllgather, 64 * kKiB, 8), "direct");
+  EXPECT_EQ(of(kBroadcast, 128 * kKiB, 8), "star");
+  EXPECT_EQ(of(kBroadcast, 256 * kKiB, 8), "direct");
   EXPECT_EQ(of(kReduce, 16 * kKiB, 8), "star");
   EXPECT_EQ(of(kBarrier, 0, 5), "direct");
   EXPECT_EQ(of(kBarrier, 0, 6), "star");

@@ -26,22 +26,18 @@ TEST(ShmWays, OnlySomeSendsAreReadFromMemory) {
     uint32_t bytes;
     uint64_t abilities;
     bool stream;
-    bool crowded;
     SlotKind kind;
   };
   const Case cases[] = {
-      {kBytes, kReadsMemory, false, false, SlotKind::kMemory},
-      {kBytes, kReadsMemory, true, false, SlotKind::kFragment},
-      {kBytes, kReadsMemory, false, true, SlotKind::kFragment},
-      {kBytes, kReadsHeap, false, false, SlotKind::kFragment},
-      {kBytes - 1, kReadsMemory, false, false, SlotKind::kFragment},
+      {kBytes, kReadsMemory, false, SlotKind::kMemory},
+      {kBytes, kReadsMemory, true, SlotKind::kFragment},
+      {kBytes, kReadsHeap, false, SlotKind::kFragment},
+      {kBytes - 1, kReadsMemory, false, SlotKind::kFragment},
   };
   for (const Case& row : cases) {
     test::Slots slots(kBytes);
     slots.abilities = row.abilities;
-    SendPort::Channel channel = slots.channel();
-    channel.crowded = row.crowded;
-    SendPort port(channel);
+    SendPort port(slots.channel());
     Completions completions;
     std::vector<std::byte> memory(row.bytes);
     Transfer transfer;

@@ -42,7 +42,6 @@ class SendPort {
     const Offer* offer = nullptr;      // the peer writes it; null: nothing is put
     std::span<std::byte> peer_heap{};  // as mapped here
     Lane lane = Lane::kCollective;
-    bool crowded = false;  // the peer may not run soon: better not to wait until it has read
   };
 
   SendPort() = default;

@@ -79,7 +79,7 @@ SlotKind SendPort::kind_for(const Transfer& transfer) const {
 
 bool SendPort::is_read_from_afar(uint64_t bytes) const {
   const uint64_t least = channel_.lane == Lane::kMessage ? kMessageLeast : kMemoryLeast;
-  return bytes >= least && !channel_.crowded &&
+  return bytes >= least &&
          (channel_.abilities->load(std::memory_order_acquire) & kReadsMemory) != 0;
 }
 

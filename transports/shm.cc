@@ -44,7 +44,7 @@ bool puts_between(const shm::Territory& own, const Neighbour& peer) {
 }
 
 SendPort::Channel channel_to(const shm::Territory& own, const Neighbour& peer, size_t index,
-                             int lane, bool crowded) {
+                             int lane) {
   std::byte* block = own.block(index);
   const std::byte* theirs = peer.block;
   return {.lines = reinterpret_cast<shm::Line*>(block + own.layout.lines_at(lane)),
@@ -61,8 +61,7 @@ SendPort::Channel channel_to(const shm::Territory& own, const Neighbour& peer, s
                        ? reinterpret_cast<const shm::Offer*>(theirs + peer.layout.offer_at(lane))
                        : nullptr,
           .peer_heap = peer.heap,
-          .lane = static_cast<Lane>(lane),
-          .crowded = crowded};
+          .lane = static_cast<Lane>(lane)};
 }
 
 RecvPort::Channel channel_from(const shm::Territory& own, const Neighbour& peer, size_t index,
@@ -101,7 +100,7 @@ class ShmTransport final : public Transport {
       peer.neighbour = std::move(neighbourhood.peers[i]);
       index_of_rank_[peer.neighbour.rank] = static_cast<int>(i);
       for (int lane = 0; lane < kLaneCount; ++lane) {
-        peer.send[lane] = SendPort(channel_to(*own_, peer.neighbour, i, lane, ranks_per_core_ > 1));
+        peer.send[lane] = SendPort(channel_to(*own_, peer.neighbour, i, lane));
         peer.recv[lane] = RecvPort(channel_from(*own_, peer.neighbour, i, lane, epoch));
       }
       peer.bell = shm::Bell(&peer.neighbour.header().sleeping, peer.neighbour.doorbell.get());
@@ -269,7 +268,7 @@ Result<std::unique_ptr<Transport>> connect_shm(Wiring& wiring, std::span<const i
     BANYAN_LOG(wiring.log(), Subsystem::kNet, LogLevel::kInfo,
                "shm to rank {}: {} slots of {} bytes, {} copy, buffers {}", peer.rank,
                peer.layout.slots[0], peer.layout.slot_bytes[0],
-               peer.reads_memory && neighbourhood->ranks_per_core == 1 ? "single" : "double",
+               peer.reads_memory ? "single" : "double",
                peer.heap.empty() ? "not shared" : "shared");
   }
   return std::unique_ptr<Transport>(
