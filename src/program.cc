@@ -71,6 +71,7 @@ Program::Stop Program::run() {
       }
       if (departure == QuickLink::Departure::kOther) return Stop::kOther;
     } else {
+      transfer.more = more_;
       auto arrival = instruction.link->receive(transfer);
       if (arrival == QuickLink::Arrival::kNotThere && instruction.link->progress())
         arrival = instruction.link->receive(transfer);

@@ -123,6 +123,8 @@ TEST(ShmSegment, PeersCannotWriteOrResizeIt) {
 }
 
 TEST(ShmSegment, StaysSmallForAnyNumberOfPeers) {
+  EXPECT_EQ(choose_layout(1).slots[1], 64U) << "a window of messages";
+  EXPECT_EQ(choose_layout(7).slot_bytes[0], choose_layout(1).slot_bytes[0]);
   for (size_t peers = 0; peers <= 1000; ++peers) {
     const Layout layout = choose_layout(peers);
     if (peers <= 500) {

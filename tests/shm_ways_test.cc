@@ -16,7 +16,7 @@ namespace banyan::shm {
 namespace {
 
 Envelope envelope_of(uint64_t bytes) {
-  return {.call = 1, .epoch = 77, .bytes = bytes, .signature = {}};
+  return {.call = 1, .epoch = test::Slots::kEpoch, .bytes = bytes, .signature = {}};
 }
 
 // From 64 KiB on the peer reads our memory, unless there is a reason to copy.
@@ -48,6 +48,43 @@ TEST(ShmWays, OnlySomeSendsAreReadFromMemory) {
     port.progress(completions);
     EXPECT_EQ(unpack(slots.lines[0].word).kind, row.kind) << row.bytes << ", " << row.abilities;
     EXPECT_EQ(completions.empty(), row.kind == SlotKind::kMemory) << "done before it is read";
+  }
+}
+
+// Whoever takes a window of messages need not acknowledge each of them, but all before it waits.
+TEST(ShmWays, AWindowIsAcknowledgedBeforeItsReceiverWaits) {
+  const Envelope envelope = envelope_of(8);
+  std::array<std::byte, 8> memory{};
+  Transfer transfer;
+  transfer.direction = Direction::kRecv;
+  transfer.lane = Lane::kMessage;
+  transfer.envelope = envelope;
+  transfer.memory = memory.data();
+  enum class Next { kLast, kNotThere, kQueue };
+  for (const Next next : {Next::kLast, Next::kNotThere, Next::kQueue}) {
+    test::Slots slots(512);
+    SendPort send(slots.channel(Lane::kMessage));
+    RecvPort receive(slots.other_end(Lane::kMessage));
+    for (int message = 0; message < (next == Next::kLast ? 2 : 1); ++message)
+      ASSERT_EQ(send.send_whole(memory.data(), envelope), SendPort::Whole::kSent);
+    transfer.more = true;
+    EXPECT_EQ(receive.receive_whole(transfer), RecvPort::Whole::kTaken);
+    EXPECT_FALSE(receive.acknowledged());
+    EXPECT_EQ(slots.slots_read, 0U);
+    EXPECT_FALSE(send.delivered());
+    if (next == Next::kLast) {
+      transfer.more = false;
+      EXPECT_EQ(receive.receive_whole(transfer), RecvPort::Whole::kTaken);
+    } else if (next == Next::kNotThere) {
+      EXPECT_EQ(receive.receive_whole(transfer), RecvPort::Whole::kNotThere);
+    } else {
+      Completions completions;
+      receive.push(transfer);
+      EXPECT_TRUE(receive.progress(completions, {})) << "the bell is to be rung";
+      EXPECT_TRUE(completions.empty());
+    }
+    EXPECT_EQ(slots.slots_read, next == Next::kLast ? 2U : 1U);
+    EXPECT_TRUE(send.delivered());
   }
 }
 

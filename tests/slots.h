@@ -1,4 +1,4 @@
-// The memory of a channel of four slots, with a sending port and no peer: the test is the peer.
+// The memory of a channel of four slots, for a sending port, a receiving one or both.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -26,6 +26,17 @@ struct Slots {
             .lane = lane};
   }
 
+  shm::RecvPort::Channel other_end(Lane lane = Lane::kCollective) {
+    return {.lines = lines.data(),
+            .payload = payload.data(),
+            .slots = static_cast<uint32_t>(lines.size()),
+            .slot_bytes = slot_bytes,
+            .slots_read = &slots_read,
+            .epoch = kEpoch,
+            .lane = lane};
+  }
+
+  static constexpr uint32_t kEpoch = 77;
   uint32_t slot_bytes;
   std::array<shm::Line, 4> lines{};
   std::vector<std::byte> payload;

@@ -87,13 +87,15 @@ class SendPort {
   void look_for_offer(Pending& pending) const;
   size_t put(Pending& pending);
   size_t send_slot(Pending& pending);
-  Line& next_line() const { return channel_.lines[slots_sent_ & (channel_.slots - 1)]; }
-  std::byte* next_slot() const {
-    return channel_.payload + (slots_sent_ & (channel_.slots - 1)) * channel_.slot_bytes;
+  Line& next_line(uint32_t after = 0) const {
+    return channel_.lines[(slots_sent_ + after) & (channel_.slots - 1)];
+  }
+  std::byte* next_slot(uint32_t after = 0) const {
+    return channel_.payload + ((slots_sent_ + after) & (channel_.slots - 1)) * channel_.slot_bytes;
   }
   bool is_read_in_place(const std::byte* memory, uint64_t bytes) const;
   bool is_read_from_afar(uint64_t bytes) const;
-  void prepare_next(uint64_t bytes) const;
+  void prepare_next(uint64_t bytes, uint32_t after = 0) const;
   void copy_in(Line& line, const SlotWord& word, const std::byte* memory) const;
   void publish(Line& line, const SlotWord& word);
   void complete(Completions& completions);
@@ -117,11 +119,11 @@ class RecvPort {
     uint32_t slots = 0;
     uint32_t slot_bytes = 0;
     Word* slots_read = nullptr;
-    Offer* offer = nullptr;           // to the peer; null: none is made
-    const Heap* own_heap = nullptr;   // ours
-    std::span<const std::byte> heap;  // the peer's, as mapped here; empty: none
-    const Word* withdrawn = nullptr;  // the peer writes it
-    Owner owner;
+    Offer* offer = nullptr;             // to the peer; null: none is made
+    const Heap* own_heap = nullptr;     // ours
+    std::span<const std::byte> heap{};  // the peer's, as mapped here; empty: none
+    const Word* withdrawn = nullptr;    // the peer writes it
+    Owner owner{};
     bool reads_memory = false;
     uint32_t epoch = 0;
     Lane lane = Lane::kCollective;
@@ -182,6 +184,8 @@ class RecvPort {
   size_t move_from_afar(Completions& completions, std::span<std::byte> bounce);
   int read_from_afar(uint64_t address, size_t bytes, std::span<std::byte> bounce);
   void take(bool at_once);
+  void acknowledge();
+  void acknowledge_rest();
   void complete(Completions& completions, Code code, const Envelope& seen);
   void fail(Completions& completions, Code code);
 

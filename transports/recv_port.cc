@@ -98,10 +98,19 @@ bool RecvPort::is_consistent(const Head& head) const {
 // only when it may run out of slots, or waits for this one.
 void RecvPort::take(bool at_once) {
   ++slots_taken_;
-  if (!at_once && (slots_taken_ - slots_acknowledged_) * 2 < channel_.slots) return;
+  if (at_once || (slots_taken_ - slots_acknowledged_) * 2 >= channel_.slots) acknowledge();
+}
+
+void RecvPort::acknowledge() {
   channel_.slots_read->store(slots_taken_, std::memory_order_seq_cst);
   slots_acknowledged_ = slots_taken_;
   acknowledged_ = true;
+}
+
+// A peer waits until its messages are taken, and may send nothing before: whoever waits for it has
+// said all that it has taken.
+void RecvPort::acknowledge_rest() {
+  if (channel_.lane == Lane::kMessage && slots_acknowledged_ != slots_taken_) acknowledge();
 }
 
 void RecvPort::drop(const Head& head) {
@@ -139,14 +148,17 @@ RecvPort::Whole RecvPort::take_whole(const Transfer& transfer) {
   if (difference != 0 || payload == nullptr) return Whole::kOther;
   deliver(transfer, 0, payload, word.bytes);
   head_.reset();  // as peek() has left it
-  take(channel_.lane == Lane::kMessage);
+  take(channel_.lane == Lane::kMessage && !transfer.more);
   return Whole::kTaken;
 }
 
 RecvPort::Whole RecvPort::receive_whole(const Transfer& transfer) {
   if (!pending_.empty() || broken_ != Code::kOk) return Whole::kOther;
   const Whole whole = take_whole(transfer);
-  if (whole == Whole::kTaken) ++messages_;
+  if (whole == Whole::kTaken)
+    ++messages_;
+  else
+    acknowledge_rest();
   return whole;
 }
 
@@ -299,6 +311,7 @@ size_t RecvPort::move_from_afar(Completions& completions, std::span<std::byte> b
 }
 
 bool RecvPort::progress(Completions& completions, std::span<std::byte> bounce) {
+  acknowledge_rest();
   size_t moved = 0;
   while (!pending_.empty() && !completions.full() && moved < kBytesAtOnce) {
     if (broken_ != Code::kOk) {

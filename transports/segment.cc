@@ -108,10 +108,22 @@ Result<size_t> checked_size(const Descriptor& memory, int peer) {
 
 Layout choose_layout(size_t peers) {
   constexpr size_t kMost = size_t{8} << 20;
+  struct Slots {
+    uint32_t count, bytes;
+  };
+  // A window of messages goes twice as fast where all of them find a slot.
+  constexpr std::array<Slots, 4> kForWindows{
+      {{64, 16 << 10}, {64, 8 << 10}, {32, 8 << 10}, {16, 8 << 10}}};
   Layout layout{.peer_count = static_cast<uint32_t>(peers), .slots = {8, 4}, .slot_bytes = {}};
   for (uint32_t bytes = kSlotBytesBest; bytes >= kSlotBytesLeast; bytes /= 2) {
     layout.slot_bytes = {bytes, std::max(bytes / 4, kSlotBytesLeast)};
     if (layout.segment_bytes() <= kMost) break;
+  }
+  for (const Slots& messages : kForWindows) {
+    Layout better = layout;
+    better.slots[1] = messages.count;
+    better.slot_bytes[1] = messages.bytes;
+    if (better.segment_bytes() <= kMost) return better;
   }
   return layout;
 }

@@ -54,7 +54,7 @@ Status seal(const Descriptor& memory, NewWriters writers);
 Result<size_t> checked_size(const Descriptor& memory, int peer);
 
 // Few ranks get slots as large as the L2 cache likes, many get smaller ones: the segment stays
-// below 8 MiB as long as slots of 512 bytes allow it.
+// below 8 MiB as long as slots of 512 bytes allow it. What is left is for windows of messages.
 Layout choose_layout(size_t peers);
 // What a segment of `bytes` bytes claims to be, if that is possible and it comes from `peer`.
 // `facts` is a private copy.

@@ -19,6 +19,8 @@ constexpr uint64_t kMemoryLeast = 64 << 10;
 constexpr uint64_t kMessageLeast = 16 << 10;  // the sender waits for the receiver either way
 // Of a message that leaves past the queues. A core has about as many misses under way.
 constexpr size_t kPreparedMost = 16 * kLineBytes;
+// Of a window of messages, whose slots are back by the time that it is their turn.
+constexpr uint32_t kAhead = 3;
 // Written into the peer's heap at once.
 constexpr uint64_t kPutAtOnce = 256 << 10;
 
@@ -103,11 +105,11 @@ void SendPort::publish(Line& line, const SlotWord& word) {
 }
 
 // The peer still has copies of these lines, from the last time round: all come back together.
-void SendPort::prepare_next(uint64_t bytes) const {
-  prepare_store(&next_line());
+void SendPort::prepare_next(uint64_t bytes, uint32_t after) const {
+  prepare_store(&next_line(after));
   if (bytes <= kInlineMost) return;
   const size_t most = std::min<size_t>(bytes, kPreparedMost);
-  for (size_t i = 0; i < most; i += kLineBytes) prepare_store(next_slot() + i);
+  for (size_t i = 0; i < most; i += kLineBytes) prepare_store(next_slot(after) + i);
 }
 
 void SendPort::prepare_likely() const {
@@ -127,10 +129,12 @@ SendPort::Whole SendPort::send_whole(const std::byte* memory, const Envelope& en
       .first = true,
       .kind = envelope.bytes <= kInlineMost ? SlotKind::kInline : SlotKind::kFragment,
       .bytes = static_cast<uint32_t>(envelope.bytes)};
-  write_envelope(line, envelope);
   copy_in(line, word, memory);
+  write_envelope(line, envelope);
   publish(line, word);
   ++messages_;
+  if (channel_.lane == Lane::kMessage && slots_sent_ + kAhead - slots_read_ < channel_.slots)
+    prepare_next(envelope.bytes, kAhead);
   whole_bytes_ = {envelope.bytes, whole_bytes_[0]};
   return Whole::kSent;
 }

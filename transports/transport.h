@@ -61,6 +61,7 @@ struct Transfer {
   bool sent = false;    // sends only: it has left by the quick link, and its completion is wanted
   bool stream = false;  // sends only: the receiver had better not read the memory itself
   bool far = false;     // receives only: nobody reads the memory soon, so it need not be in a cache
+  bool more = false;    // receives by a quick link only: the next one of the lane follows at once
   uint64_t cookie = 0;  // comes back in the Completion
 };
 

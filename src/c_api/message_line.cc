@@ -6,22 +6,25 @@
 
 namespace banyan {
 
-bool MessageLine::fits(const OpenCommunicator& communicator, const PlainCall& message) const {
-  if (message.collective != BANYAN_SEND && message.collective != BANYAN_RECV) return false;
+const KnownCall* MessageLine::place_for(const OpenCommunicator& communicator,
+                                        const PlainCall& message) const {
+  if (message.collective != BANYAN_SEND && message.collective != BANYAN_RECV) return nullptr;
   const bool alike = messages.empty() || (comm == communicator.handle &&
-                                          message.collective == messages.front().collective &&
-                                          message.root == messages.front().root);
-  if (!alike) return false;
+                                          message.collective == messages.front().call.collective &&
+                                          message.root == messages.front().call.root);
+  if (!alike) return nullptr;
   const KnownCall* known = communicator.known.find(message);
-  return known != nullptr && known->quick != nullptr;
+  return known != nullptr && known->quick != nullptr ? known : nullptr;
 }
 
 Status run_line(OpenCommunicator& communicator, const MessageLine& line, size_t& done) {
-  for (done = 0; done < line.messages.size(); ++done) {
-    const bool more = done + 1 < line.messages.size();
-    QuickCall* quick = begin_known(&communicator, line.messages[done], more);
-    if (quick == nullptr) return {};
-    if (!run_through(*quick)) BANYAN_TRY(go_on(*quick));
+  done = 0;
+  if (!takes_known(communicator)) return {};
+  for (const MessageLine::Message& message : line.messages) {
+    QuickCall& quick = *message.known->quick;
+    const bool more = ++done < line.messages.size();
+    quick.membership.begin(quick, message.call.send, message.call.recv, more);
+    if (!run_through(quick)) BANYAN_TRY(go_on(quick));
   }
   return {};
 }

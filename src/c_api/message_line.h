@@ -14,15 +14,20 @@
 namespace banyan {
 
 struct MessageLine {
-  banyan_comm_t comm = nullptr;
-  std::vector<PlainCall> messages;
+  struct Message {
+    PlainCall call;
+    const KnownCall* known;  // until the group ends nothing else becomes known
+  };
 
-  // Whether this message, on this communicator, may be the next.
-  bool fits(const OpenCommunicator& communicator, const PlainCall& message) const;
+  banyan_comm_t comm = nullptr;
+  std::vector<Message> messages;
+
+  // What is known of this message, on this communicator, if it may be the next; null: it may not.
+  const KnownCall* place_for(const OpenCommunicator& communicator, const PlainCall& message) const;
 };
 
-// Runs them; `done` counts those that are. Fewer than all, without an error: the communicator has
-// failed or has something under way, and the others are to be run in another way. Requires that the
+// Runs them; `done` counts those that were begun. None, without an error: the communicator has
+// failed or has something under way, and they are to be run in another way. Requires that the
 // communicator is pinned and the group closed.
 Status run_line(OpenCommunicator& communicator, const MessageLine& line, size_t& done);
 

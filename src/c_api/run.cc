@@ -209,12 +209,12 @@ Status run_resolved(std::vector<Item>& items) {
 
 // Messages of the line as other calls of the group. Requires memory.
 Status unfold(CallGroup& open) {
-  for (const PlainCall& message : open.line.messages) {
+  for (const auto& [plain, known] : open.line.messages) {
     const Result<OpenCommunicator*> communicator = find_communicator(open.line.comm);
     BANYAN_TRY(communicator.status());
-    const Result<Call> call = check_call(**communicator, call_of(message));
+    const Result<Call> call = check_call(**communicator, call_of(plain));
     BANYAN_TRY(call.status());
-    open.items.push_back({open.line.comm, nullptr, *call, message});
+    open.items.push_back({open.line.comm, nullptr, *call, plain});
   }
   open.line = {};
   return {};
@@ -281,14 +281,16 @@ void refuse_requests(std::vector<Item>& items) {
 
 }  // namespace
 
-QuickCall* begin_known(OpenCommunicator* communicator, const PlainCall& plain, bool more) noexcept {
-  if (communicator == nullptr || in_group() || communicator->finalized.load()) return nullptr;
+bool takes_known(const OpenCommunicator& communicator) noexcept {
+  return !in_group() && !communicator.finalized.load() && communicator.membership->at_rest() &&
+         !communicator.membership->failure().failed();
+}
+
+QuickCall* begin_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept {
+  if (communicator == nullptr || !takes_known(*communicator)) return nullptr;
   const KnownCall* known = communicator->known.find(plain);
-  Membership& membership = *communicator->membership;
-  if (known == nullptr || known->quick == nullptr || !membership.at_rest() ||
-      membership.failure().failed())
-    return nullptr;
-  membership.begin(*known->quick, plain.send, plain.recv, more);
+  if (known == nullptr || known->quick == nullptr) return nullptr;
+  communicator->membership->begin(*known->quick, plain.send, plain.recv);
   return known->quick.get();
 }
 
@@ -297,9 +299,11 @@ bool join_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept
       communicator->membership->failure().failed())
     return false;
   CallGroup& open = group();
-  if (!open.items.empty() || !open.line.fits(*communicator, plain)) return false;
+  if (!open.items.empty()) return false;
+  const KnownCall* known = open.line.place_for(*communicator, plain);
+  if (known == nullptr) return false;
   try {
-    open.line.messages.push_back(plain);
+    open.line.messages.push_back({plain, known});
   } catch (const std::bad_alloc&) {
     return false;  // which is found again, and told
   }

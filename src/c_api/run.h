@@ -15,10 +15,12 @@ namespace banyan {
 // Usable for a call: not finalized; its failure otherwise.
 Status check_usable(const OpenCommunicator& communicator);
 
+// The communicator, which is pinned, is at rest and usable, and no group is open.
+bool takes_known(const OpenCommunicator& communicator) noexcept;
+
 // A small call that is known, on a communicator that is pinned, at rest and usable, begun; null:
-// run_call(). `more`: see Program.
-QuickCall* begin_known(OpenCommunicator* communicator, const PlainCall& plain,
-                       bool more = false) noexcept;
+// run_call().
+QuickCall* begin_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept;
 
 // A known message, on a communicator that is pinned and usable, is in the line of the open group;
 // false: run_call().
