@@ -8,8 +8,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
+#include "tests/no_membarrier.h"
 #include "tests/ranks_fixture.h"
 
 namespace banyan::test {
@@ -69,6 +72,24 @@ TEST_P(Limits, OfDescriptorsUnderWayDelayNobody) {
       self.verify(comm, 10, 1);
       self.leave(comm);
     }
+  });
+}
+
+// A rank that cannot have others pass a fence, nor they it: they all do so themselves.
+TEST_P(Limits, OfOneRanksFencesAreNobodysLoss) {
+  run(3, [](Rank& self) {
+    if (self.rank() == 1) self.expect(forbid_membarrier(), "forbidding membarrier");
+    banyan_comm_t comm = self.join();
+    if (comm == nullptr) return;
+    const TimePoint begin = Clock::now();
+    for (uint64_t call = 0; call < 50; ++call) {
+      // Long enough for the others to sleep, who are to wake when this rank comes.
+      if (static_cast<uint64_t>(self.rank()) == call % 3)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      self.verify(comm, 10, call);
+    }
+    self.expect(seconds_since(begin) < 5 * time_factor(), "nobody is left asleep");
+    self.leave(comm);
   });
 }
 

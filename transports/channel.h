@@ -18,8 +18,9 @@
 // itself: a small message costs one cache line.
 //
 // Sleeping (Dekker's pattern): the owner of `sleeping` stores an odd number and then looks at its
-// channels once more; a peer stores a word or an acknowledgement and then looks at `sleeping`. All
-// four accesses are sequentially consistent, so at least one of them sees the other.
+// channels once more; a peer stores a word or an acknowledgement and then looks at `sleeping`. At
+// least one of them sees the other: where both can, the owner has the peer pass a fence; else all
+// four accesses are sequentially consistent.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -37,7 +38,7 @@ namespace banyan::shm {
 using Word = std::atomic<uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8, "words are shared by processes");
 
-inline constexpr uint64_t kMagic = 0x334d48534e594e42;  // "BNYNSHM3"
+inline constexpr uint64_t kMagic = 0x344d48534e594e42;  // "BNYNSHM4"
 inline constexpr size_t kLineBytes = 64;
 inline constexpr size_t kPageBytes = 4096;
 inline constexpr size_t kInlineMost = 24;
@@ -130,6 +131,7 @@ struct SegmentFacts {
   uint64_t heap_bytes = 0;
   uint64_t probe_address = 0;  // of a word in the owner's process...
   uint64_t probe_value = 0;    // ...and what it holds
+  uint64_t fences = 0;         // 1: before it sleeps, the owner has all others pass a fence
 };
 
 struct SegmentHeader {

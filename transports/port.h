@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 
+#include "src/base/far_fence.h"
 #include "transports/channel.h"
 #include "transports/heap.h"
 #include "transports/message.h"
@@ -42,6 +43,7 @@ class SendPort {
     const Offer* offer = nullptr;      // the peer writes it; null: nothing is put
     std::span<std::byte> peer_heap{};  // as mapped here
     Lane lane = Lane::kCollective;
+    Fence fence = Fence::kNear;
   };
 
   SendPort() = default;
@@ -127,6 +129,7 @@ class RecvPort {
     bool reads_memory = false;
     uint32_t epoch = 0;
     Lane lane = Lane::kCollective;
+    Fence fence = Fence::kNear;
   };
 
   RecvPort() = default;

@@ -102,7 +102,7 @@ void RecvPort::take(bool at_once) {
 }
 
 void RecvPort::acknowledge() {
-  channel_.slots_read->store(slots_taken_, std::memory_order_seq_cst);
+  store_before_look(*channel_.slots_read, slots_taken_, channel_.fence);
   slots_acknowledged_ = slots_taken_;
   acknowledged_ = true;
 }

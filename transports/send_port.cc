@@ -100,7 +100,7 @@ void SendPort::copy_in(Line& line, const SlotWord& word, const std::byte* memory
 }
 
 void SendPort::publish(Line& line, const SlotWord& word) {
-  line.word.store(pack(word), std::memory_order_seq_cst);
+  store_before_look(line.word, pack(word), channel_.fence);
   ++slots_sent_;
 }
 

@@ -61,7 +61,8 @@ SendPort::Channel channel_to(const shm::Territory& own, const Neighbour& peer, s
                        ? reinterpret_cast<const shm::Offer*>(theirs + peer.layout.offer_at(lane))
                        : nullptr,
           .peer_heap = peer.heap,
-          .lane = static_cast<Lane>(lane)};
+          .lane = static_cast<Lane>(lane),
+          .fence = peer.fence};
 }
 
 RecvPort::Channel channel_from(const shm::Territory& own, const Neighbour& peer, size_t index,
@@ -82,7 +83,8 @@ RecvPort::Channel channel_from(const shm::Territory& own, const Neighbour& peer,
           .owner = peer.owner,
           .reads_memory = peer.reads_memory,
           .epoch = epoch,
-          .lane = static_cast<Lane>(lane)};
+          .lane = static_cast<Lane>(lane),
+          .fence = peer.fence};
 }
 
 // Owned by one thread at a time.
@@ -169,7 +171,8 @@ class ShmTransport final : public Transport {
 
   bool arm() override {
     own_->header().sleeping.store(++sleeps_, std::memory_order_seq_cst);
-    const bool ready = !completions_.empty() ||
+    const bool fenced = !own_->fences || fence_from_afar();
+    const bool ready = !fenced || !completions_.empty() ||
                        std::any_of(active_.begin(), active_.end(), [&](const Active& active) {
                          const Peer& peer = peers_[active.peer];
                          return active.direction == Direction::kSend

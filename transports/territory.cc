@@ -75,6 +75,7 @@ void write_segment(Territory& territory, Wiring& wiring, std::span<const int> pe
   header->facts.heap_bytes = territory.heap.bytes();
   header->facts.probe_address = reinterpret_cast<uintptr_t>(&territory.probe);
   header->facts.probe_value = territory.probe;
+  header->facts.fences = territory.fences ? 1 : 0;
   if (!peers.empty()) {
     std::memcpy(territory.segment.base() + territory.layout.ranks_at(), peers.data(),
                 peers.size_bytes());
@@ -87,6 +88,7 @@ Result<Own> make_own(Wiring& wiring, std::span<const int> peers) {
   Territory& territory = *own.territory;
   territory.layout = choose_layout(peers.size());
   territory.probe = random_word();
+  territory.fences = take_part_in_far_fences() && fence_from_afar();
   const size_t bytes = territory.layout.segment_bytes();
   auto segment = create_memory(bytes, Pages::kReserved);
   BANYAN_TRY(segment.status());
@@ -143,7 +145,7 @@ void use_shared(Neighbour& neighbour, Directory& directory) {
   neighbour.heap_mapping = Mapping();
 }
 
-Result<Neighbour> receive(Wiring& wiring, int peer, Directory* directory) {
+Result<Neighbour> receive(Wiring& wiring, int peer, bool own_fences, Directory* directory) {
   auto received = wiring.receive_descriptors(peer, kDescriptors);
   BANYAN_TRY(received.status());
   auto neighbour =
@@ -156,6 +158,7 @@ Result<Neighbour> receive(Wiring& wiring, int peer, Directory* directory) {
     touch_pages(neighbour->block, neighbour->layout.block_bytes(), Touch::kRead);
   SegmentFacts facts;
   std::memcpy(&facts, neighbour->segment, sizeof facts);
+  neighbour->fence = own_fences && facts.fences == 1 ? Fence::kFar : Fence::kNear;
   neighbour->reads_memory = can_read(neighbour->owner, facts.probe_address, facts.probe_value);
   return neighbour;
 }
@@ -245,7 +248,7 @@ Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
       BANYAN_TRY(wiring.send_descriptors(to, descriptors));
     const auto place = std::find(peers.begin(), peers.end(), from);
     if (place == peers.end()) continue;
-    auto neighbour = receive(wiring, from, directory.get());
+    auto neighbour = receive(wiring, from, own->territory->fences, directory.get());
     BANYAN_TRY(neighbour.status());
     result.peers[static_cast<size_t>(place - peers.begin())] = std::move(*neighbour);
   }

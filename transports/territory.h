@@ -12,6 +12,7 @@
 
 #include "banyan/status.h"
 #include "src/base/descriptor.h"
+#include "src/base/far_fence.h"
 #include "transports/heap.h"
 #include "transports/segment.h"
 #include "transports/single_copy.h"
@@ -25,7 +26,8 @@ struct Territory {
   Layout layout;
   Mapping segment;
   Heap heap;
-  uint64_t probe = 0;  // peers try to read this word
+  uint64_t probe = 0;   // peers try to read this word
+  bool fences = false;  // has others pass fences, and passes theirs
 
   SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(segment.base()); }
   // Of the peer with that index.
@@ -39,7 +41,8 @@ struct Neighbour {
   int rank = -1;
   Owner owner;
   bool reads_memory = false;
-  Layout layout;  // checked
+  Fence fence = Fence::kNear;  // before we look whether it sleeps
+  Layout layout;               // checked
   const std::byte* segment = nullptr;
   const std::byte* block = nullptr;  // ours in the peer's segment
   std::span<std::byte> heap;         // empty: not mapped
