@@ -17,8 +17,9 @@ constexpr uint64_t kHeapLeast = 4 << 10;
 // From here on the peer copies straight from our memory.
 constexpr uint64_t kMemoryLeast = 64 << 10;
 constexpr uint64_t kMessageLeast = 16 << 10;  // the sender waits for the receiver either way
-// Of a message that leaves past the queues. A core has about as many misses under way.
-constexpr size_t kPreparedMost = 16 * kLineBytes;
+// Of a message that leaves past the queues: all of its slot, unless that would fill the L1 cache.
+constexpr uint64_t kPreparedMost = 16 << 10;
+constexpr uint64_t kPreparedFew = 4 << 10;
 // Of a window of messages, whose slots are back by the time that it is their turn.
 constexpr uint32_t kAhead = 3;
 // Written into the peer's heap at once.
@@ -108,7 +109,8 @@ void SendPort::publish(Line& line, const SlotWord& word) {
 void SendPort::prepare_next(uint64_t bytes, uint32_t after) const {
   prepare_store(&next_line(after));
   if (bytes <= kInlineMost) return;
-  const size_t most = std::min<size_t>(bytes, kPreparedMost);
+  const uint64_t most =
+      bytes <= kPreparedMost && after == 0 ? bytes : std::min(bytes, kPreparedFew);
   for (size_t i = 0; i < most; i += kLineBytes) prepare_store(next_slot(after) + i);
 }
 
