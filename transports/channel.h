@@ -19,8 +19,8 @@
 //
 // Sleeping (Dekker's pattern): the owner of `sleeping` stores an odd number and then looks at its
 // channels once more; a peer stores a word or an acknowledgement and then looks at `sleeping`. At
-// least one of them sees the other: where both can, the owner has the peer pass a fence; else all
-// four accesses are sequentially consistent.
+// least one of them sees the other: where both can, and no core has two ranks, the owner has the
+// peer pass a fence; else all four accesses are sequentially consistent.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

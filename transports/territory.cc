@@ -163,6 +163,13 @@ Result<Neighbour> receive(Wiring& wiring, int peer, bool own_fences, Directory* 
   return neighbour;
 }
 
+// Ranks that share cores sleep often, which is dear with far fences. All of them come to the same
+// conclusion.
+void fence_nearby(Territory& own, std::span<Neighbour> peers) {
+  own.fences = false;
+  for (Neighbour& peer : peers) peer.fence = Fence::kNear;
+}
+
 // The cores that this thread may run on; all there can be where the kernel does not say.
 cpu_set_t own_cores() {
   cpu_set_t cores;
@@ -267,6 +274,7 @@ Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
   const Result<int> sharing = ranks_per_core(*told, peers, wiring.rank());
   BANYAN_TRY(sharing.status());
   result.ranks_per_core = *sharing;
+  if (*sharing > 1) fence_nearby(*own->territory, result.peers);
   if (directory != nullptr) {
     const std::scoped_lock lock(directory->mutex);
     directory->by_rank.erase(wiring.rank());
