@@ -72,7 +72,7 @@ class OnCores : public testing::Test {
     for (int core = 0; core < CPU_SETSIZE; ++core)
       if (CPU_ISSET(core, &cores_)) numbers_.push_back(core);
   }
-  ~OnCores() override { sched_setaffinity(0, sizeof cores_, &cores_); }
+  void TearDown() override { sched_setaffinity(0, sizeof cores_, &cores_); }
 
   static void stay_on(int core) {
     cpu_set_t only;
