@@ -137,6 +137,7 @@ TEST_F(OnCores, AWaitLooksForARankThatRunsAndYieldsToOthers) {
 }
 
 TEST_F(OnCores, TheLastRankOfACrowdMovesAndMayStillRunAnywhere) {
+  // There is nowhere to move to; less_crowded_core() is tested without cores.
   if (numbers_.size() < 2) GTEST_SKIP() << "only one core to run on";
   const int crowded = numbers_[0], other = numbers_[1];
   for (const size_t rank : {0, 1}) marks_[rank].word = mark(crowded, false);

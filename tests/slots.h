@@ -16,24 +16,15 @@ struct Slots {
 
   // Those that a test does not care about are as in a communicator whose ranks have a core each.
   shm::SendPort::Channel channel(Lane lane = Lane::kCollective) {
-    return {.lines = lines.data(),
-            .payload = payload.data(),
-            .slots = static_cast<uint32_t>(lines.size()),
-            .slot_bytes = slot_bytes,
-            .slots_read = &slots_read,
-            .abilities = &abilities,
-            .heap = &heap,
-            .lane = lane};
+    auto channel = end<shm::SendPort::Channel>(lane);
+    channel.abilities = &abilities;
+    channel.heap = &heap;
+    return channel;
   }
-
   shm::RecvPort::Channel other_end(Lane lane = Lane::kCollective) {
-    return {.lines = lines.data(),
-            .payload = payload.data(),
-            .slots = static_cast<uint32_t>(lines.size()),
-            .slot_bytes = slot_bytes,
-            .slots_read = &slots_read,
-            .epoch = kEpoch,
-            .lane = lane};
+    auto channel = end<shm::RecvPort::Channel>(lane);
+    channel.epoch = kEpoch;
+    return channel;
   }
 
   static constexpr uint32_t kEpoch = 77;
@@ -43,6 +34,19 @@ struct Slots {
   shm::Word slots_read = 0;
   shm::Word abilities = 0;
   shm::Heap heap;
+
+ private:
+  template <typename Channel>
+  Channel end(Lane lane) {
+    Channel channel;
+    channel.lines = lines.data();
+    channel.payload = payload.data();
+    channel.slots = static_cast<uint32_t>(lines.size());
+    channel.slot_bytes = slot_bytes;
+    channel.slots_read = &slots_read;
+    channel.lane = lane;
+    return channel;
+  }
 };
 
 }  // namespace banyan::test
