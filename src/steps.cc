@@ -2,7 +2,7 @@
 
 #include "src/steps.h"
 
-#include <cstring>
+#include "src/base/copy.h"
 
 namespace banyan {
 
@@ -18,7 +18,7 @@ void run_local_step(const Step& step, const Spaces& spaces, const Arithmetic& ar
   const std::byte* src = spaces.at(step.src);
   switch (step.op) {
     case Op::kCopy:
-      if (dst != src) std::memmove(dst, src, step.dst.size);
+      if (dst != src) copy_bytes(dst, src, step.dst.size);
       break;
     case Op::kReduce:
       kernels.reduce[type][op](dst, src, spaces.at(step.src2), step.dst.size / size_of(step.type),

@@ -1,12 +1,14 @@
-// Delivering past the caches gives the bytes that delivering gives, and touches no other.
+// Copies of every kind copy, and delivering past the caches gives what delivering gives.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "transports/message.h"
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <vector>
 
+#include "src/base/copy.h"
 #include "src/base/copy_far.h"
 
 namespace banyan {
@@ -27,6 +29,23 @@ TEST(CopyFar, IsMemcpyAtEveryAlignmentAndLength) {
       copy_far(to.data() + at, from.data() + 3, bytes);
       ASSERT_EQ(to, expected) << bytes << " bytes at " << at;
     }
+}
+
+// Around 1 KiB and around the places, modulo a page, where it does not leave it to the C library.
+TEST(CopyBytes, IsMemmoveAtEveryAlignmentAndLength) {
+  const std::vector<std::byte> all = numbered(17000, 1);
+  for (const size_t page : {0, 4096, 8192})
+    for (const size_t behind : {0, 1, 16, 31, 33, 63, 64, 65, 4095})
+      for (const size_t bytes : {0, 1, 63, 1023, 1024, 1025, 1087, 1088, 2000, 4097}) {
+        const size_t from = 130, at = from + page + behind;
+        for (const bool forwards : {true, false}) {
+          std::vector<std::byte> expected = all, memory = all;
+          const size_t source = forwards ? from : at, target = forwards ? at : from;
+          std::memmove(expected.data() + target, all.data() + source, bytes);
+          copy_bytes(memory.data() + target, memory.data() + source, bytes);
+          ASSERT_EQ(memory, expected) << bytes << " bytes from " << source << " to " << target;
+        }
+      }
 }
 
 // 16-bit numbers of the message are added to 32-bit ones.

@@ -103,7 +103,7 @@ void FramedSend::start(Entry& entry, FramedContext& context) {
   size_t length = sizeof(Envelope);
   std::memcpy(frame, &transfer.envelope, length);
   if (bytes <= context.short_most) {
-    if (bytes > 0) std::memcpy(frame + length, transfer.memory, bytes);
+    if (bytes > 0) copy_bytes(frame + length, transfer.memory, bytes);
     length += bytes;
     entry.bytes_posted = bytes;
   } else {

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "banyan/status.h"
+#include "src/base/copy.h"
 #include "transports/transport.h"
 
 namespace banyan {
@@ -29,7 +30,7 @@ bool is_valid(const Envelope& envelope);
 enum class Judgement : uint8_t { kAccept, kDrop, kMismatch, kCorrupt };
 Judgement judge(const Envelope& seen, const Envelope& expected, uint32_t epoch);
 
-// memcpy, without a call for the sizes of small messages.
+// copy_bytes, without a call for the sizes of small messages.
 inline void copy_few(std::byte* to, const std::byte* from, size_t bytes) {
   const auto ends = [&]<typename Word>(Word) {
     Word first, last;
@@ -39,7 +40,7 @@ inline void copy_few(std::byte* to, const std::byte* from, size_t bytes) {
     std::memcpy(to + bytes - sizeof last, &last, sizeof last);
   };
   if (bytes > 2 * sizeof(uint64_t)) {
-    std::memcpy(to, from, bytes);
+    copy_bytes(to, from, bytes);
   } else if (bytes >= sizeof(uint64_t)) {
     ends(uint64_t{});
   } else if (bytes >= sizeof(uint32_t)) {

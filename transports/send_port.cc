@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "src/base/copy.h"
 #include "src/base/copy_far.h"
 #include "src/base/prepare_store.h"
 #include "transports/port.h"
@@ -94,7 +95,7 @@ bool SendPort::is_read_in_place(const std::byte* memory, uint64_t bytes) const {
 // The payload that travels in the line or in its slot.
 void SendPort::copy_in(Line& line, const SlotWord& word, const std::byte* memory) const {
   if (word.kind == SlotKind::kFragment) {
-    std::memcpy(next_slot(), memory, word.bytes);
+    copy_bytes(next_slot(), memory, word.bytes);
     return;
   }
   copy_few(line.bytes(), memory, word.bytes);
@@ -169,13 +170,13 @@ size_t SendPort::put(Pending& pending) {
   if (pending.far)
     copy_far(to, from, bytes);
   else
-    std::memcpy(to, from, bytes);
+    copy_bytes(to, from, bytes);
   pending.bytes_sent += bytes;
   if (pending.bytes_sent < cut.pages) return bytes;
   Line& line = next_line();
   write_envelope(line, pending.transfer.envelope);
-  std::memcpy(next_slot(), memory, cut.head);
-  std::memcpy(next_slot() + cut.head, memory + cut.head + cut.pages, cut.tail);
+  copy_bytes(next_slot(), memory, cut.head);
+  copy_bytes(next_slot() + cut.head, memory + cut.head + cut.pages, cut.tail);
   publish(line, {.number = static_cast<uint32_t>(slots_sent_ + 1),
                  .first = true,
                  .kind = SlotKind::kPut,

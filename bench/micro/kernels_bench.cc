@@ -3,7 +3,8 @@
 // third buffer, as the engine combines a message with its caller's input, for sums alone: memory
 // makes the difference, not arithmetic. memcpy is the yardstick of the machine; "plain" is what the
 // compiler makes of a plain loop for the same instruction set (for "scalar": for what every
-// processor of the kind has).
+// processor of the kind has). "behind": into memory that lies 16 bytes behind a page, as that of
+// malloc does, from memory that begins at one, as slots do (copy.h).
 // SPDX-License-Identifier: Apache-2.0
 
 #include <benchmark/benchmark.h>
@@ -16,6 +17,7 @@
 
 #include "bench/micro/plain_loops.h"
 #include "compression/kernels.h"
+#include "src/base/copy.h"
 
 namespace banyan {
 namespace {
@@ -65,15 +67,32 @@ void finish(benchmark::State& state) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) * state.range(0));
 }
 
-void run_copy(benchmark::State& state) {
+template <typename Copy>
+void run_copy(benchmark::State& state, Copy copy, size_t behind) {
+  constexpr uintptr_t kPage = 4096;
   const auto size = static_cast<size_t>(state.range(0));
-  Memory dst(size);
-  Memory src(size);
+  Memory dst(size + kPage + behind);
+  Memory src(size + kPage);
+  const auto begin = [](Memory& memory) {
+    return memory.data() + (-reinterpret_cast<uintptr_t>(memory.data()) % kPage);
+  };
   while (state.KeepRunning()) {
-    std::memcpy(dst.data(), src.data(), size);
+    copy(begin(dst) + behind, begin(src), size);
     benchmark::ClobberMemory();
   }
   finish(state);
+}
+
+void run_memcpy(benchmark::State& state) {
+  run_copy(state, std::memcpy, 0);
+}
+
+void run_memcpy_behind(benchmark::State& state) {
+  run_copy(state, std::memcpy, 16);
+}
+
+void run_copy_bytes_behind(benchmark::State& state) {
+  run_copy(state, copy_bytes, 16);
 }
 
 enum class Into { kLocal, kThird };
@@ -191,7 +210,9 @@ void add_type(const Kernels& kernels, const PlainLoops* plain, DataType type) {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  banyan::add("memcpy", true, banyan::run_copy);
+  banyan::add("memcpy", true, banyan::run_memcpy);
+  banyan::add("memcpy_behind", false, banyan::run_memcpy_behind);
+  banyan::add("copy_bytes_behind", false, banyan::run_copy_bytes_behind);
   const auto tables = banyan::available_kernels();
   const auto loops = banyan::available_plain_loops();
   for (int type = 0; type < banyan::kDataTypeCount; type++) {

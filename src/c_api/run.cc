@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <vector>
 
+#include "src/base/copy.h"
 #include "src/c_api/arguments.h"
 #include "src/c_api/message_line.h"
 
@@ -93,7 +93,8 @@ Status pair_own_messages(std::vector<Item>& items, std::vector<std::pair<Item*, 
 void copy_own_message(const Item& send, const Item& receive) {
   const Problem& problem = send.call.problem;
   if (problem.count != 0)
-    std::memmove(receive.call.recv, send.call.send, problem.count * problem.element());
+    copy_bytes(static_cast<std::byte*>(receive.call.recv),
+               static_cast<const std::byte*>(send.call.send), problem.count * problem.element());
   for (OpenRequest* request : {send.request, receive.request}) {
     if (request == nullptr) continue;
     request->state = OpenRequest::State::kDone;
