@@ -205,6 +205,9 @@ class LinkWiring final : public Wiring {
   TimePoint deadline() const override { return deadline_; }
   Status news() override { return news_of(exchange_, std::chrono::milliseconds(0)); }
   std::string_view net_devices() const override { return settings_.environment.net_devices; }
+  std::optional<uint64_t> single_copy_least() const override {
+    return settings_.environment.single_copy_least;
+  }
   Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) override {
     return exchange_.allgather(mine, deadline_);
   }

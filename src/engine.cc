@@ -18,12 +18,6 @@ constexpr uint64_t kLargeLeast = 16 << 20;
 // while; for longer messages than this the second copy of a slot costs more.
 constexpr uint64_t kFreshMost = (1 << 20) - 1;
 
-bool sums_messages(const Schedule& schedule) {
-  return std::any_of(schedule.steps.begin(), schedule.steps.end(), [](const Step& step) {
-    return step.op == Op::kRecvReduce || step.op == Op::kRecvDecodeAdd;
-  });
-}
-
 uint64_t output_bytes(const Schedule& schedule) {
   uint64_t end = 0;
   for (const Step& step : schedule.steps)
@@ -189,7 +183,7 @@ Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
 bool Engine::moves_at_once(const Transfer& transfer) const {
   QuickLink* link = quick_links_[static_cast<size_t>(transfer.peer)];
   if (link == nullptr || transfer.lane != Lane::kCollective ||
-      transfer.envelope.bytes > link->most())
+      transfer.envelope.bytes > link->most(transfer.direction, transfer.stream))
     return false;
   return transfer.direction == Direction::kSend
              ? link->send(transfer.memory, transfer.envelope) == QuickLink::Departure::kSent

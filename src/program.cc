@@ -25,6 +25,7 @@ bool is_in_order(const Schedule& schedule) {
 std::optional<Program> Program::lower(const Schedule& schedule, const Arithmetic& arithmetic,
                                       const Envelope& envelope, Engine& engine, Lane lane) {
   if (schedule.steps.size() > kStepsMost || !is_in_order(schedule)) return std::nullopt;
+  const bool stream = sums_messages(schedule);
   std::vector<Instruction> instructions;
   for (const Step& step : schedule.steps) {
     Instruction& instruction = instructions.emplace_back();
@@ -33,7 +34,8 @@ std::optional<Program> Program::lower(const Schedule& schedule, const Arithmetic
     instruction.link = engine.transport_to(step.peer).quick_link(step.peer, lane);
     instruction.transfer = transfer_of(step, arithmetic.op, envelope, engine.kernels());
     if (instruction.link == nullptr ||
-        instruction.transfer.envelope.bytes > instruction.link->most())
+        instruction.transfer.envelope.bytes >
+            instruction.link->most(instruction.transfer.direction, stream))
       return std::nullopt;
   }
   return Program(std::move(instructions), arithmetic, envelope, engine.kernels(), lane);

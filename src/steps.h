@@ -39,6 +39,8 @@ struct Arithmetic {
 
 // Sends and receives; the other steps are local.
 bool is_message(Op op);
+// Whether messages are summed as they come.
+bool sums_messages(const Schedule& schedule);
 
 void run_local_step(const Step& step, const Spaces& spaces, const Arithmetic& arithmetic,
                     const Kernels& kernels);

@@ -177,7 +177,7 @@ TEST(Environment, table_is_complete_and_documented) {
     EXPECT_GT(variable.text.size(), 12U);
     EXPECT_EQ(variable.secret, variable.name == "BANYAN_SECRET");
   }
-  EXPECT_EQ(names.size(), 20U);
+  EXPECT_EQ(names.size(), 21U);
 }
 
 TEST(Environment, values) {
@@ -222,6 +222,8 @@ TEST(Environment, bad_values_name_variable_value_and_what_is_right) {
            {"BANYAN_PORT_RANGE", "80", "A-B"},
            {"BANYAN_CHECK", "perhaps", "off"},
            {"BANYAN_SOCKET_IFNAME", "nosuch0", "lo"},
+           {"BANYAN_SINGLE_COPY", "0", "at least 1"},
+           {"BANYAN_SINGLE_COPY", "always", "auto, never"},
            {"BANYAN_COMPRESS", "int9", "off"},
            {"BANYAN_COMPRESS", "inter=off,intra=zzz", "word 2 'intra=zzz'"}}) {
     const Status status = error_of(bad.name, bad.value);
@@ -235,6 +237,17 @@ TEST(Environment, bad_values_name_variable_value_and_what_is_right) {
                           "inter=int9", "inter=int8,", "int8,off"})
     EXPECT_EQ(error_of("BANYAN_COMPRESS", bad).code(), Code::kInvalidArgument) << bad;
   EXPECT_EQ(error_of("BANYAN_TIMEOUT", "soon").code(), Code::kInvalidArgument);
+}
+
+TEST(Environment, single_copies_are_measured_or_said) {
+  const auto least = [](const char* value) {
+    const std::pair<std::string, std::string> entry("BANYAN_SINGLE_COPY", value);
+    return parse_environment(RawEnvironment({entry}))->single_copy_least;
+  };
+  EXPECT_EQ(least("auto"), std::nullopt);
+  EXPECT_EQ(least(""), std::nullopt);
+  EXPECT_EQ(least("never"), 0U);
+  EXPECT_EQ(least("64K"), 65536U);
 }
 
 TEST(Environment, empty_values_of_ours_are_unset) {

@@ -197,6 +197,22 @@ TEST_P(Collectives, HaveHugeMessages) {
   }
 }
 
+// Whichever way is faster on this machine.
+TEST_P(Collectives, TakeEitherWayOfLongMessages) {
+  if (GetParam().transport != "shm") GTEST_SKIP() << "only shared memory has two ways";
+  const Table table(DataType::kFloat32, ReduceOp::kSum, 3, 7);
+  for (const char* way : {"1", "never"})
+    run(3,
+        [&](Rank&, Bench& bench) {
+          for (const Collective collective : kCollectives)
+            for (const size_t count : {size_t{7}, size_t{1000}, size_t{20001}, size_t{600000}})
+              if (!run_ways(bench, {.collective = collective, .count = count}, table, {0, 2}))
+                return false;
+          return true;
+        },
+        {.environment = {{"BANYAN_SINGLE_COPY", way}}});
+}
+
 TEST_P(Collectives, WorkWithoutTheCheck) {
   const Table table(DataType::kFloat32, ReduceOp::kSum, 3, 5);
   run(3,

@@ -382,27 +382,29 @@ TEST_P(Faults, AbortWithRequestsInFlight) {
 // Ranks read each other's memory; whoever changes its user afterwards may not be read any more.
 TEST_P(Faults, RefusedReadingSaysWhy) {
   if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads may read themselves";
-  run(2, [](Rank& self) {
-    banyan_comm_t comm = self.join();
-    if (comm == nullptr) return;
-    std::vector<float> send(size_t{2} << 20), recv(send.size());
-    self.verify(comm, 100, 1);
-    self.meet();
-    const int changed = geteuid() == 0 ? setuid(65534) : prctl(PR_SET_DUMPABLE, 0);
-    self.expect(changed == 0, "cannot give rights up");
-    self.meet();
-    const banyan_result_t result =
-        banyan_allreduce(send.data(), recv.data(), send.size(), BANYAN_FLOAT32, BANYAN_SUM, comm);
-    // Where it was never permitted, ranks do without.
-    if (result == BANYAN_SUCCESS) return self.leave(comm);
-    self.expect_code(result, BANYAN_ERR_SYSTEM, "an allreduce after setuid()");
-    const std::string text = banyan_last_error(comm);
-    for (const char* word : {"process_vm_readv: Operation not permitted", "rank 0", "rank 1",
-                             "when the communicator was made"})
-      self.expect(text.find(word) != std::string::npos, text);
-    check_failed(self, comm, BANYAN_ERR_SYSTEM);
-    self.expect_ok(banyan_comm_destroy(comm), "destroy");
-  });
+  run(2,
+      [](Rank& self) {
+        banyan_comm_t comm = self.join();
+        if (comm == nullptr) return;
+        std::vector<float> send(size_t{2} << 20), recv(send.size());
+        self.verify(comm, 100, 1);
+        self.meet();
+        const int changed = geteuid() == 0 ? setuid(65534) : prctl(PR_SET_DUMPABLE, 0);
+        self.expect(changed == 0, "cannot give rights up");
+        self.meet();
+        const banyan_result_t result = banyan_allreduce(send.data(), recv.data(), send.size(),
+                                                        BANYAN_FLOAT32, BANYAN_SUM, comm);
+        // Where it was never permitted, ranks do without.
+        if (result == BANYAN_SUCCESS) return self.leave(comm);
+        self.expect_code(result, BANYAN_ERR_SYSTEM, "an allreduce after setuid()");
+        const std::string text = banyan_last_error(comm);
+        for (const char* word : {"process_vm_readv: Operation not permitted", "rank 0", "rank 1",
+                                 "when the communicator was made"})
+          self.expect(text.find(word) != std::string::npos, text);
+        check_failed(self, comm, BANYAN_ERR_SYSTEM);
+        self.expect_ok(banyan_comm_destroy(comm), "destroy");
+      },
+      {.environment = {{"BANYAN_SINGLE_COPY", "64K"}}});
 }
 
 // ---- Absent -------------------------------------------------------------------------------------

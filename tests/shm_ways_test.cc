@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/slots.h"
+#include "transports/shm_link.h"
 #include "transports/territory.h"
 
 namespace banyan::shm {
@@ -19,24 +20,24 @@ Envelope envelope_of(uint64_t bytes) {
   return {.call = 1, .epoch = test::Slots::kEpoch, .bytes = bytes, .signature = {}};
 }
 
-// From 64 KiB on the peer reads our memory, unless there is a reason to copy.
+// From where the peer says the peer reads our memory, unless there is a reason to copy.
 TEST(ShmWays, OnlySomeSendsAreReadFromMemory) {
   constexpr uint32_t kBytes = 64 << 10;
   struct Case {
     uint32_t bytes;
-    uint64_t abilities;
+    uint64_t afar_least;
     bool stream;
     SlotKind kind;
   };
   const Case cases[] = {
-      {kBytes, kReadsMemory, false, SlotKind::kMemory},
-      {kBytes, kReadsMemory, true, SlotKind::kFragment},
-      {kBytes, kReadsHeap, false, SlotKind::kFragment},
-      {kBytes - 1, kReadsMemory, false, SlotKind::kFragment},
+      {kBytes, kBytes, false, SlotKind::kMemory},       {kBytes, kBytes, true, SlotKind::kFragment},
+      {kBytes, kBytes + 1, false, SlotKind::kFragment}, {kBytes, 1, false, SlotKind::kMemory},
+      {kBytes, 0, false, SlotKind::kFragment},          {kInlineMost, 1, false, SlotKind::kInline},
   };
   for (const Case& row : cases) {
     test::Slots slots(kBytes);
-    slots.abilities = row.abilities;
+    slots.abilities.afar_least = row.afar_least;
+    slots.abilities.flags = kReadsHeap;  // which this memory is no part of
     SendPort port(slots.channel());
     Completions completions;
     std::vector<std::byte> memory(row.bytes);
@@ -46,9 +47,26 @@ TEST(ShmWays, OnlySomeSendsAreReadFromMemory) {
     transfer.stream = row.stream;
     port.push(transfer);
     port.progress(completions);
-    EXPECT_EQ(unpack(slots.lines[0].word).kind, row.kind) << row.bytes << ", " << row.abilities;
+    EXPECT_EQ(unpack(slots.lines[0].word).kind, row.kind) << row.bytes << ", " << row.afar_least;
     EXPECT_EQ(completions.empty(), row.kind == SlotKind::kMemory) << "done before it is read";
   }
+}
+
+// A message that had better be read from afar is left to the queues, unless it is to be summed.
+TEST(ShmWays, QuickLinksLeaveAloneWhatIsReadFromAfar) {
+  constexpr uint32_t kSlot = 32 << 10;
+  test::Slots slots(kSlot);
+  SendPort send(slots.channel());
+  RecvPort::Channel channel = slots.other_end();
+  channel.afar_least = 8 << 10;
+  RecvPort recv(channel);
+  const Link link(&send, &recv, nullptr);
+  EXPECT_EQ(link.most(Direction::kSend, false), kSlot);
+  EXPECT_EQ(link.most(Direction::kRecv, false), (8 << 10) - 1);
+  EXPECT_EQ(link.most(Direction::kRecv, true), kSlot);
+  slots.abilities.afar_least = 16 << 10;
+  EXPECT_EQ(link.most(Direction::kSend, false), (16 << 10) - 1);
+  EXPECT_EQ(link.most(Direction::kSend, true), kSlot);
 }
 
 // Whoever takes a window of messages need not acknowledge each of them, but all before it waits.

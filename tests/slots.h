@@ -32,7 +32,7 @@ struct Slots {
   std::array<shm::Line, 4> lines{};
   std::vector<std::byte> payload;
   shm::Word slots_read = 0;
-  shm::Word abilities = 0;
+  shm::Abilities abilities{};
   shm::Heap heap;
 
  private:

@@ -107,7 +107,7 @@ TEST_P(TransportTest, QuickLinksCarryWhatQueuesCarry) {
       link->progress();
       return Clock::now() < deadline;
     };
-    const size_t sizes[] = {0, 1, 24, 25, 4096, link->most()};
+    const size_t sizes[] = {0, 1, 24, 25, 4096, link->most(Direction::kSend, true)};
     for (uint32_t call = 1; call <= 96; ++call) {
       const size_t bytes = sizes[call % std::size(sizes)];
       const Envelope envelope = envelope_of(bytes, call);

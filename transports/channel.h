@@ -38,7 +38,7 @@ namespace banyan::shm {
 using Word = std::atomic<uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8, "words are shared by processes");
 
-inline constexpr uint64_t kMagic = 0x344d48534e594e42;  // "BNYNSHM4"
+inline constexpr uint64_t kMagic = 0x354d48534e594e42;  // "BNYNSHM5"
 inline constexpr size_t kLineBytes = 64;
 inline constexpr size_t kPageBytes = 4096;
 inline constexpr size_t kInlineMost = 24;
@@ -115,9 +115,16 @@ constexpr PageCut cut_at_pages(uint64_t offset, uint64_t bytes) {
 }
 
 inline constexpr uint64_t kReadsHeap = 1;
-inline constexpr uint64_t kReadsMemory = 2;
 struct alignas(kLineBytes) Abilities {
   Word flags;
+  Word afar_least;  // messages of so many bytes and more had better be kMemory; 0: none may
+};
+
+// While ranks meet, each one times how a message comes from the rank before it (rehearsal.h).
+struct alignas(kLineBytes) Rehearsal {
+  Word written;  // rounds that the owner has copied into its slots to the rank behind it
+  Word copy_ns;  // what the last of them took it
+  Word read;     // rounds that it has read from the rank before it
 };
 
 // Written before the segment is passed on, constant from then on.
@@ -129,8 +136,8 @@ struct SegmentFacts {
   std::array<uint32_t, kLaneCount> slots{};       // powers of two
   std::array<uint32_t, kLaneCount> slot_bytes{};  // powers of two
   uint64_t heap_bytes = 0;
-  uint64_t probe_address = 0;  // of a word in the owner's process...
-  uint64_t probe_value = 0;    // ...and what it holds
+  uint64_t probe_address = 0;  // of kProbeBytes in the owner's process, until all have met...
+  uint64_t probe_value = 0;    // ...and the word that they begin with
   uint64_t fences = 0;         // 1: before it sleeps, the owner has all others pass a fence
 };
 
@@ -138,6 +145,7 @@ struct SegmentHeader {
   SegmentFacts facts;
   alignas(kLineBytes) Word sleeping;  // odd: the owner sleeps; another number each time
   Word withdrawn;  // 1: the owner's messages have failed, their memory is its caller's again
+  Rehearsal rehearsal;
 };
 
 // Where things are. A function of the header alone.
@@ -168,6 +176,7 @@ struct Layout {
   size_t segment_bytes() const { return blocks_at() + peer_count * block_bytes(); }
 };
 
+inline constexpr size_t kProbeBytes = 256 << 10;
 inline constexpr uint32_t kPeersMost = 1 << 16;
 inline constexpr uint32_t kSlotsMost = 64;
 inline constexpr uint32_t kSlotBytesLeast = kMessageElementMost;

@@ -25,7 +25,9 @@ class FramedLink final : public QuickLink {
   FramedLink(FramedSend& send, FramedReceive& receive, FramedContext& context)
       : send_(&send), receive_(&receive), context_(&context) {}
 
-  uint64_t most() const override { return std::min<uint64_t>(kBytesMost, context_->short_most); }
+  uint64_t most(Direction, bool) const override {
+    return std::min<uint64_t>(kBytesMost, context_->short_most);
+  }
   Departure send(const std::byte* memory, const Envelope& envelope) override {
     return send_->send_whole(memory, envelope, *context_);
   }

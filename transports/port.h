@@ -37,11 +37,11 @@ class SendPort {
     std::byte* payload = nullptr;
     uint32_t slots = 0;
     uint32_t slot_bytes = 0;
-    const Word* slots_read = nullptr;  // the peer writes it
-    const Word* abilities = nullptr;   // the peer writes them
-    const Heap* heap = nullptr;        // ours
-    const Offer* offer = nullptr;      // the peer writes it; null: nothing is put
-    std::span<std::byte> peer_heap{};  // as mapped here
+    const Word* slots_read = nullptr;      // the peer writes it
+    const Abilities* abilities = nullptr;  // the peer writes them
+    const Heap* heap = nullptr;            // ours
+    const Offer* offer = nullptr;          // the peer writes it; null: nothing is put
+    std::span<std::byte> peer_heap{};      // as mapped here
     Lane lane = Lane::kCollective;
     Fence fence = Fence::kNear;
   };
@@ -52,8 +52,12 @@ class SendPort {
   bool idle() const { return pending_.empty(); }
   bool full() const { return pending_.full(); }
   void push(const Transfer& transfer);
-  // What send_whole() takes at most.
+  // What send_whole() takes at most, and from which length on the peer would rather read the
+  // memory; 0: never.
   uint64_t whole_most() const { return channel_.slot_bytes; }
+  uint64_t afar_least() const {
+    return channel_.abilities->afar_least.load(std::memory_order_acquire);
+  }
   // A whole message in one slot, at once and past the queue. kNoRoom: something is pending, or no
   // slot is free. kOther: it is for push() and progress(), which need not copy it, or more than one
   // slot for it. Nothing happened then.
@@ -127,6 +131,7 @@ class RecvPort {
     const Word* withdrawn = nullptr;    // the peer writes it
     Owner owner{};
     bool reads_memory = false;
+    uint64_t afar_least = 0;  // as we have told the peer
     uint32_t epoch = 0;
     Lane lane = Lane::kCollective;
     Fence fence = Fence::kNear;
@@ -139,6 +144,7 @@ class RecvPort {
   bool full() const { return pending_.full(); }
   void push(const Transfer& transfer);
   uint64_t whole_most() const { return channel_.slot_bytes; }
+  uint64_t afar_least() const { return channel_.afar_least; }
   // The message at the head, if it is the expected one and whole in its slot, at once and past the
   // queue. kOther: it is for push() and progress() to deal with. May acknowledge: acknowledged().
   using Whole = QuickLink::Arrival;

@@ -24,8 +24,8 @@ class QuickLink {
   static constexpr uint64_t kBytesMost = 32 << 10;
 
   virtual ~QuickLink() = default;
-  // The longest message that leaves or comes this way.
-  virtual uint64_t most() const = 0;
+  // The longest message that had better leave or come this way. `stream` as in Transfer.
+  virtual uint64_t most(Direction direction, bool stream) const = 0;
   virtual Departure send(const std::byte* memory, const Envelope& envelope) = 0;
   virtual Arrival receive(const Transfer& transfer) = 0;
   // Whether the peer has taken all that was sent. Whoever cannot wait for that any longer posts the

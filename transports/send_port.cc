@@ -15,9 +15,6 @@ namespace {
 
 // From here on the peer reads our heap in place; below, a copy through a slot lets us go on sooner.
 constexpr uint64_t kHeapLeast = 4 << 10;
-// From here on the peer copies straight from our memory.
-constexpr uint64_t kMemoryLeast = 64 << 10;
-constexpr uint64_t kMessageLeast = 16 << 10;  // the sender waits for the receiver either way
 // Of a message that leaves past the queues: all of its slot, unless that would fill the L1 cache.
 constexpr uint64_t kPreparedMost = 16 << 10;
 constexpr uint64_t kPreparedFew = 4 << 10;
@@ -82,14 +79,13 @@ SlotKind SendPort::kind_for(const Transfer& transfer) const {
 }
 
 bool SendPort::is_read_from_afar(uint64_t bytes) const {
-  const uint64_t least = channel_.lane == Lane::kMessage ? kMessageLeast : kMemoryLeast;
-  return bytes >= least &&
-         (channel_.abilities->load(std::memory_order_acquire) & kReadsMemory) != 0;
+  const uint64_t least = afar_least();
+  return least != 0 && bytes >= least;
 }
 
 bool SendPort::is_read_in_place(const std::byte* memory, uint64_t bytes) const {
   return bytes >= kHeapLeast && channel_.heap->offset_of(memory, bytes) &&
-         (channel_.abilities->load(std::memory_order_acquire) & kReadsHeap) != 0;
+         (channel_.abilities->flags.load(std::memory_order_acquire) & kReadsHeap) != 0;
 }
 
 // The payload that travels in the line or in its slot.
@@ -121,8 +117,7 @@ void SendPort::prepare_likely() const {
 }
 
 SendPort::Whole SendPort::send_whole(const std::byte* memory, const Envelope& envelope) {
-  if (envelope.bytes > channel_.slot_bytes || is_read_in_place(memory, envelope.bytes) ||
-      is_read_from_afar(envelope.bytes))
+  if (envelope.bytes > channel_.slot_bytes || is_read_in_place(memory, envelope.bytes))
     return Whole::kOther;
   if (!pending_.empty() || corrupt_ || !has_room()) return Whole::kNoRoom;
   prepare_next(envelope.bytes);

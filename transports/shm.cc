@@ -54,8 +54,7 @@ SendPort::Channel channel_to(const shm::Territory& own, const Neighbour& peer, s
           .slots_read = &reinterpret_cast<const shm::Acknowledgement*>(
                              theirs + peer.layout.acknowledgement_at(lane))
                              ->slots_read,
-          .abilities =
-              &reinterpret_cast<const shm::Abilities*>(theirs + peer.layout.abilities_at())->flags,
+          .abilities = reinterpret_cast<const shm::Abilities*>(theirs + peer.layout.abilities_at()),
           .heap = &own.heap,
           .offer = puts_between(own, peer)
                        ? reinterpret_cast<const shm::Offer*>(theirs + peer.layout.offer_at(lane))
@@ -82,6 +81,7 @@ RecvPort::Channel channel_from(const shm::Territory& own, const Neighbour& peer,
           .withdrawn = &peer.header().withdrawn,
           .owner = peer.owner,
           .reads_memory = peer.reads_memory,
+          .afar_least = peer.afar_least,
           .epoch = epoch,
           .lane = static_cast<Lane>(lane),
           .fence = peer.fence};
@@ -257,6 +257,12 @@ class ShmTransport final : public Transport {
   const Status busy_{Code::kBusy, "shm: the queue to or from this peer is full"};
 };
 
+std::string copies_of(const Neighbour& peer) {
+  if (!peer.reads_memory) return "two copies";
+  if (peer.afar_least == 0) return "two copies, which are faster than one here";
+  return fmt::format("one copy from {} bytes on", peer.afar_least);
+}
+
 Result<std::unique_ptr<Transport>> connect_shm(Wiring& wiring, std::span<const int> peers) {
   for (const int peer : peers) {
     if (peer < 0 || peer >= wiring.size() || peer == wiring.rank() ||
@@ -269,9 +275,8 @@ Result<std::unique_ptr<Transport>> connect_shm(Wiring& wiring, std::span<const i
   BANYAN_TRY(neighbourhood.status());
   for (const Neighbour& peer : neighbourhood->peers) {
     BANYAN_LOG(wiring.log(), Subsystem::kNet, LogLevel::kInfo,
-               "shm to rank {}: {} slots of {} bytes, {} copy, buffers {}", peer.rank,
-               peer.layout.slots[0], peer.layout.slot_bytes[0],
-               peer.reads_memory ? "single" : "double",
+               "shm to rank {}: {} slots of {} bytes, {}, buffers {}", peer.rank,
+               peer.layout.slots[0], peer.layout.slot_bytes[0], copies_of(peer),
                peer.heap.empty() ? "not shared" : "shared");
   }
   return std::unique_ptr<Transport>(

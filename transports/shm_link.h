@@ -37,8 +37,11 @@ class Link final : public QuickLink {
   Link() = default;
   Link(SendPort* send, RecvPort* recv, Bell* bell) : send_(send), recv_(recv), bell_(bell) {}
 
-  uint64_t most() const override {
-    return std::min({kBytesMost, send_->whole_most(), recv_->whole_most()});
+  uint64_t most(Direction direction, bool stream) const override {
+    const bool sends = direction == Direction::kSend;
+    const uint64_t whole = sends ? send_->whole_most() : recv_->whole_most();
+    const uint64_t afar = sends ? send_->afar_least() : recv_->afar_least();
+    return std::min({kBytesMost, whole, stream || afar == 0 ? kBytesMost : afar - 1});
   }
   Departure send(const std::byte* memory, const Envelope& envelope) override {
     const Departure departure = send_->send_whole(memory, envelope);

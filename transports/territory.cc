@@ -19,10 +19,13 @@
 #include "src/base/bell.h"
 #include "src/base/system_error.h"
 #include "src/base/touch_pages.h"
+#include "transports/rehearsal.h"
 
 namespace banyan::shm {
 namespace {
 
+// Where it could not be measured from which length on reading from afar is better.
+constexpr uint64_t kAfarLeast = 64 << 10;
 constexpr size_t kDescriptors = 3;  // that each rank sends to each peer: segment, heap, doorbell
 
 // Where threads of one process find each other's territories while they connect.
@@ -33,6 +36,7 @@ struct Directory {
 
 struct Own {
   std::shared_ptr<Territory> territory;
+  std::vector<uint64_t> probe;  // the memory that peers try to read
   Descriptor segment;
   Descriptor heap;
   Descriptor doorbell;
@@ -44,9 +48,12 @@ size_t heap_capacity(size_t peers) {
   return std::min(physical_memory(), kAddressSpace / (peers + 1));
 }
 
-uint64_t random_word() {
+// A word that no other process has at that place.
+std::vector<uint64_t> make_probe() {
   std::random_device device;
-  return uint64_t{device()} << 32 | device();
+  std::vector<uint64_t> probe(kProbeBytes / sizeof(uint64_t));
+  probe.front() = uint64_t{device()} << 32 | device();
+  return probe;
 }
 
 // Without a heap everything works, only allocate() does not: then an empty memory is passed on.
@@ -65,7 +72,8 @@ Result<Descriptor> make_heap(Territory& territory, size_t peers, const Log& log)
   return empty;
 }
 
-void write_segment(Territory& territory, Wiring& wiring, std::span<const int> peers) {
+void write_segment(Territory& territory, Wiring& wiring, std::span<const int> peers,
+                   std::span<const uint64_t> probe) {
   auto* header = new (territory.segment.base()) SegmentHeader;
   header->facts.rank = wiring.rank();
   header->facts.epoch = wiring.epoch();
@@ -73,8 +81,8 @@ void write_segment(Territory& territory, Wiring& wiring, std::span<const int> pe
   header->facts.slots = territory.layout.slots;
   header->facts.slot_bytes = territory.layout.slot_bytes;
   header->facts.heap_bytes = territory.heap.bytes();
-  header->facts.probe_address = reinterpret_cast<uintptr_t>(&territory.probe);
-  header->facts.probe_value = territory.probe;
+  header->facts.probe_address = reinterpret_cast<uintptr_t>(probe.data());
+  header->facts.probe_value = probe.front();
   header->facts.fences = territory.fences ? 1 : 0;
   if (!peers.empty()) {
     std::memcpy(territory.segment.base() + territory.layout.ranks_at(), peers.data(),
@@ -87,7 +95,7 @@ Result<Own> make_own(Wiring& wiring, std::span<const int> peers) {
   own.territory = std::make_shared<Territory>();
   Territory& territory = *own.territory;
   territory.layout = choose_layout(peers.size());
-  territory.probe = random_word();
+  own.probe = make_probe();
   territory.fences = take_part_in_far_fences() && fence_from_afar();
   const size_t bytes = territory.layout.segment_bytes();
   auto segment = create_memory(bytes, Pages::kReserved);
@@ -104,7 +112,7 @@ Result<Own> make_own(Wiring& wiring, std::span<const int> peers) {
   Result<Descriptor> doorbell = make_bell();
   BANYAN_TRY(doorbell.status());
   own.doorbell = std::move(*doorbell);
-  write_segment(territory, wiring, peers);
+  write_segment(territory, wiring, peers, own.probe);
   return own;
 }
 
@@ -168,6 +176,14 @@ Result<Neighbour> receive(Wiring& wiring, int peer, bool own_fences, Directory* 
 void fence_nearby(Territory& own, std::span<Neighbour> peers) {
   own.fences = false;
   for (Neighbour& peer : peers) peer.fence = Fence::kNear;
+}
+
+// As BANYAN_SINGLE_COPY has it, or else as measured.
+uint64_t afar_least(Wiring& wiring, Own& own, std::span<const Neighbour> peers) {
+  const std::span probe(own.probe);
+  const auto measured =
+      rehearse(*own.territory, peers, wiring.rank(), std::as_writable_bytes(probe));
+  return wiring.single_copy_least().value_or(measured.value_or(kAfarLeast));
 }
 
 // The cores that this thread may run on; all there can be where the kernel does not say.
@@ -259,13 +275,14 @@ Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
     BANYAN_TRY(neighbour.status());
     result.peers[static_cast<size_t>(place - peers.begin())] = std::move(*neighbour);
   }
+  const uint64_t least = afar_least(wiring, *own, result.peers);
   for (size_t i = 0; i < result.peers.size(); ++i) {
-    const Neighbour& peer = result.peers[i];
+    Neighbour& peer = result.peers[i];
+    peer.afar_least = peer.reads_memory ? least : 0;
     auto* abilities = reinterpret_cast<Abilities*>(own->territory->block(i) +
                                                    own->territory->layout.abilities_at());
-    abilities->flags.store(
-        (peer.heap.empty() ? 0 : kReadsHeap) | (peer.reads_memory ? kReadsMemory : 0),
-        std::memory_order_release);
+    abilities->flags.store(peer.heap.empty() ? 0 : kReadsHeap, std::memory_order_release);
+    abilities->afar_least.store(peer.afar_least, std::memory_order_release);
   }
   // From here on everybody knows what everybody can do.
   const cpu_set_t cores = own_cores();

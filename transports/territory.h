@@ -26,7 +26,6 @@ struct Territory {
   Layout layout;
   Mapping segment;
   Heap heap;
-  uint64_t probe = 0;   // peers try to read this word
   bool fences = false;  // has others pass fences, and passes theirs
 
   SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(segment.base()); }
@@ -41,6 +40,7 @@ struct Neighbour {
   int rank = -1;
   Owner owner;
   bool reads_memory = false;
+  uint64_t afar_least = 0;     // from which length on we would rather do that; 0: never
   Fence fence = Fence::kNear;  // before we look whether it sleeps
   Layout layout;               // checked
   const std::byte* segment = nullptr;

@@ -151,6 +151,9 @@ class Wiring {
   virtual Status news() = 0;
   // BANYAN_NET_DEVICES: the devices that a transport between hosts may use; empty: all.
   virtual std::string_view net_devices() const = 0;
+  // BANYAN_SINGLE_COPY: from which length on this rank reads messages straight from the memory of
+  // ranks of its host; 0: never; empty: as it finds best.
+  virtual std::optional<uint64_t> single_copy_least() const = 0;
   // Collective over all ranks; result[r] is what rank r gave. At most 64 KiB each.
   virtual Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) = 0;
   // To and from a peer on the same host, by SCM_RIGHTS, at most 8 at once. Sending does not wait

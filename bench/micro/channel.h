@@ -34,7 +34,7 @@ class Channel {
                                       .slots = kSlots,
                                       .slot_bytes = kSlotBytes,
                                       .slots_read = &acknowledgement_.slots_read,
-                                      .abilities = &abilities_.flags,
+                                      .abilities = &abilities_,
                                       .heap = &heap_}};
   alignas(kLineBytes) RecvPort recv_{{.lines = lines_.data(),
                                       .payload = payload_.front().bytes,

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "BANYAN_";
 
-constexpr std::array<Variable, 20> kVariables = {{
+constexpr std::array<Variable, 21> kVariables = {{
     {"BANYAN_RANK", "", "Number of this rank, from 0, where no launcher sets it."},
     {"BANYAN_SIZE", "", "Number of ranks, where no launcher sets it."},
     {"BANYAN_LOCAL_RANK", "", "Number of this rank among those of its host, from 0."},
@@ -38,6 +38,9 @@ constexpr std::array<Variable, 20> kVariables = {{
     {"BANYAN_NET_DEVICES", "",
      "Network devices for the ucx transport ('mlx5_0:1,eth0'), or to leave out ('^lo'); all that "
      "are up where unset, and UCX_TLS has no effect."},
+    {"BANYAN_SINGLE_COPY", "auto",
+     "From which length on a rank reads messages straight from the memory of ranks of its host: a "
+     "size such as 64K, never, or auto, which measures when the ranks meet."},
     {"BANYAN_COMPRESS", "off", "Compression of what is sent; this version has only off."},
     {"BANYAN_TUNE_FILE", "",
      "File of measured choices; has no effect in this version, which has no tuning."},
@@ -155,6 +158,22 @@ Status read_check(const RawEnvironment& raw, bool* check) {
   return {};
 }
 
+Status read_single_copy(const RawEnvironment& raw, std::optional<uint64_t>* least) {
+  constexpr std::string_view kName = "BANYAN_SINGLE_COPY";
+  const std::string_view value = value_of(raw, kName);
+  if (value.empty() || value == "auto") return {};
+  if (value == "never") {
+    *least = 0;
+    return {};
+  }
+  const auto bytes = parse_size(value);
+  if (!bytes.ok() || *bytes == 0)
+    return wrong(Code::kInvalidArgument, kName, value,
+                 "is not auto, never or a size of at least 1 (such as 64K)");
+  *least = *bytes;
+  return {};
+}
+
 bool is_compression(std::string_view word) {
   constexpr std::string_view kFraction = "topk:";
   if (word == "off" || word == "auto" || word == "int8") return true;
@@ -234,8 +253,9 @@ Reading read_environment(const RawEnvironment& raw) {
   values.secret = value_of(raw, "BANYAN_SECRET");
   values.debug_file = value_of(raw, "BANYAN_DEBUG_FILE");
   for (const Status& status :
-       {read_compress(raw, &values.compress), read_interface(raw, &values.socket_interface),
-        read_debug(raw, &values.debug), read_duration(raw, "BANYAN_TIMEOUT", &values.timeout_s),
+       {read_compress(raw, &values.compress), read_single_copy(raw, &values.single_copy_least),
+        read_interface(raw, &values.socket_interface), read_debug(raw, &values.debug),
+        read_duration(raw, "BANYAN_TIMEOUT", &values.timeout_s),
         read_duration(raw, "BANYAN_INIT_TIMEOUT", &values.init_timeout_s),
         read_ports(raw, &values.port_range), read_check(raw, &values.check)}) {
     if (!status.ok()) reading.wrong.push_back(status);

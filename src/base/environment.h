@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,18 +51,19 @@ struct PortRange {
 // The values, checked. The variables that say who this rank is (BANYAN_RANK, ...) belong to
 // src/launcher.h; grammars that need the list of algorithms or transports are checked there.
 struct Environment {
-  std::string algorithm;         // BANYAN_ALGO
-  std::string transports;        // BANYAN_TRANSPORTS
-  std::string net_devices;       // BANYAN_NET_DEVICES
-  std::string compress;          // BANYAN_COMPRESS
-  std::string socket_interface;  // BANYAN_SOCKET_IFNAME: an interface that exists
-  std::string secret;            // BANYAN_SECRET
-  std::string debug_file;        // BANYAN_DEBUG_FILE
-  LogLevels debug;               // BANYAN_DEBUG
-  double timeout_s = 30;         // BANYAN_TIMEOUT
-  double init_timeout_s = 60;    // BANYAN_INIT_TIMEOUT
-  PortRange port_range;          // BANYAN_PORT_RANGE
-  bool check = true;             // BANYAN_CHECK
+  std::string algorithm;                      // BANYAN_ALGO
+  std::string transports;                     // BANYAN_TRANSPORTS
+  std::string net_devices;                    // BANYAN_NET_DEVICES
+  std::string compress;                       // BANYAN_COMPRESS
+  std::optional<uint64_t> single_copy_least;  // BANYAN_SINGLE_COPY: bytes; 0: never; empty: auto
+  std::string socket_interface;               // BANYAN_SOCKET_IFNAME: an interface that exists
+  std::string secret;                         // BANYAN_SECRET
+  std::string debug_file;                     // BANYAN_DEBUG_FILE
+  LogLevels debug;                            // BANYAN_DEBUG
+  double timeout_s = 30;                      // BANYAN_TIMEOUT
+  double init_timeout_s = 60;                 // BANYAN_INIT_TIMEOUT
+  PortRange port_range;                       // BANYAN_PORT_RANGE
+  bool check = true;                          // BANYAN_CHECK
 };
 
 // What was read, and a status for each value that is wrong, whose default stands: kInvalidArgument

@@ -1,0 +1,134 @@
+// Which way long messages take is measured among ranks that keep step, and not waited for.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transports/rehearsal.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "src/base/clock.h"
+
+namespace banyan::shm {
+namespace {
+
+TEST(Rehearsal, TheLengthFromWhichOnOneCopyIsNoSlower) {
+  struct Case {
+    std::vector<WayTimes> times;
+    uint64_t least;
+  };
+  const Case cases[] = {
+      {{}, 0},
+      {{{16, 5, 4}, {64, 9, 8}}, 16},
+      {{{16, 5, 5}, {64, 9, 9}}, 16},
+      {{{16, 5, 6}, {64, 9, 8}, {256, 40, 20}}, 64},
+      {{{16, 5, 4}, {64, 9, 10}, {256, 40, 20}}, 256},
+      {{{16, 5, 4}, {64, 9, 8}, {256, 40, 41}}, 0},
+  };
+  for (const Case& row : cases) EXPECT_EQ(choose_afar_least(row.times), row.least);
+}
+
+// Ranks of this process that have met.
+class Host {
+ public:
+  explicit Host(const std::vector<int>& ranks) : ranks_(ranks), members_(ranks.size()) {
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      Member& member = members_[i];
+      member.probe.resize(kProbeBytes);
+      member.territory.layout = choose_layout(ranks.size() - 1);
+      const size_t bytes = member.territory.layout.segment_bytes();
+      const auto memory = create_memory(bytes, Pages::kSparse);
+      member.territory.segment =
+          std::move(*Mapping::map(*memory, bytes, Mapping::Access::kReadWrite));
+      auto* header = new (member.territory.segment.base()) SegmentHeader;
+      header->facts.probe_address = reinterpret_cast<uintptr_t>(member.probe.data());
+    }
+    for (size_t i = 0; i < ranks.size(); ++i)
+      for (size_t j = 0; j < ranks.size(); ++j)
+        if (j != i) members_[i].peers.push_back(neighbour(i, j));
+  }
+
+  std::optional<uint64_t> play(size_t i) {
+    Member& member = members_[i];
+    return rehearse(member.territory, member.peers, ranks_[i], member.probe);
+  }
+
+  void hide_memory(size_t of) {
+    members_[of].territory.header().facts.probe_address = 8;  // nobody has anything there
+  }
+
+ private:
+  struct Member {
+    Territory territory;
+    std::vector<std::byte> probe;
+    std::vector<Neighbour> peers;
+  };
+
+  // Rank j as rank i sees it: peers are listed in the order of the ranks.
+  Neighbour neighbour(size_t i, size_t j) {
+    const Territory& territory = members_[j].territory;
+    Neighbour peer;
+    peer.rank = ranks_[j];
+    peer.owner.pid = getpid();
+    peer.reads_memory = true;
+    peer.layout = territory.layout;
+    peer.segment = territory.segment.base();
+    peer.block = territory.block(i < j ? i : i - 1);
+    return peer;
+  }
+
+  std::vector<int> ranks_;
+  std::vector<Member> members_;
+};
+
+// All of them at once.
+std::vector<std::optional<uint64_t>> play_all(Host& host, size_t size) {
+  std::vector<std::optional<uint64_t>> results(size);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < size; ++i) threads.emplace_back([&, i] { results[i] = host.play(i); });
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+TEST(Rehearsal, RanksOfAHostComeToAResult) {
+  for (const std::vector<int>& ranks :
+       {std::vector<int>{0, 1}, {1, 7}, {0, 1, 2}, {3, 4, 8, 9, 11}}) {
+    Host host(ranks);
+    for (const auto& result : play_all(host, ranks.size())) {
+      // Nothing where the machine was too busy for them to keep step.
+      const std::vector<uint64_t> possible = {0, 16 << 10, 64 << 10, 256 << 10};
+      EXPECT_TRUE(!result || std::count(possible.begin(), possible.end(), *result) == 1);
+    }
+  }
+}
+
+TEST(Rehearsal, NobodyWaitsForOneThatDoesNotCome) {
+  Host host({0, 1, 2});
+  const TimePoint begin = Clock::now();
+  EXPECT_EQ(host.play(0), std::nullopt);
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
+  // Nor for one that has given up.
+  EXPECT_EQ(host.play(1), std::nullopt);
+  EXPECT_EQ(host.play(2), std::nullopt);
+}
+
+TEST(Rehearsal, GivesUpWhereMemoryIsNotToBeRead) {
+  Host host({0, 1});
+  host.hide_memory(1);
+  const auto results = play_all(host, 2);
+  EXPECT_EQ(results[0], std::nullopt);
+}
+
+TEST(Rehearsal, ARankAloneHasNothingToMeasure) {
+  Host host({0});
+  EXPECT_EQ(host.play(0), std::nullopt);
+}
+
+}  // namespace
+}  // namespace banyan::shm

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transports/rehearsal.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "src/base/clock.h"
+#include "src/base/copy.h"
+
+namespace banyan::shm {
+namespace {
+
+constexpr int kRounds = 4;
+constexpr std::array<size_t, 3> kLengths = {16 << 10, 64 << 10, kProbeBytes};
+constexpr double kPatience = 0.05;  // seconds
+constexpr uint64_t kNotMeasured = std::numeric_limits<uint64_t>::max();
+// Of a rank that gives up: those that it keeps waiting go on.
+constexpr uint64_t kAllRounds = std::numeric_limits<uint64_t>::max();
+
+// The ranks of a host by number, the first behind the last.
+struct Circle {
+  const Neighbour* before = nullptr;
+  size_t behind = 0;  // index of the peer
+};
+
+Circle circle_of(std::span<const Neighbour> peers, int rank) {
+  const auto distance = [&](int from, int to) {
+    return static_cast<uint32_t>(to) - static_cast<uint32_t>(from);
+  };
+  Circle circle{.before = peers.data(), .behind = 0};
+  for (size_t i = 1; i < peers.size(); ++i) {
+    if (distance(peers[i].rank, rank) < distance(circle.before->rank, rank))
+      circle.before = &peers[i];
+    if (distance(rank, peers[i].rank) < distance(rank, peers[circle.behind].rank))
+      circle.behind = i;
+  }
+  return circle;
+}
+
+// Whether so many were played before the deadline, and its owner has not given up.
+bool wait_for(const Word& rounds, uint64_t least, TimePoint deadline) {
+  uint64_t played = 0;
+  while ((played = rounds.load(std::memory_order_acquire)) < least) {
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::yield();
+  }
+  return played != kAllRounds;
+}
+
+template <typename Function>
+uint64_t nanoseconds_of(Function function) {
+  const TimePoint begin = Clock::now();
+  function();
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count());
+}
+
+size_t ring_bytes(const Layout& layout) {
+  return size_t{layout.slots[0]} * layout.slot_bytes[0];
+}
+
+class Player {
+ public:
+  Player(const Territory& own, const Circle& circle, std::span<const Neighbour> peers,
+         std::span<std::byte> probe)
+      : mine_(&own.header().rehearsal),
+        before_(&circle.before->header().rehearsal),
+        behind_(&peers[circle.behind].header().rehearsal),
+        from_(circle.before),
+        slots_(own.block(circle.behind) + own.layout.payload_at(0)),
+        probe_(probe),
+        scratch_(probe.size()) {}
+
+  // One message. Whether the others kept step, and the memory could be read.
+  bool play(WayTimes& times) {
+    ++round_;
+    if (!wait_for(behind_->read, round_ - 1, deadline_)) return false;
+    write(times.bytes);
+    return wait_for(before_->written, round_, deadline_) && read(times);
+  }
+
+  void give_up() {
+    mine_->read.store(kAllRounds, std::memory_order_release);
+    mine_->written.store(kAllRounds, std::memory_order_release);
+  }
+
+ private:
+  // As a rank does that has just made what it sends. The first word is what peers know it by.
+  void write(size_t bytes) {
+    std::fill(probe_.begin() + sizeof(uint64_t), probe_.end(), static_cast<std::byte>(round_));
+    const uint64_t ns = nanoseconds_of([&] { copy_bytes(slots_, probe_.data(), bytes); });
+    mine_->copy_ns.store(ns, std::memory_order_relaxed);
+    mine_->written.store(round_, std::memory_order_release);
+  }
+
+  bool read(WayTimes& times) {
+    const std::byte* slots = from_->block + from_->layout.payload_at(0);
+    const uint64_t in = before_->copy_ns.load(std::memory_order_relaxed);
+    const uint64_t out = nanoseconds_of([&] { copy_bytes(scratch_.data(), slots, times.bytes); });
+    int error = 0;
+    const uint64_t afar = nanoseconds_of([&] {
+      error = read_memory(from_->owner, from_->header().facts.probe_address, scratch_.data(),
+                          times.bytes);
+    });
+    mine_->read.store(round_, std::memory_order_release);
+    times.slots_ns = std::min(times.slots_ns, in > kNotMeasured - out ? kNotMeasured : in + out);
+    times.afar_ns = std::min(times.afar_ns, afar);
+    return error == 0;
+  }
+
+  Rehearsal* mine_;
+  const Rehearsal* before_;
+  const Rehearsal* behind_;
+  const Neighbour* from_;
+  std::byte* slots_;
+  std::span<std::byte> probe_;
+  std::vector<std::byte> scratch_;
+  uint64_t round_ = 0;
+  TimePoint deadline_ = deadline_after(kPatience);
+};
+
+}  // namespace
+
+uint64_t choose_afar_least(std::span<const WayTimes> times) {
+  uint64_t least = 0;
+  for (size_t i = times.size(); i-- > 0 && times[i].afar_ns <= times[i].slots_ns;)
+    least = times[i].bytes;
+  return least;
+}
+
+std::optional<uint64_t> rehearse(const Territory& own, std::span<const Neighbour> peers, int rank,
+                                 std::span<std::byte> probe) {
+  if (peers.empty()) return std::nullopt;
+  const Circle circle = circle_of(peers, rank);
+  const size_t most =
+      std::min({ring_bytes(own.layout), ring_bytes(circle.before->layout), probe.size()});
+  std::vector<WayTimes> times;
+  for (const size_t bytes : kLengths)
+    if (bytes <= most)
+      times.push_back({.bytes = bytes, .slots_ns = kNotMeasured, .afar_ns = kNotMeasured});
+  Player player(own, circle, peers, probe);
+  for (int round = 0; round < kRounds; ++round) {
+    for (WayTimes& way : times) {
+      if (player.play(way)) continue;
+      player.give_up();
+      return std::nullopt;
+    }
+  }
+  return choose_afar_least(times);
+}
+
+}  // namespace banyan::shm

@@ -1,0 +1,36 @@
+// Which way long messages take between two ranks of a host: through slots, which are two copies by
+// the ranks, or read from the sender's memory, which is one by the kernel. Neither is better
+// everywhere: kernels copy at a third of a core's speed on some machines, and read lines that
+// another core has just written faster than slots hand them over on others. So it is measured.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "transports/territory.h"
+
+namespace banyan::shm {
+
+// A message of that length, each way.
+struct WayTimes {
+  uint64_t bytes = 0;
+  uint64_t slots_ns = 0;
+  uint64_t afar_ns = 0;
+};
+
+// The shortest of these messages, in order of length, from which on reading from afar takes no
+// longer; 0: none.
+uint64_t choose_afar_least(std::span<const WayTimes> times);
+
+// Passes messages around the ranks of a host and times them; the result is for what `rank` reads
+// from the one before it, and stands for all of its peers. Collective over `own` and `peers`, which
+// have met; `probe` is this rank's kProbeBytes. Gives up where the others do not keep step, within
+// 50 ms, or where memory is not to be read: empty.
+std::optional<uint64_t> rehearse(const Territory& own, std::span<const Neighbour> peers, int rank,
+                                 std::span<std::byte> probe);
+
+}  // namespace banyan::shm
