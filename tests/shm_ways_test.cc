@@ -36,7 +36,7 @@ TEST(ShmWays, OnlySomeSendsAreReadFromMemory) {
   };
   for (const Case& row : cases) {
     test::Slots slots(kBytes);
-    slots.abilities.afar_least = row.afar_least;
+    slots.abilities.afar_least[0] = row.afar_least;
     slots.abilities.flags = kReadsHeap;  // which this memory is no part of
     SendPort port(slots.channel());
     Completions completions;
@@ -64,7 +64,7 @@ TEST(ShmWays, QuickLinksLeaveAloneWhatIsReadFromAfar) {
   EXPECT_EQ(link.most(Direction::kSend, false), kSlot);
   EXPECT_EQ(link.most(Direction::kRecv, false), (8 << 10) - 1);
   EXPECT_EQ(link.most(Direction::kRecv, true), kSlot);
-  slots.abilities.afar_least = 16 << 10;
+  slots.abilities.afar_least[0] = 16 << 10;
   EXPECT_EQ(link.most(Direction::kSend, false), (16 << 10) - 1);
   EXPECT_EQ(link.most(Direction::kSend, true), kSlot);
 }

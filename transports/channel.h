@@ -117,7 +117,8 @@ constexpr PageCut cut_at_pages(uint64_t offset, uint64_t bytes) {
 inline constexpr uint64_t kReadsHeap = 1;
 struct alignas(kLineBytes) Abilities {
   Word flags;
-  Word afar_least;  // messages of so many bytes and more had better be kMemory; 0: none may
+  // Messages of so many bytes and more had better be kMemory, by lane; 0: none may.
+  std::array<Word, kLaneCount> afar_least;
 };
 
 // While ranks meet, each one times how a message comes from the rank before it (rehearsal.h).

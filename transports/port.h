@@ -56,7 +56,8 @@ class SendPort {
   // memory; 0: never.
   uint64_t whole_most() const { return channel_.slot_bytes; }
   uint64_t afar_least() const {
-    return channel_.abilities->afar_least.load(std::memory_order_acquire);
+    return channel_.abilities->afar_least[static_cast<size_t>(channel_.lane)].load(
+        std::memory_order_acquire);
   }
   // A whole message in one slot, at once and past the queue. kNoRoom: something is pending, or no
   // slot is free. kOther: it is for push() and progress(), which need not copy it, or more than one

@@ -77,11 +77,11 @@ class Player {
         scratch_(probe.size()) {}
 
   // One message. Whether the others kept step, and the memory could be read.
-  bool play(WayTimes& times) {
+  bool play(WayTimes& collective, WayTimes& message) {
     ++round_;
     if (!wait_for(behind_->read, round_ - 1, deadline_)) return false;
-    write(times.bytes);
-    return wait_for(before_->written, round_, deadline_) && read(times);
+    write(collective.bytes);
+    return wait_for(before_->written, round_, deadline_) && read(collective, message);
   }
 
   void give_up() {
@@ -98,18 +98,22 @@ class Player {
     mine_->written.store(round_, std::memory_order_release);
   }
 
-  bool read(WayTimes& times) {
+  bool read(WayTimes& collective, WayTimes& message) {
+    const size_t bytes = collective.bytes;
     const std::byte* slots = from_->block + from_->layout.payload_at(0);
     const uint64_t in = before_->copy_ns.load(std::memory_order_relaxed);
-    const uint64_t out = nanoseconds_of([&] { copy_bytes(scratch_.data(), slots, times.bytes); });
+    const uint64_t out = nanoseconds_of([&] { copy_bytes(scratch_.data(), slots, bytes); });
     int error = 0;
     const uint64_t afar = nanoseconds_of([&] {
-      error = read_memory(from_->owner, from_->header().facts.probe_address, scratch_.data(),
-                          times.bytes);
+      error =
+          read_memory(from_->owner, from_->header().facts.probe_address, scratch_.data(), bytes);
     });
     mine_->read.store(round_, std::memory_order_release);
-    times.slots_ns = std::min(times.slots_ns, in > kNotMeasured - out ? kNotMeasured : in + out);
-    times.afar_ns = std::min(times.afar_ns, afar);
+    const uint64_t both = in > kNotMeasured - out ? kNotMeasured : in + out;
+    const bool overlaps = bytes > from_->layout.slot_bytes[static_cast<size_t>(Lane::kMessage)];
+    collective.slots_ns = std::min(collective.slots_ns, both);
+    message.slots_ns = std::min(message.slots_ns, overlaps ? std::max(in, out) : both);
+    for (WayTimes* times : {&collective, &message}) times->afar_ns = std::min(times->afar_ns, afar);
     return error == 0;
   }
 
@@ -133,8 +137,8 @@ uint64_t choose_afar_least(std::span<const WayTimes> times) {
   return least;
 }
 
-std::optional<uint64_t> rehearse(const Territory& own, std::span<const Neighbour> peers, int rank,
-                                 std::span<std::byte> probe) {
+std::optional<AfarLeast> rehearse(const Territory& own, std::span<const Neighbour> peers, int rank,
+                                  std::span<std::byte> probe) {
   if (peers.empty()) return std::nullopt;
   const Circle circle = circle_of(peers, rank);
   const size_t most =
@@ -143,15 +147,16 @@ std::optional<uint64_t> rehearse(const Territory& own, std::span<const Neighbour
   for (const size_t bytes : kLengths)
     if (bytes <= most)
       times.push_back({.bytes = bytes, .slots_ns = kNotMeasured, .afar_ns = kNotMeasured});
+  std::vector<WayTimes> of_messages = times;
   Player player(own, circle, peers, probe);
   for (int round = 0; round < kRounds; ++round) {
-    for (WayTimes& way : times) {
-      if (player.play(way)) continue;
+    for (size_t i = 0; i < times.size(); ++i) {
+      if (player.play(times[i], of_messages[i])) continue;
       player.give_up();
       return std::nullopt;
     }
   }
-  return choose_afar_least(times);
+  return AfarLeast{choose_afar_least(times), choose_afar_least(of_messages)};
 }
 
 }  // namespace banyan::shm

@@ -15,7 +15,9 @@
 
 namespace banyan::shm {
 
-// A message of that length, each way.
+// A message of that length, each way. Ranks of a collective send and receive at the same time, so
+// that each does both copies of slots, one after the other; of a message between two, longer than a
+// slot, the receiver copies while the sender does, and the longer copy counts.
 struct WayTimes {
   uint64_t bytes = 0;
   uint64_t slots_ns = 0;
@@ -30,7 +32,7 @@ uint64_t choose_afar_least(std::span<const WayTimes> times);
 // from the one before it, and stands for all of its peers. Collective over `own` and `peers`, which
 // have met; `probe` is this rank's kProbeBytes. Gives up where the others do not keep step, within
 // 50 ms, or where memory is not to be read: empty.
-std::optional<uint64_t> rehearse(const Territory& own, std::span<const Neighbour> peers, int rank,
-                                 std::span<std::byte> probe);
+std::optional<AfarLeast> rehearse(const Territory& own, std::span<const Neighbour> peers, int rank,
+                                  std::span<std::byte> probe);
 
 }  // namespace banyan::shm

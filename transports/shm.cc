@@ -81,7 +81,7 @@ RecvPort::Channel channel_from(const shm::Territory& own, const Neighbour& peer,
           .withdrawn = &peer.header().withdrawn,
           .owner = peer.owner,
           .reads_memory = peer.reads_memory,
-          .afar_least = peer.afar_least,
+          .afar_least = peer.afar_least[lane],
           .epoch = epoch,
           .lane = static_cast<Lane>(lane),
           .fence = peer.fence};
@@ -259,8 +259,12 @@ class ShmTransport final : public Transport {
 
 std::string copies_of(const Neighbour& peer) {
   if (!peer.reads_memory) return "two copies";
-  if (peer.afar_least == 0) return "two copies, which are faster than one here";
-  return fmt::format("one copy from {} bytes on", peer.afar_least);
+  const auto from = [](uint64_t least) {
+    return least == 0 ? std::string("never, as two are faster here")
+                      : fmt::format("from {} bytes on", least);
+  };
+  return fmt::format("one copy {}, in messages {}", from(peer.afar_least[0]),
+                     from(peer.afar_least[1]));
 }
 
 Result<std::unique_ptr<Transport>> connect_shm(Wiring& wiring, std::span<const int> peers) {

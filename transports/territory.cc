@@ -179,11 +179,12 @@ void fence_nearby(Territory& own, std::span<Neighbour> peers) {
 }
 
 // As BANYAN_SINGLE_COPY has it, or else as measured.
-uint64_t afar_least(Wiring& wiring, Own& own, std::span<const Neighbour> peers) {
+AfarLeast afar_least(Wiring& wiring, Own& own, std::span<const Neighbour> peers) {
   const std::span probe(own.probe);
   const auto measured =
       rehearse(*own.territory, peers, wiring.rank(), std::as_writable_bytes(probe));
-  return wiring.single_copy_least().value_or(measured.value_or(kAfarLeast));
+  const auto said = wiring.single_copy_least();
+  return said ? AfarLeast{*said, *said} : measured.value_or(AfarLeast{kAfarLeast, kAfarLeast});
 }
 
 // The cores that this thread may run on; all there can be where the kernel does not say.
@@ -275,14 +276,15 @@ Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
     BANYAN_TRY(neighbour.status());
     result.peers[static_cast<size_t>(place - peers.begin())] = std::move(*neighbour);
   }
-  const uint64_t least = afar_least(wiring, *own, result.peers);
+  const AfarLeast least = afar_least(wiring, *own, result.peers);
   for (size_t i = 0; i < result.peers.size(); ++i) {
     Neighbour& peer = result.peers[i];
-    peer.afar_least = peer.reads_memory ? least : 0;
+    if (peer.reads_memory) peer.afar_least = least;
     auto* abilities = reinterpret_cast<Abilities*>(own->territory->block(i) +
                                                    own->territory->layout.abilities_at());
     abilities->flags.store(peer.heap.empty() ? 0 : kReadsHeap, std::memory_order_release);
-    abilities->afar_least.store(peer.afar_least, std::memory_order_release);
+    for (size_t lane = 0; lane < least.size(); ++lane)
+      abilities->afar_least[lane].store(peer.afar_least[lane], std::memory_order_release);
   }
   // From here on everybody knows what everybody can do.
   const cpu_set_t cores = own_cores();

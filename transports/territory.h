@@ -20,6 +20,9 @@
 
 namespace banyan::shm {
 
+// A length for each lane; 0: never.
+using AfarLeast = std::array<uint64_t, kLaneCount>;
+
 // What this rank owns. Peers that are threads of this process use these very mappings; so do the
 // sanitizers, which see one address for what is one memory.
 struct Territory {
@@ -40,7 +43,7 @@ struct Neighbour {
   int rank = -1;
   Owner owner;
   bool reads_memory = false;
-  uint64_t afar_least = 0;     // from which length on we would rather do that; 0: never
+  AfarLeast afar_least{};      // from which length on we would rather do that
   Fence fence = Fence::kNear;  // before we look whether it sleeps
   Layout layout;               // checked
   const std::byte* segment = nullptr;
