@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""tools/netlab places ranks, shapes uplinks, counts bytes, and leaves nothing behind.
+
+usage: netlab_test.py [BANYAN_PERF]     with it, also that ranks of two hosts find nothing but the network between them
+Exit status 77 where there can be no cluster; what needs none is tested all the same.
+"""
+# SPDX-License-Identifier: Apache-2.0
+
+import importlib.machinery
+import importlib.util
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+NETLAB = pathlib.Path(__file__).resolve().parent.parent / 'tools' / 'netlab'
+PERF = None
+LIMIT_S = 60
+
+
+def load():
+    loader = importlib.machinery.SourceFileLoader('netlab', str(NETLAB))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader('netlab', loader))
+    sys.modules['netlab'] = module
+    loader.exec_module(module)
+    return module
+
+
+netlab = load()
+
+
+def run(*arguments):
+    return subprocess.run([NETLAB, *arguments], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+
+
+class Placement(unittest.TestCase):
+    def test_host_by_host(self):
+        hosts = netlab.place((1, 2, 3), False)
+        self.assertEqual([host.ranks for host in hosts], [(0,), (1, 2), (3, 4, 5)])
+        self.assertEqual(len({host.address for host in hosts}), 3)
+
+    def test_around_the_hosts(self):
+        hosts = netlab.place((1, 2, 3), True)
+        self.assertEqual([host.ranks for host in hosts], [(0,), (1, 3), (2, 4, 5)])
+
+
+class Options(unittest.TestCase):
+    def test_wrong_ones_are_named(self):
+        for arguments, words in (
+                (['-H', '2', '-p', '1,2,3', '--', 'true'], ['-p names 3 hosts', '-H 2']),
+                (['-H', '0', '-p', '1', '--', 'true'], ["'0'", '1 to 250']),
+                (['-H', '2', '-p', '1,x', '--', 'true'], ["'x'", '1 to 250']),
+                (['-H', '2', '-p', '1', '-r', 'fast', '--', 'true'], ["'fast'", '100mbit']),
+                (['-H', '2', '-p', '1'], ['PROGRAM']),
+                (['-H', '2', '-p', '1', '--', 'no-such-program'], ['no-such-program: no such program'])):
+            done = run(*arguments)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            for word in words:
+                self.assertIn(word, done.stderr)
+
+
+class Cluster(unittest.TestCase):
+    """In namespaces."""
+
+    def test_ranks_know_who_and_where_they_are(self):
+        script = 'echo "$BANYAN_RANK/$BANYAN_LOCAL_RANK of $BANYAN_SIZE at $BANYAN_ADDRESS," $(ip -o -4 address show eth0)'
+        done = run('-H', '2', '-p', '1,2', '--', 'sh', '-c', script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = sorted(done.stdout.splitlines())
+        self.assertEqual([line.split(',')[0] for line in lines],
+                         [f'{who} of 3 at 10.77.0.1:4711' for who in ('0/0', '1/0', '2/1')])
+        self.assertEqual([re.search(r'inet ([0-9.]+)', line)[1] for line in lines],
+                         ['10.77.0.1', '10.77.0.2', '10.77.0.2'])
+
+    def test_uplinks_are_shaped_and_counted(self):
+        receive = 'import socket; s = socket.create_server(("10.77.0.1", 99)); c = s.accept()[0]\nwhile c.recv(65536): pass'
+        send = ('import socket, time; time.sleep(0.3)\n'  # the server must listen by then; it tries again else
+                'for i in range(100):\n'
+                '  try: c = socket.create_connection(("10.77.0.1", 99)); break\n'
+                '  except OSError: time.sleep(0.1)\n'
+                'c.sendall(bytes(2500000))')
+        script = f"if [ $BANYAN_RANK = 0 ]; then exec python3 -c '{receive}'; else exec python3 -c '{send}'; fi"
+        begin = time.monotonic()
+        done = run('-H', '2', '-p', '1', '-r', '20mbit', '--', 'sh', '-c', script)
+        took = time.monotonic() - begin
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # 2.5 MB at 20 Mb/s, of which the first 256 KB may leave at once.
+        self.assertGreater(took, 0.85, 'a link without a limit')
+        sent = [int(found) for found in re.findall(r'sent ([0-9]+) bytes', done.stderr)]
+        received = [int(found) for found in re.findall(r'received ([0-9]+)', done.stderr)]
+        self.assertEqual(len(sent), 2)
+        self.assertGreater(sent[1], 2500000)
+        self.assertLess(sent[1], 2900000)
+        self.assertGreater(received[0], 2500000)
+
+    def test_nothing_outside_sees_it(self):
+        before = subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True, check=True).stdout.count('\n')
+        script = 'ip -o link | grep -cv LOOPBACK; ip route | grep -c default; true'
+        done = run('-H', '1', '-p', '1', '--', 'sh', '-c', script)
+        self.assertEqual(done.stdout.split(), ['1', '0'], 'one interface, and no way out')
+        after = subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True, check=True).stdout.count('\n')
+        self.assertEqual(before, after)
+
+    def test_the_first_failure_counts_and_ends_the_others(self):
+        begin = time.monotonic()
+        done = run('-H', '2', '-p', '1', '--', 'sh', '-c', '[ $BANYAN_RANK = 0 ] && exit 7; exec sleep 300')
+        self.assertEqual(done.returncode, 7)
+        self.assertIn('rank 0 ended with 7', done.stderr)
+        self.assertLess(time.monotonic() - begin, LIMIT_S / 2)
+
+    def test_nothing_is_left_behind(self):
+        for how, status in ((signal.SIGINT, netlab.INTERRUPTED), (signal.SIGKILL, -signal.SIGKILL)):
+            mark = f'{300 + os.getpid() % 1000 / 1000 + how}'  # how long they would sleep: ours alone
+            process = subprocess.Popen([NETLAB, '-H', '2', '-p', '2', '--', 'sleep', mark], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True, start_new_session=True)
+            self.assertTrue(self.until(lambda mark=mark: len(self.sleepers(mark)) == 4), 'the ranks run')
+            if how == signal.SIGINT:
+                os.killpg(process.pid, how)  # as the terminal does
+            else:
+                process.send_signal(how)
+            _, said = process.communicate(timeout=LIMIT_S)
+            self.assertEqual(process.returncode, status, said)
+            self.assertTrue(self.until(lambda mark=mark: not self.sleepers(mark)), 'a rank was left')
+            self.assertEqual('uplinks' in said, how == signal.SIGINT)
+
+    def test_two_hosts_find_no_shared_memory_between_them(self):
+        if PERF is None:
+            return  # this build has no programs, or no transport between hosts
+        done = run('-H', '2', '-p', '2', '-r', '1gbit', '--', PERF, 'allreduce', '-m', '1M:1M', '-i', '2', '-x', '0', '-c')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('4 ranks on 2 hosts', done.stdout)
+        for sent in re.findall(r'sent ([0-9]+) bytes', done.stderr):
+            self.assertGreater(int(sent), 1 << 20, 'the payload went another way')
+
+    @staticmethod
+    def sleepers(mark):
+        found = []
+        for entry in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
+            try:
+                words = entry.read_bytes().split(b'\0')
+            except OSError:
+                continue
+            if words[:2] == [b'sleep', mark.encode()]:
+                found.append(entry)
+        return found
+
+    @staticmethod
+    def until(holds):
+        deadline = time.monotonic() + LIMIT_S / 2
+        while not holds():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)  # between two looks at /proc
+        return True
+
+
+def main():
+    cluster = run('-H', '1', '-p', '1', '-r', '1gbit', '--', 'true')
+    possible = cluster.returncode != netlab.CANNOT
+    suite = unittest.TestSuite()
+    for case in (Placement, Options, Cluster) if possible else (Placement, Options):
+        suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(case))
+    if not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful():
+        return 1
+    if not possible:
+        print(cluster.stderr.strip().removeprefix('netlab: '))
+    return 0 if possible else 77
+
+
+if __name__ == '__main__':
+    if len(sys.argv) > 1:
+        PERF = sys.argv[1]
+    sys.exit(main())
