@@ -37,11 +37,13 @@ TEST(Rehearsal, TheLengthFromWhichOnOneCopyIsNoSlower) {
 // Ranks of this process that have met.
 class Host {
  public:
-  explicit Host(const std::vector<int>& ranks) : ranks_(ranks), members_(ranks.size()) {
+  explicit Host(const std::vector<int>& ranks, uint32_t slot_bytes = 0)
+      : ranks_(ranks), members_(ranks.size()) {
     for (size_t i = 0; i < ranks.size(); ++i) {
       Member& member = members_[i];
       member.probe.resize(kProbeBytes);
       member.territory.layout = choose_layout(ranks.size() - 1);
+      if (slot_bytes != 0) member.territory.layout.slot_bytes = {slot_bytes, slot_bytes};
       const size_t bytes = member.territory.layout.segment_bytes();
       const auto memory = create_memory(bytes, Pages::kSparse);
       member.territory.segment =
@@ -124,6 +126,11 @@ TEST(Rehearsal, GivesUpWhereMemoryIsNotToBeRead) {
   host.hide_memory(1);
   const auto results = play_all(host, 2);
   EXPECT_EQ(results[0], std::nullopt);
+}
+
+TEST(Rehearsal, SlotsThatHoldNoLongMessageSayNothing) {
+  Host host({0, 1}, kSlotBytesLeast);
+  for (const auto& result : play_all(host, 2)) EXPECT_EQ(result, std::nullopt);
 }
 
 TEST(Rehearsal, ARankAloneHasNothingToMeasure) {

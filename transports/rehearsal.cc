@@ -147,6 +147,7 @@ std::optional<AfarLeast> rehearse(const Territory& own, std::span<const Neighbou
   for (const size_t bytes : kLengths)
     if (bytes <= most)
       times.push_back({.bytes = bytes, .slots_ns = kNotMeasured, .afar_ns = kNotMeasured});
+  if (times.empty()) return std::nullopt;
   std::vector<WayTimes> of_messages = times;
   Player player(own, circle, peers, probe);
   for (int round = 0; round < kRounds; ++round) {

@@ -31,7 +31,8 @@ uint64_t choose_afar_least(std::span<const WayTimes> times);
 // Passes messages around the ranks of a host and times them; the result is for what `rank` reads
 // from the one before it, and stands for all of its peers. Collective over `own` and `peers`, which
 // have met; `probe` is this rank's kProbeBytes. Gives up where the others do not keep step, within
-// 50 ms, or where memory is not to be read: empty.
+// 50 ms, where memory is not to be read, or where slots, of very many ranks, hold none of the
+// messages: empty.
 std::optional<AfarLeast> rehearse(const Territory& own, std::span<const Neighbour> peers, int rank,
                                   std::span<std::byte> probe);
 
