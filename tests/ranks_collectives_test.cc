@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "algorithms/algorithms.h"
 #include "tests/ranks.h"
@@ -44,6 +46,8 @@ class Collectives : public testing::TestWithParam<Where> {
 
   // As processes all numbers of ranks.
   bool brief() const { return GetParam().kind == Kind::kThreads; }
+
+  void run_each(std::initializer_list<size_t> counts, JobOptions options);
 
   // Runs `body` on a communicator of `size` ranks over the transport.
   void run(int size, const std::function<bool(Rank&, Bench&)>& body, JobOptions options = {}) {
@@ -197,33 +201,31 @@ TEST_P(Collectives, HaveHugeMessages) {
   }
 }
 
-// Whichever way is faster on this machine.
-TEST_P(Collectives, TakeEitherWayOfLongMessages) {
-  if (GetParam().transport != "shm") GTEST_SKIP() << "only shared memory has two ways";
-  const Table table(DataType::kFloat32, ReduceOp::kSum, 3, 7);
-  for (const char* way : {"1", "never"})
-    run(3,
-        [&](Rank&, Bench& bench) {
-          for (const Collective collective : kCollectives)
-            for (const size_t count : {size_t{7}, size_t{1000}, size_t{20001}, size_t{600000}})
-              if (!run_ways(bench, {.collective = collective, .count = count}, table, {0, 2}))
-                return false;
-          return true;
-        },
-        {.environment = {{"BANYAN_SINGLE_COPY", way}}});
-}
-
-TEST_P(Collectives, WorkWithoutTheCheck) {
+// Every collective on three ranks, under those variables.
+void Collectives::run_each(std::initializer_list<size_t> counts, JobOptions options) {
   const Table table(DataType::kFloat32, ReduceOp::kSum, 3, 5);
-  run(3,
+  run(
+      3,
       [&](Rank&, Bench& bench) {
         for (const Collective collective : kCollectives)
-          for (const size_t count : {size_t{0}, size_t{1}, size_t{1000}, size_t{100000}})
+          for (const size_t count : counts)
             if (!run_ways(bench, {.collective = collective, .count = count}, table, {0, 2}))
               return false;
         return true;
       },
-      {.environment = {{"BANYAN_CHECK", "off"}}});
+      std::move(options));
+}
+
+TEST_P(Collectives, WorkWithoutTheCheck) {
+  run_each({0, 1, 1000, 100000}, {.environment = {{"BANYAN_CHECK", "off"}}});
+}
+
+// Only there long messages have two ways. Whichever is the faster on this machine.
+class CollectivesInMemory : public Collectives {};
+
+TEST_P(CollectivesInMemory, TakeEitherWayOfLongMessages) {
+  for (const char* way : {"1", "never"})
+    run_each({7, 1000, 20001, 600000}, {.environment = {{"BANYAN_SINGLE_COPY", way}}});
 }
 
 std::vector<Where> places() {
@@ -234,6 +236,10 @@ std::vector<Where> places() {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Collectives, testing::ValuesIn(places()),
+                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(All, CollectivesInMemory,
+                         testing::Values(Where{Kind::kThreads, "shm"},
+                                         Where{Kind::kProcesses, "shm"}),
                          testing::PrintToStringParamName());
 
 }  // namespace

@@ -20,7 +20,7 @@ Envelope envelope_of(uint64_t bytes) {
   return {.call = 1, .epoch = test::Slots::kEpoch, .bytes = bytes, .signature = {}};
 }
 
-// From where the peer says the peer reads our memory, unless there is a reason to copy.
+// From the length on that the peer names it reads our memory, unless there is a reason to copy.
 TEST(ShmWays, OnlySomeSendsAreReadFromMemory) {
   constexpr uint32_t kBytes = 64 << 10;
   struct Case {
