@@ -49,6 +49,12 @@ class Placement(unittest.TestCase):
         self.assertEqual([host.ranks for host in hosts], [(0,), (1, 3), (2, 4, 5)])
 
 
+    def test_cores_are_shared_out(self):
+        self.assertEqual(netlab.share_cores({0, 1}, 4), [{0}, {1}, {0}, {1}])
+        self.assertEqual(netlab.share_cores({3, 5, 9, 7, 1}, 2), [{1, 3}, {5, 7, 9}])
+        self.assertEqual(netlab.share_cores({4}, 1), [{4}])
+
+
 class Options(unittest.TestCase):
     def test_wrong_ones_are_named(self):
         for arguments, words in (
@@ -76,6 +82,14 @@ class Cluster(unittest.TestCase):
                          [f'{who} of 3 at 10.77.0.1:4711' for who in ('0/0', '1/0', '2/1')])
         self.assertEqual([re.search(r'inet ([0-9.]+)', line)[1] for line in lines],
                          ['10.77.0.1', '10.77.0.2', '10.77.0.2'])
+
+    def test_hosts_have_their_cores(self):
+        hosts = netlab.share_cores(os.sched_getaffinity(0), 3)
+        script = 'import os; print(os.environ["BANYAN_RANK"], *sorted(os.sched_getaffinity(0)))'
+        done = run('-H', '3', '-p', '1', '--', sys.executable, '-c', script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         [' '.join(map(str, [rank, *sorted(cores)])) for rank, cores in enumerate(hosts)])
 
     def test_uplinks_are_shaped_and_counted(self):
         receive = 'import socket; s = socket.create_server(("10.77.0.1", 99)); c = s.accept()[0]\nwhile c.recv(65536): pass'
