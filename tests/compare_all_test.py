@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / 'bench'))
 
-from compare_lib import options, program, series  # noqa: E402
+from compare_lib import figures, options, program, series  # noqa: E402
 
 LIST = """\
 # a comment
@@ -23,7 +23,7 @@ LIST = """\
 --collective barrier --ranks 4
 --collective latency
 """
-TABLE = {4: {'banyan': 1.0, 'a': 2.0}, 2048: {'banyan': 4.0, 'a': 2.0}}
+SAMPLES = [figures.Sample(1, *row) for row in (('banyan', 4, 1.0), ('a', 4, 2.0), ('banyan', 2048, 4.0), ('a', 2048, 2.0))]
 
 
 class List(unittest.TestCase):
@@ -65,17 +65,17 @@ class Run(unittest.TestCase):
             return status, (pathlib.Path(folder) / 'summary.md').read_text().splitlines()[2:]
 
     def test_the_summary(self):
-        self.assertEqual(self.run_all(TABLE), (0, ['| run-0 | 2 | 1.00 | 0.50 | 2K |']))
+        self.assertEqual(self.run_all(SAMPLES), (0, ['| run-0 | 2 | 1.00 | 0.50 | 2K | 1.00 | 0.50 | 2K |']))
 
     def test_one_that_fails_is_named_and_the_rest_goes_on(self):
-        status, lines = self.run_all(program.Stop(program.FAILED, 'a wrong element'), TABLE)
-        self.assertEqual((status, lines[0]), (program.FAILED, '| run-0 | failed | | | |'))
+        status, lines = self.run_all(program.Stop(program.FAILED, 'a wrong element'), SAMPLES)
+        self.assertEqual((status, lines[0]), (program.FAILED, '| run-0 | failed | | | | | | |'))
         self.assertEqual(len(lines), 2)
 
     def test_without_peers(self):
         nothing = program.Stop(program.NOTHING, 'nothing')
-        self.assertEqual(self.run_all(nothing), (program.NOTHING, ['| run-0 | nothing to compare with | | | |']))
-        self.assertEqual(self.run_all(nothing, TABLE)[0], 0)
+        self.assertEqual(self.run_all(nothing), (program.NOTHING, ['| run-0 | nothing to compare with | | | | | | |']))
+        self.assertEqual(self.run_all(nothing, SAMPLES)[0], 0)
 
     def test_without_a_folder_it_only_says_what_it_would_run(self):
         with contextlib.redirect_stdout(io.StringIO()) as out:

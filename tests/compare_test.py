@@ -154,9 +154,22 @@ class Figures(unittest.TestCase):
         self.assertAlmostEqual(figures.geometric_mean([1.0, 4.0, 2.0]), 2.0)
 
     def test_summary(self):
-        self.assertEqual(figures.summary(TABLE),
-                         'best peer / Banyan: geometric mean 1.00x over 2 sizes, worst 0.50x at 2K')
-        self.assertIn('no size', figures.summary({4: {'banyan': 1.0}}))
+        once = samples(*((1, name, size, us) for size, row in TABLE.items() for name, us in row.items()))
+        self.assertEqual(figures.summary(once),
+                         'best peer / Banyan: geometric mean 1.00x over 2 sizes, worst 0.50x at 2K; '
+                         'by means instead of medians 1.00x, worst 0.50x at 2K')
+        self.assertIn('no size', figures.summary(samples((1, 'banyan', 4, 1.0))))
+
+    def test_moods_weigh_in_means_and_not_in_medians(self):
+        # Both are fast or slow by a factor of four; the slow mood met Banyan twice, the other once.
+        moody = samples(*((r, 'banyan', 8, us) for r, us in enumerate((1.0, 4.0, 4.0))),
+                        *((r, 'a', 8, us) for r, us in enumerate((2.0, 2.0, 8.0))))
+        self.assertEqual(figures.medians(moody), {8: {'banyan': 4.0, 'a': 2.0}})
+        found = figures.means(moody)[8]
+        self.assertAlmostEqual(found['banyan'], 16 ** (1 / 3))
+        self.assertAlmostEqual(found['a'], 32 ** (1 / 3))
+        self.assertIn('mean 0.50x over 1 size, worst 0.50x at 8; by means instead of medians 1.26x, worst 1.26x at 8',
+                      figures.summary(moody))
 
     def test_table(self):
         lines = figures.text_table(TABLE, ['banyan', 'a', 'b']).splitlines()
@@ -286,7 +299,7 @@ class Program(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             status, out, _ = self.compare(folder)
         self.assertEqual(status, 0)
-        self.assertIn('geometric mean 1.50x over 1 size', out)
+        self.assertIn('geometric mean 1.50x over 1 size, worst 1.50x at 32M; by means instead of medians 1.50x', out)
 
     def test_what_is_written_names_no_place(self):
         with tempfile.TemporaryDirectory() as folder:

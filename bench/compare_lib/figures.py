@@ -32,12 +32,22 @@ def parse_rows(text):
     return found
 
 
-def medians(samples):
-    """{bytes: {contender: us}}, sizes in order."""
+def tabulate(samples, statistic):
+    """{bytes: {contender: us}}, sizes in order: `statistic` of what the rounds gave."""
     kept = {}
     for sample in samples:
         kept.setdefault(sample.bytes, {}).setdefault(sample.contender, []).append(sample.latency)
-    return {size: {name: statistics.median(values) for name, values in kept[size].items()} for size in sorted(kept)}
+    return {size: {name: statistic(values) for name, values in kept[size].items()} for size in sorted(kept)}
+
+
+def medians(samples):
+    return tabulate(samples, statistics.median)
+
+
+def means(samples):
+    """Geometric ones. Where a machine is now fast and now slow, the median of the rounds is that of whichever it was
+    more often; the mean weighs both."""
+    return tabulate(samples, geometric_mean)
 
 
 def best_peer(row):
@@ -60,14 +70,26 @@ def geometric_mean(values):
     return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
-def summary(table):
-    """One sentence: the geometric mean and the worst size."""
+def overview(table):
+    """(geometric mean, worst, its size) of the ratios; None where there is none."""
     found = ratios(table)
     if not found:
-        return 'no size that both Banyan and a peer measured'
+        return None
     worst = min(found, key=found.get)
-    return (f'best peer / Banyan: geometric mean {geometric_mean(found.values()):.2f}x over {len(found)} '
-            f'size{"" if len(found) == 1 else "s"}, worst {found[worst]:.2f}x at {size_text(worst)}')
+    return geometric_mean(found.values()), found[worst], size_text(worst)
+
+
+def summary(samples):
+    """One sentence: the geometric mean and the worst size, by medians and by means of the rounds."""
+    table = medians(samples)
+    sizes = len(ratios(table))
+    if sizes == 0:
+        return 'no size that both Banyan and a peer measured'
+    mean, worst, size = overview(table)
+    found = (f'best peer / Banyan: geometric mean {mean:.2f}x over {sizes} size{"" if sizes == 1 else "s"}, '
+             f'worst {worst:.2f}x at {size}')
+    mean, worst, size = overview(means(samples))
+    return f'{found}; by means instead of medians {mean:.2f}x, worst {worst:.2f}x at {size}'
 
 
 def size_text(size):

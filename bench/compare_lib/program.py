@@ -167,7 +167,7 @@ class Comparison:
     def report(self, header):
         table = figures.medians(self.samples)
         print(figures.text_table(table, self.names, self.case.collective == 'bw'), end='')
-        print(f'\n{"MB/s" if self.case.collective == "bw" else "us"}; {figures.summary(table)}')
+        print(f'\n{"MB/s" if self.case.collective == "bw" else "us"}; {figures.summary(self.samples)}')
         for name, reason in self.missing.items():
             print(f'missing: {name}: {reason}')
         sys.stdout.flush()
@@ -175,7 +175,7 @@ class Comparison:
             self.write(table, header)
         if not figures.ratios(table):
             raise Stop(NOTHING, 'nothing to compare with: no peer got through')
-        return table
+        return self.samples
 
     def write(self, table, header):
         stem = stem_of(self.case)
@@ -187,7 +187,7 @@ class Comparison:
         write_all(self.chosen.out, {
             f'{stem}.csv': figures.medians_csv(table, self.names),
             f'{stem}-rounds.csv': figures.samples_csv(self.samples),
-            f'{stem}.md': f'`{self.command}`, {"MB/s" if wide else "us"}; {figures.summary(table)}\n\n'
+            f'{stem}.md': f'`{self.command}`, {"MB/s" if wide else "us"}; {figures.summary(self.samples)}\n\n'
                           f'{figures.markdown(table, titles, wide)}',
             f'{stem}.svg': plot.svg(table, self.names, title, notes)})
 
@@ -207,7 +207,7 @@ def command_of(words):
 
 
 def compare(words):
-    """The table of medians."""
+    """What was measured: figures.Sample."""
     return Comparison(options.parse(words), command_of(words)).run()
 
 

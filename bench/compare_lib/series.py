@@ -58,17 +58,22 @@ def select(listed, patterns):
             if not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)}
 
 
+def overview_cells(samples):
+    """Of the medians, then of the means of the rounds."""
+    for table in (figures.medians(samples), figures.means(samples)):
+        mean, worst, size = figures.overview(table)
+        yield from (f'{mean:.2f}', f'{worst:.2f}', size)
+
+
 def summary(outcomes):
-    """Markdown of {name: a table of medians, or the words of why there is none}."""
-    lines = ['| comparison | sizes | geometric mean | worst | at |', '|---|---|---|---|---|']
+    """Markdown of {name: samples, or the words of why there are none}."""
+    lines = ['| comparison | sizes | geometric mean | worst | at | by means | worst | at |', f'|{"---|" * 8}']
     for name, outcome in outcomes.items():
-        found = {} if isinstance(outcome, str) else figures.ratios(outcome)
-        if not found:
-            lines.append(f'| {name} | {outcome if isinstance(outcome, str) else "no ratio"} | | | |')
-            continue
-        worst = min(found, key=found.get)
-        lines.append(f'| {name} | {len(found)} | {figures.geometric_mean(found.values()):.2f} | {found[worst]:.2f} | '
-                     f'{figures.size_text(worst)} |')
+        if isinstance(outcome, str):
+            lines.append(f'| {name} | {outcome} |{" |" * 6}')
+        else:
+            sizes = len(figures.ratios(figures.medians(outcome)))
+            lines.append(f'| {name} | {sizes} | {" | ".join(overview_cells(outcome))} |')
     return '\n'.join(lines) + '\n'
 
 
