@@ -20,6 +20,11 @@ constexpr Algorithm algorithm(std::string_view name, std::string_view text,
   return made;
 }
 
+constexpr Algorithm by_levels(Algorithm made) {
+  made.by_levels = true;
+  return made;
+}
+
 using enum Collective;
 
 constexpr Algorithm kAlgorithms[] = {
@@ -94,6 +99,22 @@ constexpr Algorithm kAlgorithms[] = {
                {kBarrier, star_barrier},
                {kFinalize, star_barrier},
                {kSplit, star_barrier}}),
+    by_levels(algorithm("hierarchical",
+                        "inside the hosts, then between them by all ranks, in segments",
+                        {{kAllreduce, hierarchical_allreduce},
+                         {kReduce, hierarchical_reduce},
+                         {kBroadcast, hierarchical_broadcast},
+                         {kAllgather, hierarchical_allgather},
+                         {kAllgatherv, hierarchical_allgather},
+                         {kReduceScatter, hierarchical_reduce_scatter},
+                         {kReduceScatterv, hierarchical_reduce_scatter}})),
+    by_levels(algorithm("leaders", "inside the hosts to one rank, and these among themselves",
+                        {{kAllreduce, leaders_allreduce},
+                         {kReduce, leaders_reduce},
+                         {kBroadcast, leaders_broadcast},
+                         {kBarrier, leaders_barrier},
+                         {kFinalize, leaders_barrier},
+                         {kSplit, leaders_barrier}})),
 };
 
 // Nothing to move anywhere: the call is agreement only.

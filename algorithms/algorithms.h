@@ -21,6 +21,7 @@ struct Algorithm {
   std::string_view name;                                 // as BANYAN_ALGO has it
   std::string_view text;                                 // one sentence with its source
   std::array<Generator, kCollectiveCount> generators{};  // null where it does not fit
+  bool by_levels = false;                                // goes by the group's hierarchy
 
   bool fits(Collective collective) const {
     return generators[static_cast<size_t>(collective)] != nullptr;
@@ -28,7 +29,7 @@ struct Algorithm {
 };
 
 // recursive_doubling, circulant, ring, binomial, double_tree, bruck, pairwise, dissemination,
-// direct, star.
+// direct, star, hierarchical, leaders.
 std::span<const Algorithm> algorithms();
 // Its place in algorithms(), -1 if there is none.
 int find_algorithm(std::string_view name);

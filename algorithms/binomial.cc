@@ -62,6 +62,7 @@ int root_of(const Group& group, const Problem& problem) {
 
 void send_down(ScheduleBuilder& builder, const Tree& tree, Slice source, Slice output) {
   if (!tree.is_root()) builder.recv(output, tree.rank(tree.parent()));
+  if (output.size == 0) builder.fence();  // what empty messages say no bytes order
   for (const Child& child : tree.children())
     builder.send(tree.is_root() ? source : output, tree.rank(child.place));
 }
@@ -99,6 +100,16 @@ Slice range_of(const std::vector<Slice>& slices, int begin, int end) {
 }
 
 }  // namespace
+
+void binomial_reduce_phase(ScheduleBuilder& builder, const Group& group, int root,
+                           Accumulators& sum) {
+  sum_up(builder, Tree(group, root), sum);
+}
+
+void binomial_broadcast_phase(ScheduleBuilder& builder, const Group& group, int root, Slice source,
+                              Slice output) {
+  send_down(builder, Tree(group, root), source, output);
+}
 
 void binomial_broadcast(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
   agree(builder, group, problem);

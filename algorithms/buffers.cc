@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "algorithms/generators.h"
+#include "algorithms/lengths.h"
 
 namespace banyan {
 namespace {
@@ -171,7 +172,6 @@ void exchange_words(ScheduleBuilder& builder, const Group& group) {
 
 // One round of many messages is over sooner than several rounds, while it is not too many.
 void agree(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
-  constexpr int kOneRoundMost = 8;
   if (!problem.check) return;
   if (group.size() <= kOneRoundMost)
     exchange_words(builder, group);
@@ -184,20 +184,26 @@ void agree(ScheduleBuilder& builder, const Group& group, const Problem& problem)
 
 Accumulators::Accumulators(ScheduleBuilder& builder, const Group& group, const Problem& problem,
                            std::vector<Slice> inputs, std::vector<Slice> targets)
-    : builder_(builder),
-      problem_(problem),
-      accumulator_(problem.accumulator()),
-      inputs_(std::move(inputs)),
-      targets_(std::move(targets)),
-      own_(inputs_.size()),
-      last_(inputs_.size()) {
+    : Accumulators(builder, problem, std::move(inputs), std::move(targets), Ends{}) {
   // Whoever hears only empty messages cannot pass on what it heard with data.
   bool any_empty = inputs_.empty();
   for (const Slice& slice : inputs_) any_empty = any_empty || slice.size == 0;
   if (any_empty) agree(builder, group, problem);
 }
 
+Accumulators::Accumulators(ScheduleBuilder& builder, const Problem& problem,
+                           std::vector<Slice> inputs, std::vector<Slice> targets, Ends ends)
+    : builder_(builder),
+      problem_(problem),
+      accumulator_(problem.accumulator()),
+      ends_(ends),
+      inputs_(std::move(inputs)),
+      targets_(std::move(targets)),
+      own_(inputs_.size()),
+      last_(inputs_.size()) {}
+
 uint64_t Accumulators::accumulator_bytes(int block) const {
+  if (ends_.sums_in) return raw(block).size;
   return raw(block).size / problem_.element() * size_of(accumulator_);
 }
 
@@ -220,11 +226,14 @@ Slice Accumulators::room(int block) {
 
 Slice Accumulators::last(int block) {
   Slice& last = last_[static_cast<size_t>(block)];
-  if (last.size == 0) last = same_type() ? target(block) : room(block);
+  if (last.size != 0) return last;
+  const bool in_target = (same_type() || ends_.sums_out) && target(block).size != 0;
+  last = in_target ? target(block) : room(block);
   return last;
 }
 
 void Accumulators::store(int block) {
+  if (ends_.sums_out) return;
   if (!same_type() || problem_.op == ReduceOp::kAvg)
     builder_.encode(problem_.type, last(block), target(block));
 }
@@ -267,17 +276,9 @@ Accumulators accumulate_scatter(ScheduleBuilder& builder, const Group& group,
 
 namespace {
 
-// Vectors that no cache holds are cut, so that a rank finds in its cache what it has just summed
-// when it passes that on. Shorter ones gain nothing, and lose by more messages (measured on two
-// ranks).
 int segments_of(const Group& group, const Problem& problem) {
-  constexpr uint64_t kCutLeast = 16 << 20;
-  constexpr uint64_t kBlockBytes = 256 << 10;
-  constexpr uint64_t kSegmentsMost = 1024;
-  const uint64_t bytes = problem.count * problem.element();
-  if (bytes < kCutLeast) return 1;
-  const uint64_t segments = bytes / static_cast<uint64_t>(group.size()) / kBlockBytes;
-  return static_cast<int>(std::clamp<uint64_t>(segments, 1, kSegmentsMost));
+  return static_cast<int>(
+      cache_segments(problem.count * problem.element(), static_cast<uint64_t>(group.size())));
 }
 
 std::vector<Part> cut(Part whole, int parts) {

@@ -172,12 +172,13 @@ void pass_on(ScheduleBuilder& builder, const Group& group, const std::vector<Sli
   }
 }
 
+}  // namespace
+
 // Displacements are each rank's own, so what is together here may be apart elsewhere.
-void pass_on_apart(ScheduleBuilder& builder, const Group& group, const std::vector<Slice>& slices) {
+void circulant_allgather_apart_phase(ScheduleBuilder& builder, const Group& group,
+                                     const std::vector<Slice>& slices) {
   pass_on(builder, group, slices, false);
 }
-
-}  // namespace
 
 void circulant_allgather_phase(ScheduleBuilder& builder, const Group& group,
                                const std::vector<Slice>& slices) {
@@ -195,7 +196,8 @@ void circulant_reduce(ScheduleBuilder& builder, const Group& group, const Proble
 
 void circulant_allgather(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
   const bool apart = problem.collective == Collective::kAllgatherv;
-  allgather_by(builder, group, problem, apart ? pass_on_apart : circulant_allgather_phase);
+  allgather_by(builder, group, problem,
+               apart ? circulant_allgather_apart_phase : circulant_allgather_phase);
 }
 
 void circulant_reduce_scatter(ScheduleBuilder& builder, const Group& group,

@@ -6,19 +6,10 @@
 #include <vector>
 
 #include "algorithms/generators.h"
+#include "algorithms/lengths.h"
 
 namespace banyan {
 namespace {
-
-// Below it, everybody sends everything to everybody and nothing is gathered afterwards.
-constexpr uint64_t kOneShotBytes = 4096;
-// Below it, copying a result costs less than a round of messages before it.
-constexpr uint64_t kStagedBytes = 32 << 10;
-
-// Contributions travel as elements.
-bool sends_raw(const Accumulators& sums, const Problem& problem) {
-  return !sums.same_type() && problem.op != ReduceOp::kPreMulSum;
-}
 
 class OrderedSum {
  public:
@@ -29,7 +20,7 @@ class OrderedSum {
         sums_(sums),
         block_(block),
         problem_(problem),
-        raw_(sends_raw(sums, problem)) {}
+        raw_(sums.sends_raw()) {}
 
   void add_all() {
     for (int index = 0; index < group_.size(); ++index) add(index);
@@ -38,7 +29,7 @@ class OrderedSum {
 
  private:
   Slice contribution_of(int index) {
-    if (index == group_.me) return contribution(sums_, block_, problem_);
+    if (index == group_.me) return contribution(sums_, block_);
     const Slice landing = raw_ ? builder_.scratch(sums_.raw(block_).size) : sums_.room(block_);
     builder_.recv(landing, group_.at(index));
     return landing;
@@ -86,8 +77,8 @@ void exchange_at_once(ScheduleBuilder& builder, const Group& group, Out out, In 
 
 }  // namespace
 
-Slice contribution(Accumulators& sums, int block, const Problem& problem) {
-  return sends_raw(sums, problem) ? sums.raw(block) : sums.own(block);
+Slice contribution(Accumulators& sums, int block) {
+  return sums.sends_raw() ? sums.raw(block) : sums.own(block);
 }
 
 void add_in_order(ScheduleBuilder& builder, const Group& group, Accumulators& sums, int block,
@@ -103,7 +94,7 @@ void direct_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group, A
                                  const Problem& problem) {
   for (int step = 1; step < group.size(); ++step) {
     const int to = group.wrap(group.me + step);
-    builder.send(contribution(sums, to, problem), group.at(to));
+    builder.send(contribution(sums, to), group.at(to));
   }
   add_in_order(builder, group, sums, group.me, problem);
 }
@@ -120,7 +111,7 @@ void direct_allreduce(ScheduleBuilder& builder, const Group& group, const Proble
   const Slice output = whole_output(group, problem);
   if (input.size <= kOneShotBytes) {
     Accumulators sum(builder, group, problem, {input}, {output});
-    send_to_others(builder, group, contribution(sum, 0, problem));
+    send_to_others(builder, group, contribution(sum, 0));
     add_in_order(builder, group, sum, 0, problem);
     return;
   }
@@ -147,7 +138,7 @@ void direct_reduce(ScheduleBuilder& builder, const Group& group, const Problem& 
       add_in_order(builder, group, sum, 0, problem);
       return;
     }
-    const Slice own = contribution(sum, 0, problem);
+    const Slice own = contribution(sum, 0);
     if (!problem.check) {
       builder.send(own, problem.root);
       return;

@@ -18,12 +18,10 @@
 #include <vector>
 
 #include "algorithms/generators.h"
+#include "algorithms/lengths.h"
 
 namespace banyan {
 namespace {
-
-constexpr uint64_t kTreeChunkBytes = 64 * 1024;
-constexpr uint64_t kMostTreeChunks = 32;  // of one tree
 
 struct Place {
   int parent = -1;
@@ -94,8 +92,7 @@ class DoubleTree {
 
 // The chunks of both trees in turn; chunk i travels along tree i % 2. None is empty.
 std::vector<Part> chunks_of(const Problem& problem) {
-  const uint64_t half = problem.count * problem.element() / 2;
-  const uint64_t chunks = 2 * std::clamp<uint64_t>(half / kTreeChunkBytes, 1, kMostTreeChunks);
+  const uint64_t chunks = 2 * tree_chunks(problem.count * problem.element());
   const auto count = static_cast<int>(std::min(chunks, problem.count));
   std::vector<Part> parts;
   for (int i = 0; i < count; ++i) parts.push_back(part_of(problem.count, count, i));

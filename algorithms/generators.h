@@ -42,6 +42,12 @@ void agree(ScheduleBuilder& builder, const Group& group, const Problem& problem)
 // ---- Reductions
 // -------------------------------------------------------------------------------------
 
+// What a reduction begins and ends with, where it is a part of a longer one.
+struct Ends {
+  bool sums_in = false;   // everybody's inputs are accumulators
+  bool sums_out = false;  // the finished block stays a sum; targets have room for one
+};
+
 // The accumulators of one reduction, block by block. A contribution is converted when it is first
 // asked for; where elements are accumulators already, it is the user's input itself.
 class Accumulators {
@@ -49,12 +55,21 @@ class Accumulators {
   // targets[b]: where the finished block b goes, as elements, where this rank finishes it.
   Accumulators(ScheduleBuilder& builder, const Group& group, const Problem& problem,
                std::vector<Slice> inputs, std::vector<Slice> targets);
+  // Without agreement, which is the caller's.
+  Accumulators(ScheduleBuilder& builder, const Problem& problem, std::vector<Slice> inputs,
+               std::vector<Slice> targets, Ends ends);
 
   int blocks() const { return static_cast<int>(inputs_.size()); }
   DataType type() const { return accumulator_; }
   bool same_type() const { return accumulator_ == problem_.type; }
   // Contributions are accumulators as they are.
-  bool plain() const { return same_type() && problem_.op != ReduceOp::kPreMulSum; }
+  bool plain() const {
+    return ends_.sums_in || (same_type() && problem_.op != ReduceOp::kPreMulSum);
+  }
+  // Contributions may travel as elements to whoever sums them.
+  bool sends_raw() const {
+    return !ends_.sums_in && !same_type() && problem_.op != ReduceOp::kPreMulSum;
+  }
   uint64_t accumulator_bytes(int block) const;
   // The raw contribution, as elements.
   Slice raw(int block) const { return inputs_[static_cast<size_t>(block)]; }
@@ -75,6 +90,7 @@ class Accumulators {
   ScheduleBuilder& builder_;
   const Problem& problem_;
   DataType accumulator_;
+  Ends ends_;
   std::vector<Slice> inputs_;
   std::vector<Slice> targets_;
   std::vector<Slice> own_;  // empty: not asked for yet
@@ -83,7 +99,7 @@ class Accumulators {
 
 // What travels of a block to whoever sums it: elements, or accumulators where the sender must
 // scale.
-Slice contribution(Accumulators& sums, int block, const Problem& problem);
+Slice contribution(Accumulators& sums, int block);
 // Receives the contributions of all others to a block, adds them and the own one in the order of
 // indices, and stores the sum.
 void add_in_order(ScheduleBuilder& builder, const Group& group, Accumulators& sums, int block,
@@ -120,8 +136,20 @@ void ring_allgather_phase(ScheduleBuilder& builder, const Group& group,
                           const std::vector<Slice>& slices);
 void circulant_allgather_phase(ScheduleBuilder& builder, const Group& group,
                                const std::vector<Slice>& slices);
+// With a message for each slice.
+void circulant_allgather_apart_phase(ScheduleBuilder& builder, const Group& group,
+                                     const std::vector<Slice>& slices);
 void direct_allgather_phase(ScheduleBuilder& builder, const Group& group,
                             const std::vector<Slice>& slices);
+
+// Everybody has the sum of block 0 in its target.
+void recursive_doubling_phase(ScheduleBuilder& builder, const Group& group, Accumulators& sum);
+// The rank `root` has stored the sum of block 0.
+void binomial_reduce_phase(ScheduleBuilder& builder, const Group& group, int root,
+                           Accumulators& sum);
+// What is in `source` at the rank `root` goes to the `output` of all others.
+void binomial_broadcast_phase(ScheduleBuilder& builder, const Group& group, int root, Slice source,
+                              Slice output);
 
 // Collectives made of the phases.
 void allreduce_by(ScheduleBuilder& builder, const Group& group, const Problem& problem,
@@ -181,6 +209,15 @@ BANYAN_GENERATOR(star_reduce);
 BANYAN_GENERATOR(star_broadcast);
 BANYAN_GENERATOR(star_allgather);
 BANYAN_GENERATOR(star_barrier);
+BANYAN_GENERATOR(hierarchical_allreduce);
+BANYAN_GENERATOR(hierarchical_reduce);
+BANYAN_GENERATOR(hierarchical_broadcast);
+BANYAN_GENERATOR(hierarchical_allgather);
+BANYAN_GENERATOR(hierarchical_reduce_scatter);
+BANYAN_GENERATOR(leaders_allreduce);
+BANYAN_GENERATOR(leaders_reduce);
+BANYAN_GENERATOR(leaders_broadcast);
+BANYAN_GENERATOR(leaders_barrier);
 #undef BANYAN_GENERATOR
 
 }  // namespace banyan

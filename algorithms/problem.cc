@@ -7,10 +7,14 @@
 
 namespace banyan {
 
-Group Group::everyone(int size, int rank) {
-  Group group{std::vector<int>(static_cast<size_t>(size)), rank};
+Group Group::everyone(int size, int rank, const Hierarchy* hierarchy) {
+  Group group{std::vector<int>(static_cast<size_t>(size)), rank, hierarchy};
   std::iota(group.ranks.begin(), group.ranks.end(), 0);
   return group;
+}
+
+int Group::place_of(int rank) const {
+  return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
 }
 
 Part part_of(uint64_t n, int parts, int index) {

@@ -8,6 +8,7 @@
 
 #include "algorithms/schedule.h"
 #include "banyan/types.h"
+#include "topology/hierarchy.h"
 
 namespace banyan {
 
@@ -17,12 +18,20 @@ namespace banyan {
 struct Group {
   std::vector<int> ranks;
   int me = 0;
+  // How the places lie, the same on all ranks. Null, or without levels: flat. Belongs to whoever
+  // makes the group, and outlives it. Generators of flat schedules do not look at it.
+  const Hierarchy* hierarchy = nullptr;
 
-  static Group everyone(int size, int rank);
+  static Group everyone(int size, int rank, const Hierarchy* hierarchy = nullptr);
   int size() const { return static_cast<int>(ranks.size()); }
-  int wrap(int index) const { return ((index % size()) + size()) % size(); }
+  int wrap(int index) const {
+    const int rest = index % size();
+    return rest < 0 ? rest + size() : rest;
+  }
   // The rank at an index taken modulo size; may be negative.
   int at(int index) const { return ranks[static_cast<size_t>(wrap(index))]; }
+  // The index of a rank that is in the group.
+  int place_of(int rank) const;
 };
 
 // One rank to one other; no collective.

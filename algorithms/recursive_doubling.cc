@@ -27,14 +27,11 @@ Fold fold_of(const Group& group) {
 }  // namespace
 
 // Both partners of an exchange add the same two sums, so all ranks end with the same bits.
-void recursive_doubling_allreduce(ScheduleBuilder& builder, const Group& group,
-                                  const Problem& problem) {
+void recursive_doubling_phase(ScheduleBuilder& builder, const Group& group, Accumulators& sum) {
   const Fold fold = fold_of(group);
-  const Slice output = whole_output(group, problem);
-  Accumulators sum(builder, group, problem, {whole_input(group, problem)}, {output});
   if (fold.extra) {
     builder.send(sum.own(0), group.at(fold.partner));
-    builder.recv(output, group.at(fold.partner));
+    builder.recv(sum.target(0), group.at(fold.partner));
     return;
   }
   Slice partial = sum.own(0);
@@ -55,7 +52,14 @@ void recursive_doubling_allreduce(ScheduleBuilder& builder, const Group& group,
   }
   builder.copy(partial, sum.last(0));
   sum.store(0);
-  if (fold.partner >= 0) builder.send(output, group.at(fold.partner));
+  if (fold.partner >= 0) builder.send(sum.target(0), group.at(fold.partner));
+}
+
+void recursive_doubling_allreduce(ScheduleBuilder& builder, const Group& group,
+                                  const Problem& problem) {
+  Accumulators sum(builder, group, problem, {whole_input(group, problem)},
+                   {whole_output(group, problem)});
+  recursive_doubling_phase(builder, group, sum);
 }
 
 void recursive_doubling_barrier(ScheduleBuilder& builder, const Group& group, const Problem&) {

@@ -5,15 +5,9 @@
 #include <algorithm>
 
 #include "algorithms/generators.h"
+#include "algorithms/lengths.h"
 
 namespace banyan {
-namespace {
-
-constexpr uint64_t kRingChunkBytes = 64 * 1024;
-constexpr uint64_t kMostRingChunks = 64;
-
-}  // namespace
-
 // In step s the sum of block me - s - 2 arrives with s + 1 contributions and leaves with one more;
 // the last one is block me.
 void ring_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group, Accumulators& sums) {
@@ -63,8 +57,7 @@ void ring_broadcast(ScheduleBuilder& builder, const Group& group, const Problem&
   const bool root = group.at(group.me) == problem.root;
   const Slice source = root ? whole_input(group, problem) : output;
   const bool last = group.at(group.me + 1) == problem.root;
-  const auto chunks = static_cast<int>(std::clamp<uint64_t>(
-      output.size / kRingChunkBytes, 1, std::min(kMostRingChunks, problem.count)));
+  const auto chunks = static_cast<int>(std::min(ring_chunks(output.size), problem.count));
   for (int i = 0; i < chunks; ++i) {
     const Part chunk = part_of(problem.count, chunks, i);
     if (!root) builder.recv(elements(output, chunk, problem.element()), group.at(group.me - 1));

@@ -15,6 +15,9 @@ namespace {
 
 constexpr std::string_view kSizeForm = "size=LO-HI";
 constexpr std::string_view kRanksForm = "ranks=LO-HI";
+constexpr std::string_view kNodesForm = "nodes=LO-HI";
+constexpr std::string_view kTypesForm = "dtype=TYPE,TYPE";
+constexpr std::string_view kForms = "size=LO-HI, ranks=LO-HI, nodes=LO-HI, dtype=TYPE,TYPE";
 constexpr std::string_view kPunctuation = ",;:^=-";
 constexpr std::string_view kBlanks = " \t\r\n";
 
@@ -67,6 +70,12 @@ std::string collective_names() {
   std::vector<std::string_view> names;
   for (int i = 0; i < kNamedCollectives; ++i) names.push_back(name_of(static_cast<Collective>(i)));
   names.push_back("*");
+  return join(names);
+}
+
+std::string type_names() {
+  std::vector<std::string_view> names;
+  for (int i = 0; i < kDataTypeCount; ++i) names.push_back(name_of(static_cast<DataType>(i)));
   return join(names);
 }
 
@@ -138,6 +147,7 @@ class Parser {
       Rule rule;
       if (has_condition()) BANYAN_TRY(condition(rule));
       BANYAN_TRY(choice(rule));
+      rule.number = static_cast<int>(rules.size()) + 1;
       rules.push_back(std::move(rule));
       if (peek().text.empty()) return rules;
       ++at_;  // the semicolon
@@ -160,22 +170,38 @@ class Parser {
 
   Status condition(Rule& rule) {
     if (!at_range() && !peek().is(':')) BANYAN_TRY(collectives(rule));
-    bool sized = false;
-    bool ranked = false;
+    std::vector<std::string_view> given;
     while (at_range()) {
       const Token key = peek();
-      bool& given = key.text == "size" ? sized : ranked;
-      if (key.text != "size" && key.text != "ranks")
-        return wrong("condition", key, fmt::format("{}, {}", kSizeForm, kRanksForm));
-      const bool size = key.text == "size";
-      if (given) return unexpected(key, fmt::format("{} once", size ? kSizeForm : kRanksForm));
-      given = true;
-      BANYAN_TRY(size ? size_range(rule) : ranks_range(rule));
+      std::string_view form;
+      for (const std::string_view each : {kSizeForm, kRanksForm, kNodesForm, kTypesForm})
+        if (each.substr(0, each.find('=')) == key.text) form = each;
+      if (form.empty()) return wrong("condition", key, kForms);
+      if (std::find(given.begin(), given.end(), form) != given.end())
+        return unexpected(key, fmt::format("{} once", form));
+      given.push_back(form);
+      BANYAN_TRY(form == kSizeForm ? size_range(rule)
+                 : form == kRanksForm
+                     ? count_range("number of ranks", form, &rule.ranks_least, &rule.ranks_most)
+                 : form == kNodesForm
+                     ? count_range("number of nodes", form, &rule.nodes_least, &rule.nodes_most)
+                     : types(rule));
     }
-    if (!peek().is(':'))
-      return unexpected(peek(), fmt::format("{}, {} or ':'", kSizeForm, kRanksForm));
+    if (!peek().is(':')) return unexpected(peek(), fmt::format("{} or ':'", kForms));
     ++at_;
     return {};
+  }
+
+  Status types(Rule& rule) {
+    at_ += 2;  // the key and its '='
+    for (;; ++at_) {
+      const Token token = peek();
+      const Result<DataType> type = parse_data_type(token.text);
+      if (!type.ok()) return wrong("type", token, type_names());
+      rule.types.push_back(*type);
+      ++at_;
+      if (!peek().is(',')) return {};
+    }
   }
 
   Status collectives(Rule& rule) {
@@ -229,18 +255,17 @@ class Parser {
     return rule.size_least <= rule.size_most ? Status() : reversed(*found, kSizeForm);
   }
 
-  Status ranks_range(Rule& rule) {
-    Result<Range> found = range("number of ranks", kRanksForm);
+  Status count_range(std::string_view what, std::string_view form, int* least, int* most) {
+    Result<Range> found = range(what, form);
     BANYAN_TRY(found.status());
     for (const Token& token : {found->least, found->most}) {
       if (!token.word()) continue;
       constexpr int kMost = std::numeric_limits<int>::max();
-      const Result<int64_t> ranks = parse_integer(token.text, 0, kMost);
-      if (!ranks.ok()) return unexpected(token, fmt::format("{} up to {}", kRanksForm, kMost));
-      (token.position == found->least.position ? rule.ranks_least : rule.ranks_most) =
-          static_cast<int>(*ranks);
+      const Result<int64_t> count = parse_integer(token.text, 0, kMost);
+      if (!count.ok()) return unexpected(token, fmt::format("{} up to {}", form, kMost));
+      *(token.position == found->least.position ? least : most) = static_cast<int>(*count);
     }
-    return rule.ranks_least <= rule.ranks_most ? Status() : reversed(*found, kRanksForm);
+    return *least <= *most ? Status() : reversed(*found, form);
   }
 
   static Status reversed(const Range& range, std::string_view form) {

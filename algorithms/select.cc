@@ -118,6 +118,11 @@ constexpr Line kCrowdedTable[] = {
     {kAllreduce, kAny, 2 * kKiB, 3, 5, "direct"},
     {kAllreduce, kAny, 32 * kKiB, 0, 16, "star"},
     {kAllreduce, kAny, 2 * kKiB, 0, 64, "star"},
+    {kAllreduce, kAny, 2 * kKiB, 8, 8, "direct"},
+    {kAllreduce, kNarrow, kAnySize, 8, 8, "direct"},
+    {kAllreduce, kAny, 32 * kKiB, 8, 8, "recursive_doubling"},
+    {kAllreduce, kAny, 256 * kKiB, 8, 8, "circulant"},
+    {kAllreduce, kAny, kAnySize, 8, 8, "ring"},
 
     {kReduceScatter, kNarrow, kAnySize, 0, kAnyRanks, "direct"},
     {kReduceScatter, kAny, 2 * kKiB, 7, 8, "circulant"},
@@ -149,14 +154,40 @@ constexpr Line kNetworkTable[] = {
     {kAlltoall, kAny, kKiB, 3, kAnyRanks, "bruck"},
     {kBarrier, kAny, kAnySize, 3, 4, "star"},
 };
+// Comes first of all where several ranks of a host are on a network with others. Measured on four
+// hosts of two ranks.
+constexpr Line kHostsTable[] = {
+    {kAllreduce, kAny, 64 * kKiB, 0, kAnyRanks, "leaders"},
+    {kAllreduce, kAny, kAnySize, 0, kAnyRanks, "hierarchical"},
+    {kReduceScatter, kAny, 16 * kKiB, 3, 8, "direct"},  // as in memory
+    {kReduceScatter, kAny, kAnySize, 0, kAnyRanks, "hierarchical"},
+    {kAllgather, kAny, 128 * kKiB, 0, kAnyRanks, "bruck"},
+    {kAllgather, kAny, kAnySize, 0, kAnyRanks, "hierarchical"},
+    {kBroadcast, kAny, 128 * kKiB, 0, kAnyRanks, "leaders"},
+    {kBroadcast, kAny, kAnySize, 0, kAnyRanks, "hierarchical"},
+    {kReduce, kAny, 64 * kKiB, 0, kAnyRanks, "leaders"},
+    {kReduce, kAny, kAnySize, 0, kAnyRanks, "hierarchical"},
+    {kBarrier, kAny, kAnySize, 0, kAnyRanks, "leaders"},
+};
 // clang-format on
 
-std::vector<std::span<const Line>> tables_for(Medium medium) {
-  switch (medium) {
+// What the choice goes by beside the call.
+struct Surroundings {
+  int ranks;
+  Medium medium;
+  const Hierarchy* hierarchy;
+
+  bool in_hosts() const { return hierarchy != nullptr && hierarchy->depth() > 0; }
+};
+
+std::vector<std::span<const Line>> tables_for(const Surroundings& place) {
+  switch (place.medium) {
     case Medium::kMemory: return {kTable};
     case Medium::kSharedCores: return {kSharedTable, kTable};
     case Medium::kCrowdedCores: return {kCrowdedTable, kSharedTable, kTable};
-    case Medium::kNetwork: return {kNetworkTable, kTable};
+    case Medium::kNetwork:
+      if (place.in_hosts()) return {kHostsTable, kNetworkTable, kTable};
+      return {kNetworkTable, kTable};
   }
   return {kTable};
 }
@@ -217,10 +248,10 @@ int from_table(std::span<const Line> table, const Problem& problem, int ranks,
 }
 
 // -1 if all that fit are excluded.
-int from_tables(const Problem& problem, int ranks, Medium medium,
+int from_tables(const Problem& problem, const Surroundings& place,
                 const std::vector<int>& excluded) {
-  for (const std::span<const Line> table : tables_for(medium)) {
-    const int found = from_table(table, problem, ranks, excluded);
+  for (const std::span<const Line> table : tables_for(place)) {
+    const int found = from_table(table, problem, place.ranks, excluded);
     if (found >= 0) return found;
   }
   for (int i = 0; i < static_cast<int>(algorithms().size()); ++i)
@@ -233,27 +264,61 @@ bool is_for(const Rule& rule, Collective collective) {
   return list.empty() || std::find(list.begin(), list.end(), collective) != list.end();
 }
 
-bool matches(const Rule& rule, const Problem& problem, int ranks) {
-  if (ranks < rule.ranks_least || ranks > rule.ranks_most) return false;
-  if (!is_for(rule, problem.collective)) return false;
+bool is_for_type(const Rule& rule, const Problem& problem) {
+  const auto& types = rule.types;
+  if (types.empty()) return true;
+  return heading_of(problem.collective) != kBarrier &&
+         std::find(types.begin(), types.end(), problem.type) != types.end();
+}
+
+bool matches(const Rule& rule, const Problem& problem, const Surroundings& place) {
+  if (place.ranks < rule.ranks_least || place.ranks > rule.ranks_most) return false;
+  const int nodes = nodes_of(place.ranks, place.medium, place.hierarchy);
+  if (nodes < rule.nodes_least || nodes > rule.nodes_most) return false;
+  if (!is_for(rule, problem.collective) || !is_for_type(rule, problem)) return false;
   if (problem.collective == kAlltoallv) return rule.size_least == 0 && rule.size_most == kAnySize;
   const uint64_t bytes = selection_bytes(problem);
   return bytes >= rule.size_least && bytes <= rule.size_most;
 }
 
 // -1: the rule has nothing for this collective.
-int from_rule(const Rule& rule, const Problem& problem, int ranks, Medium medium) {
-  if (rule.excluding) return from_tables(problem, ranks, medium, rule.algorithms);
+int from_rule(const Rule& rule, const Problem& problem, const Surroundings& place) {
+  if (rule.excluding) return from_tables(problem, place, rule.algorithms);
   for (const int algorithm : rule.algorithms)
     if (fits(algorithm, problem.collective)) return algorithm;
   return -1;
 }
 
-std::string name_of_rule(int rule) {
-  return fmt::format("BANYAN_ALGO rule {}", rule + 1);
+std::string label_of(const Rule& rule) {
+  switch (rule.source) {
+    case RuleSource::kVariable: return fmt::format("BANYAN_ALGO rule {}", rule.number);
+    case RuleSource::kTuningFile: return fmt::format("tuning file rule {}", rule.number);
+  }
+  return {};
 }
 
-void measure(Candidate& candidate, const Problem& problem, int ranks) {
+struct TunedRest {
+  int algorithm = -1;  // -1: none
+  size_t rule = 0;
+};
+// Of a rule of the variable that leaves algorithms out: what the tuning file says of the rest.
+TunedRest tuned_rest(const Rules& rules, size_t excluding, const Problem& problem,
+                     const Surroundings& place) {
+  const Rule& rule = rules[excluding];
+  if (!rule.excluding || rule.source != RuleSource::kVariable) return {};
+  for (size_t i = excluding + 1; i < rules.size(); ++i) {
+    const Rule& tuned = rules[i];
+    if (tuned.source != RuleSource::kTuningFile || tuned.excluding) continue;
+    if (!matches(tuned, problem, place)) continue;
+    for (const int algorithm : tuned.algorithms)
+      if (fits(algorithm, problem.collective) && !contains(rule.algorithms, algorithm))
+        return {algorithm, i};
+  }
+  return {};
+}
+
+void measure(Candidate& candidate, const Problem& problem, const Surroundings& place) {
+  const int ranks = place.ranks;
   if (ranks > kMostRanksBuilt) {
     candidate.why += fmt::format("{}schedules of more than {} ranks are not built",
                                  candidate.why.empty() ? "" : "; ", kMostRanksBuilt);
@@ -262,7 +327,8 @@ void measure(Candidate& candidate, const Problem& problem, int ranks) {
   const Algorithm& algorithm = algorithms()[static_cast<size_t>(candidate.algorithm)];
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < ranks; ++rank)
-    schedules.push_back(build_schedule(problem, Group::everyone(ranks, rank), algorithm));
+    schedules.push_back(
+        build_schedule(problem, Group::everyone(ranks, rank, place.hierarchy), algorithm));
   if (schedules.empty()) return;
   candidate.bytes_sent = schedules.front().bytes_sent();
   candidate.steps = schedules.front().steps.size();
@@ -281,6 +347,20 @@ bool any_applies(const Rules& rules, Collective collective) {
             std::any_of(rule.algorithms.begin(), rule.algorithms.end(),
                         [&](int algorithm) { return fits(algorithm, collective); }));
   });
+}
+
+Rules join_rules(Rules variable, Rules tuning_file) {
+  for (Rule& rule : tuning_file) {
+    rule.source = RuleSource::kTuningFile;
+    rule.number = static_cast<int>(&rule - tuning_file.data()) + 1;
+    variable.push_back(std::move(rule));
+  }
+  return variable;
+}
+
+int nodes_of(int ranks, Medium medium, const Hierarchy* hierarchy) {
+  if (hierarchy != nullptr && hierarchy->depth() > 0) return hierarchy->parts(0);
+  return medium == Medium::kNetwork ? ranks : 1;
 }
 
 uint64_t selection_bytes(const Problem& problem) {
@@ -305,20 +385,24 @@ uint64_t selection_bytes(const Problem& problem) {
   return 0;
 }
 
-Choice choose(const Problem& problem, int ranks, Medium medium, const Rules& rules) {
+Choice choose(const Problem& problem, int ranks, Medium medium, const Rules& rules,
+              const Hierarchy* hierarchy) {
+  const Surroundings place{ranks, medium, hierarchy};
   for (size_t i = 0; i < rules.size(); ++i) {
-    if (!matches(rules[i], problem, ranks)) continue;
-    const int algorithm = from_rule(rules[i], problem, ranks, medium);
+    if (!matches(rules[i], problem, place)) continue;
+    if (const auto [algorithm, tuned] = tuned_rest(rules, i, problem, place); algorithm >= 0)
+      return {algorithm, fmt::format("{}, {}", label_of(rules[i]), label_of(rules[tuned])),
+              static_cast<int>(i)};
+    const int algorithm = from_rule(rules[i], problem, place);
     if (algorithm < 0) continue;
-    const int rule = static_cast<int>(i);
-    return {algorithm, name_of_rule(rule), rule};
+    return {algorithm, label_of(rules[i]), static_cast<int>(i)};
   }
-  return {from_tables(problem, ranks, medium, {}), "default table", -1};
+  return {from_tables(problem, place, {}), "default table", -1};
 }
 
 std::vector<Candidate> candidates(const Problem& problem, int ranks, Medium medium,
-                                  const Rules& rules) {
-  const Choice choice = choose(problem, ranks, medium, rules);
+                                  const Rules& rules, const Hierarchy* hierarchy) {
+  const Choice choice = choose(problem, ranks, medium, rules, hierarchy);
   const Rule* rule = choice.rule < 0 ? nullptr : &rules[static_cast<size_t>(choice.rule)];
   std::vector<Candidate> all;
   for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
@@ -329,10 +413,10 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, Medium medi
       candidate.why = fmt::format("does no {}", name_of(problem.collective));
     } else if (rule != nullptr && rule->excluding && contains(rule->algorithms, i)) {
       candidate.excluded = true;
-      candidate.why = fmt::format("excluded by {}", name_of_rule(choice.rule));
+      candidate.why = fmt::format("excluded by {}", label_of(*rule));
     } else {
       if (i == choice.algorithm) candidate.why = choice.because;
-      measure(candidate, problem, ranks);
+      measure(candidate, problem, {ranks, medium, hierarchy});
     }
     all.push_back(std::move(candidate));
   }

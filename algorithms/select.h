@@ -1,10 +1,14 @@
 // Which algorithm a call gets: the user's rules first, then the default table.
 //
 // Grammar of BANYAN_ALGO:  RULE (';' RULE)*
-//   RULE   = [COLLECTIVE (',' COLLECTIVE)*] ['size=' LO '-' [HI]] ['ranks=' LO '-' [HI]] ':' CHOICE
+//   RULE   = [COLLECTIVE (',' COLLECTIVE)*] CONDITION* ':' CHOICE
 //          | CHOICE                          (for every collective that it fits)
+//   CONDITION = 'size=' LO '-' [HI] | 'ranks=' LO '-' [HI] | 'nodes=' LO '-' [HI]
+//             | 'dtype=' TYPE (',' TYPE)*     each once, in any order
 //   CHOICE = NAME (',' NAME)* | '^' NAME (',' NAME)*      first that fits; '^': any but these
 // Sizes are bytes of the call's count with K M G; ranges include both ends. '*' is any collective.
+// Nodes are groups of ranks that share memory; without shared memory each rank is one. Types are
+// float32 or fp32 and so on; a barrier has none.
 // The first rule that matches and has an algorithm for the collective decides; a rule whose names
 // do not fit the collective is passed over, so "ring" leaves barrier alone. Errors are a name that
 // fits none of the collectives that its rule names, and a '^' that leaves a collective nothing.
@@ -26,12 +30,19 @@
 
 namespace banyan {
 
+// Who says so; the variable goes before the tuning file.
+enum class RuleSource : uint8_t { kVariable, kTuningFile };
+
 struct Rule {
   std::vector<Collective> collectives;  // empty: any
   uint64_t size_least = 0, size_most = UINT64_MAX;
   int ranks_least = 0, ranks_most = INT32_MAX;
+  int nodes_least = 0, nodes_most = INT32_MAX;
+  std::vector<DataType> types;  // empty: any
   std::vector<int> algorithms;  // indices into algorithms()
   bool excluding = false;
+  RuleSource source = RuleSource::kVariable;
+  int number = 1;  // among those of its source
 };
 
 using Rules = std::vector<Rule>;
@@ -39,6 +50,9 @@ using Rules = std::vector<Rule>;
 inline constexpr size_t kMostRulesText = 4096;
 // kInvalidArgument names the word, its position (from 1) and the valid words.
 Result<Rules> parse_rules(std::string_view text);
+// The variable's, then those of the tuning file. What a '^' of the variable leaves is chosen by the
+// tuning file, then by the default table.
+Rules join_rules(Rules variable, Rules tuning_file);
 
 // Whether a rule can decide calls of the collective, of some size among some number of ranks.
 bool any_applies(const Rules& rules, Collective collective);
@@ -58,12 +72,16 @@ enum class Medium : uint8_t { kMemory, kSharedCores, kCrowdedCores, kNetwork };
 
 struct Choice {
   int algorithm = 0;    // index into algorithms(); -1 where none fits: kSend, kRecv
-  std::string because;  // "default table", "BANYAN_ALGO rule 2"
+  std::string because;  // "default table", "BANYAN_ALGO rule 2", "tuning file rule 7"
   int rule = -1;        // index into the rules; -1: the default table decided
 };
+// As rules count them.
+int nodes_of(int ranks, Medium medium, const Hierarchy* hierarchy);
 // The same on all ranks: looks at the collective, its bytes, type and operation, the number of
-// ranks, the medium and the rules, and at nothing else.
-Choice choose(const Problem& problem, int ranks, Medium medium, const Rules& rules);
+// ranks, the medium, the rules and how the ranks lie (simplified(); null: flat), and at nothing
+// else.
+Choice choose(const Problem& problem, int ranks, Medium medium, const Rules& rules,
+              const Hierarchy* hierarchy = nullptr);
 
 struct Candidate {
   int algorithm = 0;
@@ -77,6 +95,6 @@ struct Candidate {
 // kMostRanksBuilt; `why` says so then.
 inline constexpr int kMostRanksBuilt = 256;
 std::vector<Candidate> candidates(const Problem& problem, int ranks, Medium medium,
-                                  const Rules& rules);
+                                  const Rules& rules, const Hierarchy* hierarchy = nullptr);
 
 }  // namespace banyan

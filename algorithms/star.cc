@@ -36,7 +36,7 @@ void star_allreduce(ScheduleBuilder& builder, const Group& group, const Problem&
   const Slice output = whole_output(group, problem);
   Accumulators sum(builder, group, problem, {whole_input(group, problem)}, {output});
   if (group.at(group.me) != hub) {
-    give_and_take(builder, hub, contribution(sum, 0, problem), output);
+    give_and_take(builder, hub, contribution(sum, 0), output);
     return;
   }
   add_in_order(builder, group, sum, 0, problem);
@@ -48,7 +48,7 @@ void star_reduce(ScheduleBuilder& builder, const Group& group, const Problem& pr
   Accumulators sum(builder, group, problem, {whole_input(group, problem)},
                    {whole_output(group, problem)});
   if (group.at(group.me) != hub) {
-    builder.send(contribution(sum, 0, problem), hub);
+    builder.send(contribution(sum, 0), hub);
     if (problem.check) builder.recv({}, hub);
     return;
   }

@@ -24,13 +24,24 @@ std::string text_of(const Slice& slice) {
   return fmt::format("{}[{}..{})", name_of(slice.space), slice.offset, slice.end());
 }
 
-// Bytes of the message of a step that decodes it: elements of its own, narrower type.
-uint64_t encoded_size(const Step& step) {
-  const size_t wide = size_of(accumulator_of(step.type, ReduceOp::kSum));
-  return step.dst.size / wide * size_of(step.type);
-}
-
 }  // namespace
+
+uint64_t message_bytes(const Step& step) {
+  switch (step.op) {
+    case Op::kSend: return step.src.size;
+    case Op::kRecv:
+    case Op::kRecvReduce: return step.dst.size;
+    case Op::kRecvDecodeAdd:  // elements of its own, narrower type
+      return step.dst.size / size_of(accumulator_of(step.type, ReduceOp::kSum)) *
+             size_of(step.type);
+    case Op::kCopy:
+    case Op::kReduce:
+    case Op::kEncode:
+    case Op::kDecode:
+    case Op::kDecodeAdd: return 0;
+  }
+  return 0;
+}
 
 StepText text_of(const Step& step) {
   const std::string_view verb = banyan::name_of(step.op);
@@ -44,7 +55,7 @@ StepText text_of(const Step& step) {
     case Op::kSend: return {moved(step.src.size, "to"), src};
     case Op::kRecv: return {moved(step.dst.size, "from"), "-> " + dst};
     case Op::kRecvReduce: return {moved(step.dst.size, "from"), src + " -> " + dst};
-    case Op::kRecvDecodeAdd: return {moved(encoded_size(step), "from"), src + " -> " + dst};
+    case Op::kRecvDecodeAdd: return {moved(message_bytes(step), "from"), src + " -> " + dst};
     case Op::kCopy:
     case Op::kEncode:
     case Op::kDecode: return {moved(step.dst.size, ""), src + " -> " + dst};

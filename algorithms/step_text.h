@@ -1,4 +1,4 @@
-// One step in words, for all the forms of print.h.
+// One step in words, for all the forms of print.h, and the length of its message.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -14,5 +14,7 @@ struct StepText {
   std::string where;  // "input[80..120) -> scratch[0..40)"
 };
 StepText text_of(const Step& step);
+// Of the message that it sends or receives; 0 for a local step.
+uint64_t message_bytes(const Step& step);
 
 }  // namespace banyan

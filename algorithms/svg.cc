@@ -15,6 +15,7 @@
 #include "algorithms/messages.h"
 #include "algorithms/print.h"
 #include "algorithms/step_text.h"
+#include "src/base/markup.h"
 
 namespace banyan {
 
@@ -107,20 +108,6 @@ std::string_view colour_of(Op op) {
   return "#ffffff";
 }
 
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char letter : text) {
-    switch (letter) {
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '&': result += "&amp;"; break;
-      case '"': result += "&quot;"; break;
-      default: result += letter;
-    }
-  }
-  return result;
-}
-
 void line(std::string& svg, std::string_view kind, Point from, Point to) {
   fmt::format_to(std::back_inserter(svg),
                  "<line class=\"{}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n", kind, from.x,
@@ -133,7 +120,8 @@ void box(std::string& svg, uint32_t number, const Step& step, Point at, int widt
                  "<g><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>"
                  "<text x=\"{}\" y=\"{}\">s{}: {}</text><text x=\"{}\" y=\"{}\">{}</text></g>\n",
                  at.x, at.y, width, kBoxHeight, colour_of(step.op), at.x + kPadding, at.y + 14,
-                 number, escaped(words.what), at.x + kPadding, at.y + 27, escaped(words.where));
+                 number, escape_markup(words.what), at.x + kPadding, at.y + 27,
+                 escape_markup(words.where));
 }
 
 // A message leaves and enters at the sides, so that it does not cross the boxes of its column.
@@ -178,18 +166,13 @@ std::string to_svg(std::span<const Schedule> schedules, std::span<const int> ran
   assert(schedules.size() == ranks.size());
   const std::vector<Message> messages = match_messages(schedules, ranks);
   const Layout layout = arrange(schedules, messages);
-  std::string svg = fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\""
-      " viewBox=\"0 0 {0} {1}\">\n"
-      "<style>text{{font:10px monospace}} .rank{{font-size:14px;font-weight:bold}}"
-      " g rect{{stroke:#444444}} line{{stroke:#999999}}"
-      " .message{{stroke:#1155cc;stroke-dasharray:5 3;marker-end:url(#head)}}</style>\n"
-      "<defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\""
-      " markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#1155cc\"/></marker>"
-      "</defs>\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
-      layout.width, layout.height);
+  std::string svg = svg_begin(
+      layout.width, layout.height,
+      "text{font:10px monospace} .rank{font-size:14px;font-weight:bold}"
+      " g rect{stroke:#444444} line{stroke:#999999}"
+      " .message{stroke:#1155cc;stroke-dasharray:5 3;marker-end:url(#head)}",
+      "<marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\""
+      " markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#1155cc\"/></marker>");
   for (size_t i = 0; i < schedules.size(); ++i) {
     fmt::format_to(std::back_inserter(svg),
                    "<text class=\"rank\" x=\"{}\" y=\"{}\">rank {}{}</text>\n",

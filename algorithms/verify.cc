@@ -52,7 +52,8 @@ Fault check_problems(const VerifiedCall& call) {
 Fault verify_call(const VerifiedCall& call, const VerifyOptions& options) {
   Fault fault = check_problems(call);
   if (!fault.empty()) return fault;
-  Symbols symbols(call.ranks, call.reduces && !call.needs_decode ? Stage::kPartial : Stage::kRaw);
+  Symbols symbols(call.ranks,
+                  call.reduces && !call.needs_decode ? SymbolStage::kPartial : SymbolStage::kRaw);
   std::vector<Layout> layouts;
   layouts.reserve(call.schedules.size());
   for (int rank = 0; rank < call.ranks; ++rank) layouts.push_back(layout_of(call, symbols, rank));

@@ -50,10 +50,10 @@ Fault SymbolArithmetic::decode(std::vector<Run>& runs, int rank, bool with_scala
   for (Run& run : runs) {
     if (is_torn(run, narrow)) return "decodes a part of an element";
     if (!call_.needs_decode) {
-      if (symbols_.stage(run.symbol) != Stage::kPartial) return "decodes what was encoded";
+      if (symbols_.stage(run.symbol) != SymbolStage::kPartial) return "decodes what was encoded";
       continue;
     }
-    if (symbols_.stage(run.symbol) != Stage::kRaw) return "decodes what is no contribution";
+    if (symbols_.stage(run.symbol) != SymbolStage::kRaw) return "decodes what is no contribution";
     if (scales && run.symbol != symbols_.contribution(rank))
       return "scales a contribution of another rank";
     run = resized(run, narrow, wide, symbols_.decoded(run.symbol));
@@ -66,7 +66,7 @@ Fault SymbolArithmetic::encode(std::vector<Run>& runs) {
   const uint64_t wide = size_of(call_.accumulator);
   for (Run& run : runs) {
     if (is_torn(run, wide)) return "encodes a part of an element";
-    if (symbols_.stage(run.symbol) != Stage::kPartial) return "encodes what is not decoded";
+    if (symbols_.stage(run.symbol) != SymbolStage::kPartial) return "encodes what is not decoded";
     if (call_.needs_encode) run = resized(run, wide, narrow, symbols_.encoded(run.symbol));
   }
   return {};
@@ -76,8 +76,8 @@ Fault SymbolArithmetic::combine(std::vector<Run>& left, const std::vector<Run>& 
   const uint64_t width = size_of(call_.accumulator);
   std::vector<Run> result;
   Fault fault = walk(left, right, [&](const Run& one, const Run& other) -> Fault {
-    if (symbols_.stage(one.symbol) != Stage::kPartial ||
-        symbols_.stage(other.symbol) != Stage::kPartial)
+    if (symbols_.stage(one.symbol) != SymbolStage::kPartial ||
+        symbols_.stage(other.symbol) != SymbolStage::kPartial)
       return "combines what is not decoded, or is encoded already";
     if (is_torn(one, width) || is_torn(other, width)) return "combines a part of an element";
     if (one.origin != other.origin)
@@ -113,7 +113,7 @@ Fault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Run>& left
 Fault SymbolArithmetic::compare_result(const Run& found, uint64_t origin) const {
   const bool copied = call_.ranks == 1 && call_.op != ReduceOp::kPreMulSum &&
                       symbols_.is_contribution(found.symbol);
-  const Stage wanted = call_.needs_encode ? Stage::kFinal : Stage::kPartial;
+  const SymbolStage wanted = call_.needs_encode ? SymbolStage::kFinal : SymbolStage::kPartial;
   if (symbols_.stage(found.symbol) != wanted && !copied)
     return bytes_of(found) + " of the output are no result";
   if (found.origin != origin)
@@ -129,7 +129,7 @@ Fault SymbolArithmetic::compare(const std::vector<Run>& found,
   return walk(found, expected, [&](const Run& is, const Run& wanted) -> Fault {
     if (wanted.symbol == symbols_.result()) return compare_result(is, wanted.origin);
     if (is.symbol == wanted.symbol && is.origin == wanted.origin) return {};
-    const bool kept = symbols_.stage(wanted.symbol) == Stage::kUntouched;
+    const bool kept = symbols_.stage(wanted.symbol) == SymbolStage::kUntouched;
     if (kept) return bytes_of(is) + " of the output were written, but do not belong to the result";
     return bytes_of(is) + " of the output are not the bytes from " + std::to_string(wanted.origin) +
            " on of rank " + std::to_string(wanted.symbol);

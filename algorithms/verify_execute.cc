@@ -232,7 +232,7 @@ Fault Execution::read(StepAt at, Slice slice, std::vector<Run>& runs) {
   const bool defined = !runs.empty() && runs.back().end == slice.size;
   if (!defined) return place_of(call_, at.rank, at.step) + " reads memory that nobody wrote";
   for (const Run& run : runs)
-    if (arithmetic_.symbols().stage(run.symbol) == Stage::kUntouched)
+    if (arithmetic_.symbols().stage(run.symbol) == SymbolStage::kUntouched)
       return place_of(call_, at.rank, at.step) + " reads output that nobody wrote";
   return {};
 }

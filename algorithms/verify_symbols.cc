@@ -19,18 +19,18 @@ uint64_t key_of(uint64_t left, uint64_t right) {
 
 }  // namespace
 
-Symbols::Symbols(int ranks, Stage contribution)
+Symbols::Symbols(int ranks, SymbolStage contribution)
     : ranks_(ranks), words_((static_cast<size_t>(ranks) + 63) / 64) {
   const size_t fixed = static_cast<size_t>(ranks) + 2;
   entries_.assign(fixed, {contribution, -1});
   bits_.assign(fixed * words_, 0);
-  entries_[untouched()].stage = Stage::kUntouched;
-  entries_[result()].stage = Stage::kResult;
+  entries_[untouched()].stage = SymbolStage::kUntouched;
+  entries_[result()].stage = SymbolStage::kResult;
   for (int rank = 0; rank < ranks; ++rank)
     bits(this->contribution(rank))[rank / 64] |= uint64_t{1} << (rank % 64);
 }
 
-SymbolId Symbols::add(Stage stage, SymbolId left, SymbolId right, uint64_t key) {
+SymbolId Symbols::add(SymbolStage stage, SymbolId left, SymbolId right, uint64_t key) {
   const auto id = static_cast<SymbolId>(entries_.size());
   interned_.emplace(key, id);
   Entry entry{stage, std::max(entries_[left].twice, entries_[right].twice)};
@@ -48,20 +48,20 @@ SymbolId Symbols::add(Stage stage, SymbolId left, SymbolId right, uint64_t key) 
 SymbolId Symbols::decoded(SymbolId id) {
   const auto found = interned_.find(key_of(id, kDecoded));
   if (found != interned_.end()) return found->second;
-  return add(Stage::kPartial, id, id, key_of(id, kDecoded));
+  return add(SymbolStage::kPartial, id, id, key_of(id, kDecoded));
 }
 
 SymbolId Symbols::encoded(SymbolId id) {
   const auto found = interned_.find(key_of(id, kEncoded));
   if (found != interned_.end()) return found->second;
-  return add(Stage::kFinal, id, id, key_of(id, kEncoded));
+  return add(SymbolStage::kFinal, id, id, key_of(id, kEncoded));
 }
 
 SymbolId Symbols::combined(SymbolId left, SymbolId right) {
   const uint64_t key = key_of(std::min(left, right), std::max(left, right));
   const auto found = interned_.find(key);
   if (found != interned_.end()) return found->second;
-  const SymbolId id = add(Stage::kPartial, left, right, key);
+  const SymbolId id = add(SymbolStage::kPartial, left, right, key);
   if (left == right)
     for (int rank = 0; rank < ranks_; ++rank)
       if ((bits(id)[rank / 64] >> (rank % 64) & 1) != 0) entries_[id].twice = rank;

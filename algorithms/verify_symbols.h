@@ -21,7 +21,7 @@ using Fault = std::string;
 
 using SymbolId = uint32_t;
 
-enum class Stage : uint8_t {
+enum class SymbolStage : uint8_t {
   kUntouched,  // what was in the caller's memory, and is no contribution
   kRaw,        // a contribution of type T, not decoded yet
   kPartial,    // a combination of type A
@@ -33,7 +33,7 @@ class Symbols {
  public:
   // `contribution` is the stage that the caller's values have: kPartial where decoding does
   // nothing.
-  Symbols(int ranks, Stage contribution);
+  Symbols(int ranks, SymbolStage contribution);
 
   SymbolId contribution(int rank) const { return static_cast<SymbolId>(rank); }
   bool is_contribution(SymbolId id) const { return id < static_cast<SymbolId>(ranks_); }
@@ -43,16 +43,16 @@ class Symbols {
   SymbolId encoded(SymbolId id);
   SymbolId combined(SymbolId left, SymbolId right);
 
-  Stage stage(SymbolId id) const { return entries_[id].stage; }
+  SymbolStage stage(SymbolId id) const { return entries_[id].stage; }
   // Empty when every rank's contribution is in it exactly once.
   Fault incomplete(SymbolId id) const;
 
  private:
   struct Entry {
-    Stage stage;
+    SymbolStage stage;
     int32_t twice;  // a rank whose contribution is in it more than once, -1 if none
   };
-  SymbolId add(Stage stage, SymbolId left, SymbolId right, uint64_t key);
+  SymbolId add(SymbolStage stage, SymbolId left, SymbolId right, uint64_t key);
   uint64_t* bits(SymbolId id) { return &bits_[id * words_]; }
   const uint64_t* bits(SymbolId id) const { return &bits_[id * words_]; }
 

@@ -6,9 +6,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <memory>
@@ -16,6 +14,7 @@
 
 #include "banyan/banyan.h"
 #include "src/base/parse.h"
+#include "src/base/processor.h"
 
 namespace banyan {
 
@@ -65,9 +64,8 @@ Machine this_machine() {
     machine.host = names.nodename;
     machine.kernel = fmt::format("{} {} {}", names.sysname, names.release, names.machine);
   }
-  machine.cpu = field_of("/proc/cpuinfo", "model name");
-  // Of the machine, whatever this process is bound to.
-  machine.cores = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  machine.cpu = processor_model();
+  machine.cores = online_cores();
   machine.memory_bytes = kilobytes(field_of("/proc/meminfo", "MemTotal"));
   machine.available_bytes = kilobytes(field_of("/proc/meminfo", "MemAvailable"));
   return machine;

@@ -6,22 +6,26 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <map>
 #include <new>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "src/agreement.h"
 #include "src/base/bell.h"
 #include "src/base/bytes.h"
 #include "src/base/parse.h"
+#include "src/base/processor.h"
+#include "src/cluster.h"
 #include "src/process.h"
 
 namespace banyan {
 namespace {
 
 constexpr size_t kMostText = 4096;
-static_assert(kMostText >= kMostRulesText);
-constexpr uint32_t kMessagesVersion = 1;
 
 bool is_code(uint32_t code) {
   return (code >= 1 && code <= 8 && code != 7) || (code >= 32 && code <= 37);
@@ -98,70 +102,6 @@ class CarefulExchange final : public Exchange {
   Exchange& exchange_;
   Status failed_;
 };
-
-// ---- Settings that all ranks must share
-// -----------------------------------------------------------
-
-std::string join_transports(std::span<const int> offered) {
-  std::string text;
-  for (const int kind : offered) {
-    if (!text.empty()) text += ',';
-    text += transport_kinds()[static_cast<size_t>(kind)].name;
-  }
-  return text;
-}
-
-struct SharedSetting {
-  std::string_view name;
-  std::string value;
-};
-
-std::vector<SharedSetting> shared_settings(const Settings& settings) {
-  return {{"the wire version", std::to_string(kMessagesVersion)},
-          {"BANYAN_ALGO", settings.environment.algorithm},
-          {"BANYAN_COMPRESS", settings.environment.compress},
-          {"BANYAN_CHECK", settings.environment.check ? "on" : "off"},
-          {"BANYAN_TRANSPORTS", join_transports(settings.transports)},
-          {"determinism", std::to_string(settings.determinism)}};
-}
-
-// Also numbers the communicator, on all ranks alike: as the one that has made most of them counts.
-Result<uint32_t> compare_settings(Exchange& exchange, const Settings& settings,
-                                  TimePoint deadline) {
-  const uint32_t own_number = process().communicators_begun.fetch_add(1) + 1;
-  const std::vector<SharedSetting> mine = shared_settings(settings);
-  Writer writer;
-  for (const SharedSetting& setting : mine) writer.put_text(setting.value);
-  writer.put(own_number);
-  const Result<std::vector<Bytes>> all = exchange.allgather(writer.bytes(), deadline);
-  BANYAN_TRY(all.status());
-
-  // Compared with rank 0 by everybody, so that all of them name the same two ranks.
-  uint32_t number = 0;
-  const auto values_of = [&](size_t rank) -> Result<std::vector<std::string>> {
-    Reader reader((*all)[rank]);
-    std::vector<std::string> values;
-    for (size_t i = 0; i < mine.size(); ++i) values.push_back(reader.get_text(kMostText));
-    number = std::max(number, reader.get<uint32_t>());
-    if (!reader.at_end())
-      return Status(Code::kCorrupt, fmt::format("rank {} sent settings that cannot be read", rank));
-    return values;
-  };
-  const auto first = values_of(0);
-  BANYAN_TRY(first.status());
-  for (size_t rank = 1; rank < all->size(); ++rank) {
-    const auto other = values_of(rank);
-    BANYAN_TRY(other.status());
-    for (size_t i = 0; i < mine.size(); ++i)
-      if ((*other)[i] != (*first)[i])
-        return Status(
-            Code::kMismatch,
-            fmt::format("{} differs: rank 0 has '{}', rank {} has '{}'; set it alike on all "
-                        "ranks",
-                        mine[i].name, printable((*first)[i]), rank, printable((*other)[i])));
-  }
-  return number;
-}
 
 // ---- Transports
 // -----------------------------------------------------------------------------------
@@ -322,6 +262,18 @@ Result<VerdictBoard> share_board(const Links& links, Exchange& exchange, TimePoi
   return board;
 }
 
+// A file may be used elsewhere than where it was made, as far as its rules apply.
+void warn_of_differences(const TuningFile& file, const Membership& membership) {
+  const Settings& settings = membership.settings();
+  const std::string text = difference(file.tuned_on, fingerprint_of(membership));
+  if (!text.empty())
+    BANYAN_LOG(
+        settings.log, Subsystem::kPlan, LogLevel::kWarn,
+        "BANYAN_TUNE_FILE={} was tuned elsewhere, here are {}; its rules are used where they "
+        "apply",
+        printable(settings.environment.tune_file), text);
+}
+
 Result<Bells> make_bells() {
   Result<Descriptor> service = make_bell();
   BANYAN_TRY(service.status());
@@ -333,10 +285,10 @@ Result<Bells> make_bells() {
 // All but the thread that serves it.
 Result<std::unique_ptr<Membership>> make_membership(Exchange& exchange, Settings settings,
                                                     TimePoint deadline) {
-  const Result<uint32_t> number = compare_settings(exchange, settings, deadline);
-  BANYAN_TRY(number.status());
+  const Result<Agreement> agreed = agree_on_settings(exchange, settings, deadline);
+  BANYAN_TRY(agreed.status());
   if (settings.name.empty()) {
-    settings.name = fmt::format("communicator {}", *number);
+    settings.name = fmt::format("communicator {}", agreed->number);
     settings.log = settings.log.of(settings.name);
   }
   Result<Links> links = connect_links(exchange, settings.environment, deadline, settings.log);
@@ -347,9 +299,18 @@ Result<std::unique_ptr<Membership>> make_membership(Exchange& exchange, Settings
   BANYAN_TRY(bells.status());
   Result<Connected> connected = connect_transports(*links, exchange, settings, deadline);
   BANYAN_TRY(connected.status());
-  return std::make_unique<Membership>(std::move(settings), std::move(*links), std::move(*board),
-                                      std::move(*bells), std::move(connected->transports),
-                                      std::move(connected->routes), connected->medium);
+  Result<Hierarchy> hierarchy =
+      learn_cluster(exchange, agreed->wish, settings, links->peers,
+                    hierarchy_of(links->peers, settings.transports).simplified(), deadline);
+  BANYAN_TRY(hierarchy.status());
+  BANYAN_LOG(settings.log, Subsystem::kNet, LogLevel::kInfo, "{} ranks: {}", links->size,
+             hierarchy->text());
+  auto membership = std::make_unique<Membership>(
+      std::move(settings), std::move(*links), std::move(*board), std::move(*bells),
+      std::move(connected->transports), std::move(connected->routes), connected->medium,
+      std::move(*hierarchy));
+  if (agreed->file) warn_of_differences(*agreed->file, *membership);
+  return membership;
 }
 
 }  // namespace
@@ -364,13 +325,37 @@ Result<std::vector<int>> choose_routes(std::span<const LinkPeer> peers, int rank
                       fmt::format("no transport connects rank {} (host {}) and rank {} (host {}); "
                                   "allowed: {}{}",
                                   i, peers[i].host.name, j, peers[j].host.name,
-                                  join_transports(offered), missing_transports()));
+                                  transport_list(offered), missing_transports()));
   std::vector<int> kinds;
   for (size_t peer = 0; peer < peers.size(); ++peer)
     kinds.push_back(static_cast<int>(peer) == rank
                         ? -1
                         : kind_between(peers[static_cast<size_t>(rank)], peers[peer], offered));
   return kinds;
+}
+
+Fingerprint fingerprint_of(const Membership& membership) {
+  std::set<std::array<uint8_t, 32>> hosts;
+  for (const LinkPeer& peer : membership.links().peers) hosts.insert(peer.host.digest);
+  return {.cpu = processor_model(),
+          .cores = online_cores(),
+          .ranks = membership.size(),
+          .hosts = static_cast<int>(hosts.size()),
+          .transports = membership.transport_names()};
+}
+
+Hierarchy hierarchy_of(std::span<const LinkPeer> peers, std::span<const int> offered) {
+  const Wiring::Peer neighbour{.same_host = true, .same_process = false};
+  const bool in_memory = std::any_of(offered.begin(), offered.end(), [&](int kind) {
+    const TransportKind& row = transport_kinds()[static_cast<size_t>(kind)];
+    return row.in_memory && row.reaches(neighbour);
+  });
+  if (!in_memory) return {};
+  std::map<std::array<uint8_t, 32>, int> known;
+  std::vector<int> hosts;
+  for (const LinkPeer& peer : peers)
+    hosts.push_back(known.emplace(peer.host.digest, static_cast<int>(known.size())).first->second);
+  return Hierarchy::of_labels(kHostLevel, hosts);
 }
 
 Result<std::unique_ptr<Membership>> assemble(Exchange& exchange, Settings settings,

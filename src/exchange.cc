@@ -98,6 +98,39 @@ Result<std::vector<Bytes>> FixedExchange::allgather(std::span<const std::byte> m
 
 }  // namespace
 
+Result<std::vector<Bytes>> allgather_long(Exchange& exchange, std::span<const std::byte> mine,
+                                          size_t most, TimePoint deadline) {
+  constexpr size_t kPart = kExchangeMost - 1024;  // others may put something before it
+  const uint64_t length = mine.size();
+  const auto said = exchange.allgather(std::as_bytes(std::span(&length, 1)), deadline);
+  BANYAN_TRY(said.status());
+  std::vector<uint64_t> lengths;
+  for (const Bytes& bytes : *said) {
+    Reader reader(bytes);
+    lengths.push_back(reader.get<uint64_t>());
+    if (!reader.at_end() || lengths.back() > most)
+      return Status(Code::kCorrupt, fmt::format("rank {} announces {} bytes, the most is {}",
+                                                lengths.size() - 1, lengths.back(), most));
+  }
+  std::vector<Bytes> all(lengths.size());
+  const uint64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  for (uint64_t at = 0; at < longest; at += kPart) {
+    const uint64_t from = std::min(at, length);
+    const auto parts =
+        exchange.allgather(mine.subspan(from, std::min<uint64_t>(kPart, length - from)), deadline);
+    BANYAN_TRY(parts.status());
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      const Bytes& part = (*parts)[rank];
+      const uint64_t due = lengths[rank] - std::min(at, lengths[rank]);
+      if (part.size() != std::min<uint64_t>(kPart, due))
+        return Status(Code::kCorrupt, fmt::format("rank {} sends {} bytes where {} were announced",
+                                                  rank, part.size(), due));
+      all[rank].insert(all[rank].end(), part.begin(), part.end());
+    }
+  }
+  return all;
+}
+
 Status news_of(Exchange& exchange, std::chrono::milliseconds patience) {
   std::vector<pollfd> entries;
   for (const int news : exchange.failure_descriptors()) entries.push_back({news, POLLIN, 0});

@@ -49,6 +49,11 @@ class Exchange {
   virtual bool give_up(const Status& /*why*/) { return false; }
 };
 
+// Of contributions longer than a round takes, in as many rounds as the longest needs. kCorrupt
+// names a rank that announces more than `most` or does not send what it announced.
+Result<std::vector<Bytes>> allgather_long(Exchange& exchange, std::span<const std::byte> mine,
+                                          size_t most, TimePoint deadline);
+
 // What has come in that time; ok: nothing.
 Status news_of(Exchange& exchange, std::chrono::milliseconds patience);
 // A rank that can no longer be reached may have left because it has heard that another one failed.

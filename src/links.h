@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "banyan/status.h"
@@ -31,6 +32,8 @@ struct HostIdentity {
   bool operator==(const HostIdentity& other) const { return digest == other.digest; }
 };
 Result<HostIdentity> this_host();
+// What a hierarchy calls the level of its hosts.
+inline constexpr std::string_view kHostLevel = "host";
 
 struct LinkPeer {
   HostIdentity host;

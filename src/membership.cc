@@ -45,15 +45,17 @@ std::vector<std::string_view> algorithm_names() {
 
 Membership::Membership(Settings settings, Links links, VerdictBoard board, Bells bells,
                        std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes,
-                       Medium medium)
+                       Medium medium, Hierarchy hierarchy)
     : settings_(std::move(settings)),
       medium_(medium),
+      hierarchy_(std::move(hierarchy)),
       links_(std::move(links)),
       own_sockets_(links_.sockets),
       failure_(std::move(board)),
       monitor_(links_, failure_, settings_.log),
       engine_(std::move(transports), std::move(routes), best_kernels()),
-      plans_(links_.rank, links_.size, medium_, settings_.rules, settings_.log),
+      plans_(links_.rank, links_.size, medium_, settings_.rules, settings_.log,
+             PlanCache::kMostPlans, PlanCache::kMostBytes, &hierarchy_),
       messages_out_(static_cast<size_t>(links_.size)),
       messages_in_(static_cast<size_t>(links_.size)),
       patience_(core_of(links_, engine_)),
@@ -87,6 +89,13 @@ void Membership::open() {
 bool Membership::one_host() const {
   return std::all_of(links_.peers.begin(), links_.peers.end(),
                      [](const LinkPeer& peer) { return peer.same_host; });
+}
+
+std::string Membership::transport_names() const {
+  std::string text;
+  for (const auto& transport : engine_.transports())
+    text += fmt::format("{}{}", text.empty() ? "" : ",", transport->name());
+  return text.empty() ? "none" : text;
 }
 
 // ---- Operations

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <semaphore>
 #include <span>
 #include <string>
@@ -41,8 +42,11 @@ struct Settings {
   double timeout_s = 30;
   double init_timeout_s = 60;
   int determinism = 1;
-  Rules rules;
-  std::vector<int> transports;  // indices into transport_kinds(), preferred first
+  Rules rules;  // BANYAN_ALGO, then the tuning table once the ranks have met
+  // The rules of the tuning file, as rank 0 or the parent of a split has them; nothing: not known.
+  std::optional<std::string> table;
+  std::vector<int> transports;          // indices into transport_kinds(), preferred first
+  std::vector<Hierarchy::Level> tiers;  // how ranks lie above their hosts, where that is known
   Environment environment;
   Log log;
 };
@@ -83,10 +87,11 @@ struct Bells {
 
 class Membership {
  public:
-  // `engine` is connected; the board is shared with the other ranks of the host.
+  // `engine` is connected; the board is shared with the other ranks of the host. The hierarchy is
+  // the same on all ranks.
   Membership(Settings settings, Links links, VerdictBoard board, Bells bells,
              std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes,
-             Medium medium);
+             Medium medium, Hierarchy hierarchy);
   ~Membership();
   // The thread that serves it and does nothing before open(), since what comes over the links may
   // be for those that still connect. kSystem: there is none to be had.
@@ -99,14 +104,23 @@ class Membership {
   const Settings& settings() const { return settings_; }
   const Links& links() const { return links_; }
   Medium medium() const { return medium_; }
+  // How the ranks lie, simplified().
+  const Hierarchy& hierarchy() const { return hierarchy_; }
   Failure& failure() { return failure_; }
   Engine& engine() { return engine_; }
   ScratchPool& scratch() { return scratch_; }
   bool one_host() const;
+  // Of the transports that messages of this rank take, most preferred first: "shm,ucx", "none".
+  std::string transport_names() const;
 
   // ---- Operations -------------------------------------------------------------------------------
   std::shared_ptr<Plan> plan(const Problem& problem, int algorithm) {
     return plans_.find_or_build(problem, algorithm);
+  }
+  // In place of those of the settings. Requires that the communicator is at rest.
+  void use_rules(const Rules& rules) {
+    settings_.rules = rules;
+    plans_.use_rules(rules);
   }
   // Takes an operation of the plan and all memory that it needs; where there is none, gives up.
   // Requires the baton, as what follows.
@@ -178,6 +192,7 @@ class Membership {
 
   Settings settings_;
   Medium medium_;
+  Hierarchy hierarchy_;
   Links links_;
   OwnSockets own_sockets_;
   Failure failure_;

@@ -79,8 +79,8 @@ std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted) const
     return plan;
   }
   plan->choice = wanted >= 0 ? Choice{wanted, "named by the call", -1}
-                             : choose(problem, size_, medium_, rules_);
-  plan->schedule = build_schedule(problem, Group::everyone(size_, rank_),
+                             : choose(problem, size_, medium_, rules_, hierarchy_);
+  plan->schedule = build_schedule(problem, Group::everyone(size_, rank_, hierarchy_),
                                   algorithms()[static_cast<size_t>(plan->choice.algorithm)]);
   BANYAN_LOG(log_, Subsystem::kPlan, LogLevel::kInfo, "{} of {} x {}: {}, {} steps, by the {}",
              name_of(problem.collective), problem.count, name_of(problem.type),
@@ -115,6 +115,13 @@ std::shared_ptr<Plan> PlanCache::find_or_build(const Problem& problem, int wante
     order_.pop_back();
   }
   return order_.front();
+}
+
+void PlanCache::use_rules(Rules rules) {
+  rules_ = std::move(rules);
+  index_.clear();
+  order_.clear();
+  bytes_ = 0;
 }
 
 }  // namespace banyan

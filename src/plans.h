@@ -51,18 +51,25 @@ CallSignature signature_of(const Problem& problem, int wanted);
 // more than `most_bytes`. Not thread-safe.
 class PlanCache {
  public:
+  static constexpr size_t kMostPlans = 64;
+  static constexpr size_t kMostBytes = size_t{2} << 20;
+
+  // `hierarchy` is the communicator's, simplified(), and outlives the cache; null: flat.
   PlanCache(int rank, int size, Medium medium, Rules rules, const Log& log = {},
-            size_t most_plans = 64, size_t most_bytes = size_t{2} << 20)
+            size_t most_plans = kMostPlans, size_t most_bytes = kMostBytes,
+            const Hierarchy* hierarchy = nullptr)
       : rank_(rank),
         size_(size),
         medium_(medium),
         rules_(std::move(rules)),
         log_(log),
         most_plans_(most_plans),
-        most_bytes_(most_bytes) {}
+        most_bytes_(most_bytes),
+        hierarchy_(hierarchy) {}
 
   std::shared_ptr<Plan> find_or_build(const Problem& problem, int wanted);
-  const Rules& rules() const { return rules_; }
+  // From now on, for what is planned from now on: nothing that was planned before is kept.
+  void use_rules(Rules rules);
 
  private:
   using Order = std::list<std::shared_ptr<Plan>>;  // most recently used first
@@ -76,6 +83,7 @@ class PlanCache {
   Log log_;
   size_t most_plans_;
   size_t most_bytes_;
+  const Hierarchy* hierarchy_;
   size_t bytes_ = 0;
   Order order_;
   std::unordered_multimap<size_t, Order::iterator> index_;  // by hash of problem and wanted

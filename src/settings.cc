@@ -67,11 +67,19 @@ Result<Settings> make_settings(const Wishes& wishes, const RawEnvironment& raw, 
   return settings;
 }
 
+Result<std::optional<TuningFile>> read_tuning(const Environment& values) {
+  if (values.tune_file.empty()) return std::optional<TuningFile>();
+  Result<TuningFile> file = read_tuning_file(values.tune_file);
+  if (file.ok()) return std::optional<TuningFile>(std::move(*file));
+  return Status(file.status().code(), fmt::format("BANYAN_TUNE_FILE={}", file.status().message()));
+}
+
 std::vector<Status> wrong_values(const RawEnvironment& raw) {
   auto [values, wrong] = read_environment(raw);
   for (const Status& status : {rules_of(values.algorithm).status(),
                                transports_of("BANYAN_TRANSPORTS", values.transports).status(),
-                               choose_net_devices(values.net_devices, net_devices()).status()}) {
+                               choose_net_devices(values.net_devices, net_devices()).status(),
+                               read_tuning(values).status()}) {
     if (!status.ok()) wrong.push_back(status);
   }
   // Elsewhere than under a launcher nothing says which rank this is, which is no wrong value.
@@ -83,8 +91,6 @@ std::vector<Status> wrong_values(const RawEnvironment& raw) {
 void report_variables(const RawEnvironment& raw, const Settings& settings, int rank) {
   if (rank != 0 || process().variables_reported.exchange(true)) return;
   for (const std::string& text : unknown_variables(raw))
-    BANYAN_LOG(settings.log, Subsystem::kEnv, LogLevel::kWarn, "{}", text);
-  for (const std::string& text : ineffective_variables(raw))
     BANYAN_LOG(settings.log, Subsystem::kEnv, LogLevel::kWarn, "{}", text);
 }
 

@@ -3,12 +3,14 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "banyan/status.h"
 #include "src/base/environment.h"
 #include "src/membership.h"
+#include "src/tuning_file.h"
 
 namespace banyan {
 
@@ -24,11 +26,14 @@ struct Wishes {
 // Errors name the variable or field. The rank is for the log; -1 where it is not known yet.
 Result<Settings> make_settings(const Wishes& wishes, const RawEnvironment& raw, int rank);
 
+// The file of BANYAN_TUNE_FILE; an error names the variable. Nothing where it is not set.
+Result<std::optional<TuningFile>> read_tuning(const Environment& values);
+
 // Every value that a communicator of these variables is refused for, one status for each variable:
-// errors of make_settings, detect_launch and ucx, all of them. Files are not opened.
+// errors of make_settings, detect_launch, read_tuning and ucx, all of them.
 std::vector<Status> wrong_values(const RawEnvironment& raw);
 
-// Warns of unknown variables and of those without effect, once per job: rank 0 of its first
+// Warns of unknown variables, once per job: rank 0 of its first
 // communicator does it.
 void report_variables(const RawEnvironment& raw, const Settings& settings, int rank);
 

@@ -8,10 +8,13 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <random>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "algorithms/verify.h"
 #include "tests/sanitizers.h"
@@ -54,6 +57,14 @@ VerifiedCase case_of(int algorithm, Collective collective, int ranks, uint32_t d
   return call;
 }
 
+// Algorithms that go by levels meet every shape in turn, and no levels.
+std::shared_ptr<const Shape> shape_for(int algorithm, int ranks, uint32_t draw) {
+  if (!algorithms()[static_cast<size_t>(algorithm)].by_levels) return nullptr;
+  std::vector<Shape> shapes = shapes_of(ranks);
+  const size_t turn = draw % (shapes.size() + 1);
+  return turn == shapes.size() ? nullptr : std::make_shared<Shape>(std::move(shapes[turn]));
+}
+
 Verification verify_case(const VerifiedCase& call, uint32_t draw) {
   const BuiltCase built = build_case(call);
   return verify(built.schedules, built.problems,
@@ -79,11 +90,28 @@ TEST(Algorithms, AreRightForFewRanksInEveryWay) {
   for_each_generator([](int algorithm, Collective collective) {
     for (int ranks = 1; ranks <= 8; ++ranks)
       for (uint32_t draw = 0; draw < 32; ++draw) {
-        const VerifiedCase call = case_of(algorithm, collective, ranks, draw);
+        VerifiedCase call = case_of(algorithm, collective, ranks, draw);
+        call.shape = shape_for(algorithm, ranks, draw);
         const Verification result = verify_case(call, draw / 2);
         EXPECT_TRUE(result.ok) << text_of(call, draw / 2) << ": " << result.reason;
         if (!result.ok) return;
       }
+  });
+}
+
+// Every shape meets every way to call.
+TEST(Algorithms, AreRightOnEveryHierarchy) {
+  for_each_generator([](int algorithm, Collective collective) {
+    if (!algorithms()[static_cast<size_t>(algorithm)].by_levels) return;
+    for (int ranks = 2; ranks <= 9; ++ranks)
+      for (const Shape& shape : shapes_of(ranks))
+        for (uint32_t draw = 0; draw < 24; ++draw) {
+          VerifiedCase call = case_of(algorithm, collective, ranks, draw);
+          call.shape = std::make_shared<Shape>(shape);
+          const Verification result = verify_case(call, draw / 2);
+          EXPECT_TRUE(result.ok) << text_of(call, draw / 2) << ": " << result.reason;
+          if (!result.ok) return;
+        }
   });
 }
 
@@ -95,6 +123,7 @@ TEST(Algorithms, AreRightForEveryRoot) {
         for (uint32_t draw = 0; draw < 4; ++draw) {
           VerifiedCase call = case_of(algorithm, collective, ranks, draw * 5 + 1);
           call.root = root;
+          call.shape = shape_for(algorithm, ranks, draw + static_cast<uint32_t>(root));
           const Verification result = verify_case(call, draw);
           EXPECT_TRUE(result.ok) << text_of(call, draw) << ": " << result.reason;
           if (!result.ok) return;
@@ -111,6 +140,7 @@ void verify_drawn(int algorithm, Collective collective, int ranks, bool in_place
   const uint32_t draw = drawn[0] >> 8;
   VerifiedCase call = case_of(algorithm, collective, ranks, draw);
   call.in_place = in_place;
+  call.shape = shape_for(algorithm, ranks, drawn[0] & 0xff);
   if (call.count == 0 && !is_synchronisation(collective)) call.count = draw % 5 + 1;
   const Verification result = verify_case(call, draw / 8);
   EXPECT_TRUE(result.ok) << text_of(call, draw / 8) << ": " << result.reason;
@@ -146,7 +176,9 @@ TEST(Algorithms, AreRightForLongVectors) {
                                 .count = (uint64_t{17} << 20) / size_of(codec.type) + 1,
                                 .in_place = in_place,
                                 .type = codec.type,
-                                .op = codec.op};
+                                .op = codec.op,
+                                .check = true,
+                                .shape = shape_for(algorithm, ranks, draw)};
         const Verification result = verify_case(call, draw);
         EXPECT_TRUE(result.ok) << text_of(call, draw) << ": " << result.reason;
       }
@@ -165,7 +197,7 @@ int most_ranks(std::string_view name, Collective collective) {
   const bool meets_at_root = collective == Collective::kAllreduce ||
                              collective == Collective::kReduce ||
                              collective == Collective::kBroadcast || is_synchronisation(collective);
-  if (name == "star" && meets_at_root) return 1024;
+  if ((name == "star" || name == "hierarchical" || name == "leaders") && meets_at_root) return 1024;
   const bool logarithmic = name == "recursive_doubling" || name == "binomial" ||
                            name == "double_tree" || name == "dissemination";
   return logarithmic ? 1024 : 127;

@@ -145,6 +145,49 @@ TEST(Assembly, OfAnotherUserNeedsAPrivateKey) {
   }
 }
 
+std::vector<LinkPeer> peers_on(const std::vector<uint8_t>& hosts) {
+  std::vector<LinkPeer> peers;
+  for (const uint8_t host : hosts) {
+    LinkPeer& peer = peers.emplace_back();
+    peer.host.digest[0] = host;
+    peer.host.digest[31] = 7;
+  }
+  return peers;
+}
+
+int kind_named(std::string_view name) {
+  const auto kinds = transport_kinds();
+  const auto found = std::find_if(kinds.begin(), kinds.end(),
+                                  [&](const TransportKind& kind) { return kind.name == name; });
+  return static_cast<int>(found - kinds.begin());
+}
+
+TEST(Assembly, ranks_of_a_host_are_a_part) {
+  const std::vector<int> offered = {kind_named("shm"), kind_named("ucx")};
+  const std::vector<LinkPeer> peers = peers_on({9, 3, 9, 5, 3, 9});
+  EXPECT_EQ(hierarchy_of(peers, offered),
+            *Hierarchy::make(6, {{"host", {{0, 2, 5}, {1, 4}, {3}}}}));
+  EXPECT_EQ(hierarchy_of(peers_on({1, 1, 1}), offered).simplified(), Hierarchy());
+  EXPECT_EQ(hierarchy_of(peers_on({1, 2, 3}), offered).simplified(), Hierarchy());
+}
+
+// What only some ranks can see, whether two others are one process and which, does not count.
+TEST(Assembly, every_rank_finds_the_same_parts) {
+  std::vector<LinkPeer> there = peers_on({1, 1, 2, 2});
+  std::vector<LinkPeer> here = there;
+  here[0].same_host = here[1].same_host = here[0].same_process = here[1].same_process = true;
+  here[0].pid = here[1].pid = 77;
+  there[2].same_host = there[3].same_host = true;
+  for (const std::vector<std::string_view>& names : std::vector<std::vector<std::string_view>>{
+           {"shm", "ucx"}, {"ucx"}, {"loopback", "ucx"}, {"loopback", "shm", "ucx"}}) {
+    std::vector<int> offered;
+    for (const std::string_view name : names) offered.push_back(kind_named(name));
+    EXPECT_EQ(hierarchy_of(here, offered), hierarchy_of(there, offered));
+    const bool in_memory = std::find(names.begin(), names.end(), "shm") != names.end();
+    EXPECT_EQ(hierarchy_of(here, offered).depth(), in_memory ? 1 : 0);
+  }
+}
+
 TEST(Settings, QuoteOnlyTheBeginningOfALongValue) {
   const std::string text(5000, 'x');
   const Status wrong = make_settings({}, RawEnvironment({{"BANYAN_ALGO", text}}), 0).status();

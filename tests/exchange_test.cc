@@ -81,6 +81,33 @@ TEST(ExchangeOver, CarriesAnyLengths) {
 }
 
 // All three of them come back, with the same result.
+// Ranks give nothing, a round's worth, a byte more, and several rounds' worth.
+TEST(AllgatherLong, CarriesMoreThanARoundTakes) {
+  constexpr size_t kMost = 4 * kExchangeMost;
+  const size_t lengths[] = {0, kExchangeMost - 1024, kExchangeMost - 1023, 3 * kExchangeMost + 7};
+  Board board(4);
+  on_every_rank(4, [&](int rank) {
+    const auto exchange = exchange_over(rank, 4, board.of(rank));
+    const auto all =
+        allgather_long(*exchange, message(rank, 0, lengths[rank]), kMost, TimePoint::max());
+    ASSERT_TRUE(all.ok()) << all.status().message();
+    for (int who = 0; who < 4; ++who)
+      EXPECT_EQ((*all)[static_cast<size_t>(who)], message(who, 0, lengths[who])) << who;
+  });
+}
+
+// All ranks see the same lengths, and none of them waits for what another will not send.
+TEST(AllgatherLong, RefusesMoreThanWasAgreed) {
+  Board board(2);
+  on_every_rank(2, [&](int rank) {
+    const auto exchange = exchange_over(rank, 2, board.of(rank));
+    const auto all =
+        allgather_long(*exchange, message(rank, 0, rank == 1 ? 101 : 100), 100, TimePoint::max());
+    EXPECT_EQ(all.status().code(), Code::kCorrupt);
+    EXPECT_EQ(all.status().message(), "rank 1 announces 101 bytes, the most is 100");
+  });
+}
+
 TEST(CallRoll, SaysTheSameToAll) {
   struct Case {
     std::array<int, 3> ranks;

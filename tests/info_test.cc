@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <initializer_list>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -16,6 +19,10 @@
 #include "algorithms/algorithms.h"
 #include "bench/info/options.h"
 #include "bench/info/show.h"
+#include "src/tuning_file.h"
+#include "tests/machines.h"
+#include "tests/temporary_folder.h"
+#include "topology/json.h"
 
 namespace banyan::info {
 namespace {
@@ -52,6 +59,126 @@ TEST(InfoSchedule, requests) {
   }
 }
 
+TEST(InfoExplain, requests) {
+  const auto request = parse_explain_request("allgather:1K:float16");
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ(request->collective, Collective::kAllgather);
+  EXPECT_EQ(request->type, DataType::kFloat16);
+  EXPECT_EQ(request->bytes, 1024U);
+  EXPECT_EQ(parse_explain_request("allreduce:3")->bytes, 4U);
+  EXPECT_TRUE(parse_explain_request("barrier").ok());
+  struct Case {
+    const char *text, *named, *right;
+  };
+  for (const Case& bad : std::initializer_list<Case>{{"allreduce:64X", "64X", "K"},
+                                                     {"allreduc:64M", "allreduc", "allreduce"},
+                                                     {"send:64M", "send", "allreduce"},
+                                                     {"allreduce:1K:float31", "float31", "float32"},
+                                                     {"allreduce", "COLLECTIVE:", "allreduce:"},
+                                                     {"allreduce:2T", "2T", ""},
+                                                     {"allreduce:1:int8:1", "COLLECTIVE:", ""},
+                                                     {"", "COLLECTIVE", "allreduce"}}) {
+    const auto wrong = parse_explain_request(bad.text);
+    ASSERT_FALSE(wrong.ok()) << bad.text;
+    EXPECT_THAT(std::string(wrong.status().message()),
+                AllOf(HasSubstr(bad.named), HasSubstr(bad.right)));
+  }
+}
+
+// Of a file with that machine.
+Result<Explained> explained_on(const Topology& machine, std::string_view call, int nodes,
+                               int ranks_per_node, const RawEnvironment& raw = RawEnvironment({})) {
+  const test::TemporaryFolder folder;
+  const std::string path = (folder.path() / "machine.json").string();
+  std::ofstream(path) << to_json(machine);
+  Options options;
+  options.from = path;
+  options.nodes = nodes;
+  options.ranks_per_node = ranks_per_node;
+  options.explain = *parse_explain_request(std::string(call));
+  return explain_call(options, raw);
+}
+
+TEST(InfoExplain, json_on_every_machine) {
+  for (const test::Box& box : test::boxes()) {
+    for (const int nodes : {1, 3}) {
+      const auto explained = explained_on(test::machine(box), "allreduce:64M", nodes, 4);
+      ASSERT_TRUE(explained.ok()) << box.name << ": " << explained.status().message();
+      EXPECT_EQ(explained->ranks, 4 * nodes);
+      const auto json = nlohmann::json::parse(show_explanation_json(*explained));
+      EXPECT_EQ(json["call"], "allreduce:64M");
+      EXPECT_EQ(json["ranks"], 4 * nodes);
+      const double bound = json["bound_us"], percent = json["percent_of_bound"];
+      EXPECT_GT(bound, 0);
+      EXPECT_GT(percent, 0);
+      EXPECT_LE(percent, 100.0001) << box.name;
+      EXPECT_EQ(json["candidates"].size(), algorithms().size());
+      double least = std::numeric_limits<double>::infinity(), chosen = 0;
+      for (const auto& row : json["candidates"]) {
+        if (row["excluded"] == true) {
+          EXPECT_TRUE(row["predicted_us"].is_null());
+          EXPECT_FALSE(row["why"].get<std::string>().empty());
+          continue;
+        }
+        least = std::min(least, row["predicted_us"].get<double>());
+        if (row["algorithm"] == json["chosen"]) chosen = row["predicted_us"];
+      }
+      EXPECT_EQ(chosen, least);
+      EXPECT_NEAR(percent, 100 * bound / chosen, 0.01);
+      EXPECT_THAT(show_explanation(*explained), AllOf(HasSubstr("%"), HasSubstr("circulant")));
+    }
+  }
+}
+
+TEST(InfoExplain, ranks_are_gpus_then_cores_and_rules_count) {
+  test::Box box;
+  box.gpus = 4;
+  const Topology machine = test::machine(box);
+  const auto gpus = explained_on(machine, "broadcast:1M", 2, 0,
+                                 RawEnvironment({{"BANYAN_ALGO", std::string("^ring")}}));
+  ASSERT_TRUE(gpus.ok()) << gpus.status().message();
+  EXPECT_EQ(gpus->ranks, 8);
+  EXPECT_THAT(show_explanation(*gpus), HasSubstr("excluded by BANYAN_ALGO rule 1"));
+  EXPECT_THAT(show_explanation(*gpus), HasSubstr("2 hosts of 4"));
+  const auto alone = explained_on(machine, "broadcast:1M", 1, 1);
+  ASSERT_FALSE(alone.ok());
+  EXPECT_THAT(std::string(alone.status().message()), HasSubstr("--ranks-per-node"));
+  EXPECT_FALSE(explained_on(machine, "broadcast:1M", 1, 2,
+                            RawEnvironment({{"BANYAN_ALGO", std::string("rign")}}))
+                   .ok());
+}
+
+TEST(InfoExplain, has_what_a_tuning_file_measured) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() / "tune.json";
+  TuningFile file{.library = "0"};
+  file.rules.push_back({"barrier: dissemination"});
+  file.rules.push_back({"allreduce size=1K-64K: ring", Measured{4096, 12.5, 7, "star", 14.25}});
+  ASSERT_TRUE(write_tuning_file(path, file).ok());
+  const RawEnvironment raw({{"BANYAN_TUNE_FILE", path}});
+  const auto explained = explained_on(test::machine({}), "allreduce:4K", 1, 4, raw);
+  ASSERT_TRUE(explained.ok()) << explained.status().message();
+  const auto json = nlohmann::json::parse(show_explanation_json(*explained));
+  EXPECT_EQ(json["chosen"], "ring");
+  for (const auto& row : json["candidates"]) {
+    const std::string name = row["algorithm"];
+    EXPECT_EQ(row["excluded"], name != "ring") << name;
+    if (name == "ring") EXPECT_EQ(row["measured_us"], 12.5);
+    if (name == "star") EXPECT_EQ(row["measured_us"], 14.25);
+    if (name == "direct") EXPECT_TRUE(row["measured_us"].is_null());
+  }
+  // Another size was not measured, another call is not in the file.
+  const auto other = explained_on(test::machine({}), "allreduce:8K", 1, 4, raw);
+  ASSERT_TRUE(other.ok()) << other.status().message();
+  EXPECT_EQ(show_explanation_json(*other).find("12.5"), std::string::npos);
+  const auto larger = explained_on(test::machine({}), "allreduce:1M", 1, 4, raw);
+  ASSERT_TRUE(larger.ok()) << larger.status().message();
+  EXPECT_THAT(show_explanation(*larger), HasSubstr("default table"));
+  std::ofstream(path) << "{";
+  const auto damaged = explained_on(test::machine({}), "allreduce:4K", 1, 4, raw);
+  EXPECT_THAT(std::string(damaged.status().message()), HasSubstr("BANYAN_TUNE_FILE: " + path));
+}
+
 TEST(InfoSchedule, json_of_every_rank) {
   const auto request = parse_schedule_request("allreduce:ring:3");
   ASSERT_TRUE(request.ok());
@@ -80,6 +207,22 @@ TEST(InfoSchedule, every_collective_and_algorithm_can_be_shown) {
   }
 }
 
+TEST(InfoSchedule, knows_hosts) {
+  for (const char* text : {"allreduce:hierarchical:3x2:5", "allreduce:leaders:1+2+3:5"}) {
+    const auto request = parse_schedule_request(text);
+    ASSERT_TRUE(request.ok()) << request.status().message();
+    EXPECT_EQ(request->ranks, 6);
+    EXPECT_EQ(request->hierarchy.parts(0), 3);
+    EXPECT_THAT(schedule_header(*request), HasSubstr("6 ranks (3 hosts of "));
+    EXPECT_THAT(schedule_json_begin(*request), HasSubstr("\"hierarchy\":\"3 hosts of "));
+  }
+  EXPECT_EQ(parse_schedule_request("allreduce:ring:5")->hierarchy, Hierarchy());
+  for (const char* text : {"allreduce:leaders:2x", "allreduce:leaders:x2", "allreduce:leaders:1+",
+                           "allreduce:leaders:0x2", "allreduce:leaders:1024x2",
+                           "allreduce:leaders:1000+1000", "allreduce:leaders:2x2x2"})
+    EXPECT_FALSE(parse_schedule_request(text).ok()) << text;
+}
+
 TEST(InfoSchedule, has_an_operation_only_where_something_is_reduced) {
   struct Case {
     const char *request, *shown;
@@ -99,6 +242,101 @@ TEST(InfoSchedule, has_an_operation_only_where_something_is_reduced) {
   }
 }
 
+// ---- machines ----
+
+CommandLine parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "banyan_info");
+  return parse_command_line(static_cast<int>(arguments.size()), arguments.data());
+}
+
+TEST(InfoTopology, command_lines) {
+  const CommandLine line = parse({"--topo", "--from", "m.json", "--nodes", "4", "--svg"});
+  ASSERT_TRUE(line.options.has_value()) << line.text;
+  EXPECT_TRUE(line.options->topology);
+  EXPECT_EQ(line.options->from, "m.json");
+  EXPECT_EQ(line.options->nodes, 4);
+  EXPECT_EQ(line.options->form, Form::kSvg);
+  struct Case {
+    std::vector<const char*> arguments;
+    const char* named;
+  };
+  for (const Case& bad :
+       std::initializer_list<Case>{{{"--from", "m.json"}, "--topo"},
+                                   {{"--nodes", "2"}, "--topo"},
+                                   {{"--topo", "--nodes", "0"}, "from 1 to 65536"},
+                                   {{"--topo", "--nodes", "x"}, "'x'"},
+                                   {{"--topo", "--from", ""}, "--from"},
+                                   {{"--topo", "--env"}, "--env"},
+                                   {{"--topo", "--schedule", "allreduce:ring:2"}, "--schedule"},
+                                   {{"--svg"}, "--topo"},
+                                   {{"--nccl"}, "--nccl writes a machine: give --topo"},
+                                   {{"--hwloc", "--env"}, "--hwloc writes a machine: give --topo"},
+                                   {{"--topo", "--nccl", "--hwloc"}, "give one of them"},
+                                   {{"--topo", "--hwloc", "--json"}, "give one of them"}}) {
+    const CommandLine refused = parse(bad.arguments);
+    EXPECT_FALSE(refused.options.has_value());
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.text, HasSubstr(bad.named));
+  }
+}
+
+TEST(InfoTopology, a_file_as_many_nodes_in_every_form) {
+  const test::TemporaryFolder folder;
+  Options options;
+  options.from = (folder.path() / "machine.json").string();
+  options.nodes = 3;
+  std::ofstream(options.from) << to_json(test::machine({}));
+  const auto cluster = topology_of(options, RawEnvironment({}));
+  ASSERT_TRUE(cluster.ok()) << cluster.status().message();
+  const auto json = nlohmann::json::parse(*show_topology(*cluster, Form::kJson));
+  EXPECT_EQ(json.at("nodes").size(), 3U);
+  EXPECT_EQ(json.at("nodes")[2].at("gpus").size(), 8U);
+  EXPECT_THAT(*show_topology(*cluster, Form::kText), HasSubstr("box-0 (x 3)"));
+  EXPECT_THAT(*show_topology(*cluster, Form::kDot), HasSubstr("graph topology {"));
+  EXPECT_THAT(*show_topology(*cluster, Form::kSvg), HasSubstr("<svg "));
+  // Forms of one node.
+  const Topology one = test::machine({});
+  for (const auto& [form, word] : {std::pair(Form::kNccl, "<system version=\"1\">"),
+                                   std::pair(Form::kHwloc, "<topology version=\"2.0\">")}) {
+    const auto refused = show_topology(*cluster, form);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_THAT(std::string(refused.status().message()), HasSubstr("has 3: "));
+    EXPECT_THAT(*show_topology(one, form), HasSubstr(word));
+  }
+  EXPECT_EQ(parse({"--topo", "--nccl"}).options->form, Form::kNccl);
+  EXPECT_EQ(parse({"--topo", "--hwloc"}).options->form, Form::kHwloc);
+  std::ofstream(options.from) << "{";
+  const auto broken = topology_of(options, RawEnvironment({}));
+  ASSERT_FALSE(broken.ok());
+  EXPECT_THAT(std::string(broken.status().message()), HasSubstr(options.from + ": line 1: "));
+}
+
+TEST(InfoTopology, of_the_file_that_a_job_would_go_by) {
+  const test::TemporaryFolder folder;
+  const std::string file = folder.path() / "cluster.json";
+  std::ofstream(file) << to_json(test::fabric(2, 3));
+  const RawEnvironment raw({{"BANYAN_TOPO_FILE", file}});
+  const auto cluster = topology_of(Options{}, raw);
+  ASSERT_TRUE(cluster.ok()) << cluster.status().message();
+  EXPECT_EQ(vertices_of(*cluster, VertexKind::kNode).size(), 6U);
+  Options options;
+  options.from = folder.path() / "other.json";
+  std::ofstream(options.from) << to_json(test::machine({}));
+  const auto other = topology_of(options, raw);
+  ASSERT_TRUE(other.ok()) << other.status().message();
+  EXPECT_EQ(vertices_of(*other, VertexKind::kNode).size(), 1U);
+}
+
+TEST(InfoTopology, of_an_empty_root) {
+  const test::TemporaryFolder folder;
+  const auto found = topology_of(Options{}, RawEnvironment({{"BANYAN_SYSROOT", folder.path()}}));
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  const auto json = nlohmann::json::parse(*show_topology(*found, Form::kJson));
+  EXPECT_EQ(json.at("nodes").size(), 1U);
+  EXPECT_FALSE(
+      topology_of(Options{}, RawEnvironment({{"BANYAN_SYSROOT", folder.path() / "none"}})).ok());
+}
+
 TEST(InfoEnvironment, values_cannot_pass_for_lines) {
   const RawEnvironment raw({{"BANYAN_ALGO", "\x1b[31m\nFAKE"}, {"BANYAN_DEBUG", "info"}});
   const std::string text = show_environment(raw);
@@ -113,11 +351,11 @@ TEST(InfoEnvironment, every_wrong_value_has_a_line) {
                             {"BANYAN_RANK", "-1"},
                             {"BANYAN_SIZE", "2"},
                             {"BANYAN_COLOUR", "red"},
-                            {"BANYAN_SYSROOT", "/"}});
+                            {"BANYAN_TUNE_FILE", "/"}});
   const std::string text = show_wrong_variables(raw);
   for (const char* part : {"BANYAN_ALGO=rings: unknown algorithm", "BANYAN_TRANSPORTS=foo: ",
                            "BANYAN_TIMEOUT=x: ", "BANYAN_CHECK=y: ", "BANYAN_RANK=-1 ",
-                           "BANYAN_COLOUR is unknown", "BANYAN_SYSROOT has no effect"})
+                           "BANYAN_COLOUR is unknown", "BANYAN_TUNE_FILE=/: this is a folder"})
     EXPECT_THAT(text, HasSubstr(part));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 7);
 }
@@ -128,6 +366,28 @@ TEST(InfoEnvironment, right_values_have_none) {
                                                  {"BANYAN_TIMEOUT", ""},
                                                  {"HOME", "/"}})),
             "");
+}
+
+TEST(InfoEnvironment, the_tuning_file_is_a_source) {
+  const test::TemporaryFolder folder;
+  const std::string path = (folder.path() / "tune.json").string();
+  TuningFile file;
+  file.rules = {{"allreduce: star", std::nullopt}, {"barrier: direct", std::nullopt}};
+  ASSERT_TRUE(write_tuning_file(path, file).ok());
+  const auto algorithm = [](const RawEnvironment& raw) {
+    const auto json = nlohmann::json::parse(show_environment_json(raw));
+    for (const auto& row : json.at("variables"))
+      if (row.at("name") == "BANYAN_ALGO")
+        return row.at("value").get<std::string>() + " by " + row.at("source").get<std::string>();
+    return std::string();
+  };
+  const RawEnvironment raw({{"BANYAN_TUNE_FILE", path}});
+  EXPECT_EQ(algorithm(raw), "allreduce: star; barrier: direct by file");
+  EXPECT_THAT(show_environment(raw), HasSubstr("barrier: direct  [file; default unset]"));
+  EXPECT_EQ(show_wrong_variables(raw), "");
+  EXPECT_EQ(algorithm(RawEnvironment({{"BANYAN_TUNE_FILE", path}, {"BANYAN_ALGO", "ring"}})),
+            "ring by environment");
+  EXPECT_EQ(algorithm(RawEnvironment({{"BANYAN_TUNE_FILE", path + "x"}})), " by default");
 }
 
 TEST(InfoEnvironment, sources_and_secrets) {

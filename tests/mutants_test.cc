@@ -412,6 +412,8 @@ TEST(Mutants, AreCaughtOrExplained) {
           call.op = kCodecs[turn % std::size(kCodecs)].second;
         }
         call.in_place = turn % 3 == 0 && call.collective != Collective::kAlltoallv;
+        if (algorithms()[algorithm].by_levels)
+          call.shape = std::make_shared<Shape>(shapes_of(ranks)[turn % 5]);
         try_mutants(call, tally);
       }
   int explained = 0;

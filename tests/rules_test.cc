@@ -117,7 +117,7 @@ TEST(Rules, every_name_is_a_word) {
 
 constexpr std::string_view kAlgorithms =
     "recursive_doubling, circulant, ring, binomial, double_tree, bruck, pairwise, dissemination, "
-    "direct, star";
+    "direct, star, hierarchical, leaders";
 constexpr std::string_view kCollectives =
     "allreduce, reduce, broadcast, allgather, allgatherv, reduce_scatter, reduce_scatterv, "
     "alltoall, alltoallv, gather, scatter, barrier, *";
@@ -151,7 +151,7 @@ TEST(Rules, unknown_algorithms) {
 TEST(Rules, names_without_use) {
   EXPECT_EQ(error("ring; barrier:ring"),
             "algorithm 'ring' at position 15 does no barrier; valid: recursive_doubling, binomial, "
-            "dissemination, direct, star");
+            "dissemination, direct, star, leaders");
   EXPECT_EQ(error("barrier:^ring").substr(0, 43), "algorithm 'ring' at position 10 does no bar");
   EXPECT_EQ(rules("barrier,allreduce:ring").size(), 1U);
   EXPECT_EQ(error("gather:^binomial,direct"),
@@ -178,9 +178,11 @@ TEST(Rules, unknown_collectives) {
 
 TEST(Rules, wrong_conditions) {
   EXPECT_EQ(error("sise=0-4:ring"),
-            "unknown condition 'sise' at position 1; valid: size=LO-HI, ranks=LO-HI");
+            "unknown condition 'sise' at position 1; valid: size=LO-HI, ranks=LO-HI, nodes=LO-HI, "
+            "dtype=TYPE,TYPE");
   EXPECT_EQ(error("allreduce barrier:ring"),
-            "unexpected 'barrier' at position 11; valid: size=LO-HI, ranks=LO-HI or ':'");
+            "unexpected 'barrier' at position 11; valid: size=LO-HI, ranks=LO-HI, nodes=LO-HI, "
+            "dtype=TYPE,TYPE or ':'");
   EXPECT_EQ(error("allreduce size=4X-1M:ring"),
             "unexpected '4X' at position 16; valid: size=LO-HI in bytes, with K, M or G");
   EXPECT_EQ(error("size=0-1.5K:ring"),
@@ -206,6 +208,37 @@ TEST(Rules, wrong_conditions) {
             "unexpected 'ranks' at position 11; valid: ranks=LO-HI once");
 }
 
+TEST(Rules, nodes_and_types) {
+  const Rules right =
+      rules("allreduce nodes=2-4 dtype=fp32, bfloat16 :ring;dtype=int8 ranks=3- nodes=1-:ring");
+  ASSERT_EQ(right.size(), 2U);
+  EXPECT_EQ(right[0].nodes_least, 2);
+  EXPECT_EQ(right[0].nodes_most, 4);
+  EXPECT_EQ(right[0].ranks_least, 0);
+  EXPECT_THAT(right[0].types, ElementsAre(DataType::kFloat32, DataType::kBfloat16));
+  EXPECT_EQ(right[1].nodes_least, 1);
+  EXPECT_EQ(right[1].nodes_most, std::numeric_limits<int>::max());
+  EXPECT_EQ(right[1].ranks_least, 3);
+  EXPECT_THAT(right[1].types, ElementsAre(DataType::kInt8));
+  EXPECT_EQ(right[0].number, 1);
+  EXPECT_EQ(right[1].number, 2);
+}
+
+TEST(Rules, wrong_nodes_and_types) {
+  const std::string types =
+      "int8, uint8, int32, uint32, int64, uint64, float16, float32, float64, bfloat16, "
+      "float8_e4m3, float8_e5m2";
+  EXPECT_EQ(error("dtype=float31:ring"), with("unknown type 'float31' at position 7", types));
+  EXPECT_EQ(error("dtype=:ring"), with("missing type at position 7, found ':'", types));
+  EXPECT_EQ(error("dtype=int8,:ring"), with("missing type at position 12, found ':'", types));
+  EXPECT_EQ(error("dtype=int8 dtype=int8:ring"),
+            "unexpected 'dtype' at position 12; valid: dtype=TYPE,TYPE once");
+  EXPECT_EQ(error("nodes=x-2:ring"),
+            "unexpected 'x' at position 7; valid: nodes=LO-HI up to 2147483647");
+  EXPECT_EQ(error("nodes=4-2:ring"),
+            "empty range '4-2' at position 7; valid: nodes=LO-HI, LO at most HI");
+}
+
 TEST(Rules, wrong_punctuation) {
   EXPECT_EQ(error("allreduce:ring:direct"), "unexpected ':' at position 15; valid: ',' or ';'");
   EXPECT_EQ(error("ring direct"), "unexpected 'direct' at position 6; valid: ',' or ';'");
@@ -223,7 +256,7 @@ TEST(Rules, too_long_a_text) {
 }
 
 TEST(Rules, any_text_is_answered) {
-  const std::vector<std::string> pieces = {"allreduce", "ring", "size", "ranks", "4K",    "9",
+  const std::vector<std::string> pieces = {"allreduce", "ring", "size", "dtype", "4K",    "9",
                                            "*",         ",",    ";",    ":",     "^",     "=",
                                            "-",         " ",    "\x01", "\xff",  "direct"};
   uint32_t random = 1;

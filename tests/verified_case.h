@@ -4,8 +4,12 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <ostream>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "algorithms/algorithms.h"
@@ -13,6 +17,55 @@
 #include "algorithms/schedule.h"
 
 namespace banyan {
+
+// Ways in which ranks may lie, with a name; what is drawn has as many places as ranks.
+struct Shape {
+  std::string name;
+  Hierarchy hierarchy;
+};
+
+inline Shape shape_of(std::string name, const std::vector<int>& labels,
+                      const std::vector<int>& coarser = {}) {
+  std::vector<Hierarchy::Level> levels;
+  for (const std::vector<int>* each : {&labels, &coarser}) {
+    if (each->empty()) continue;
+    Hierarchy::Level& level = levels.emplace_back();
+    level.name = levels.size() == 1 ? "host" : "rack";
+    level.parts.resize(static_cast<size_t>(*std::max_element(each->begin(), each->end())) + 1);
+    for (size_t place = 0; place < each->size(); ++place)
+      level.parts[static_cast<size_t>((*each)[place])].push_back(static_cast<int>(place));
+  }
+  return {std::move(name), *Hierarchy::make(static_cast<int>(labels.size()), levels)};
+}
+
+// Of so many ranks: hosts of three, hosts of sizes that differ, numbered around the hosts, one rank
+// per host, all on one, and racks of hosts.
+inline std::vector<Shape> shapes_of(int ranks) {
+  const auto labels = [&](auto label) {
+    std::vector<int> made;
+    for (int place = 0; place < ranks; ++place) made.push_back(label(place));
+    return made;
+  };
+  const int hosts = (ranks + 2) / 3;
+  // 1, 2, 3, ... of them on hosts 0, 1, 2, ...
+  const auto growing = [](int place) {
+    int host = 0;
+    for (int end = 1; place >= end; end += host + 1) ++host;
+    return host;
+  };
+  return {shape_of("threes", labels([](int place) { return place / 3; })),
+          shape_of("twos in racks of two", labels([](int place) { return place / 2; }),
+                   labels([](int place) { return place / 4; })),
+          shape_of("1+2+3+...", labels(growing)),
+          shape_of("round robin", labels([&](int place) { return place % hosts; })),
+          shape_of("1+2+3+... in racks of two", labels(growing),
+                   labels([&](int place) { return growing(place) / 2; })),
+          shape_of("one each", labels([](int place) { return place; })),
+          shape_of("one host", labels([](int) { return 0; })),
+          shape_of("halves, around racks of two",
+                   labels([&](int place) { return place % std::max(1, ranks / 2); }),
+                   labels([&](int place) { return place % std::max(1, ranks / 2) % 2; }))};
+}
 
 struct VerifiedCase {
   Collective collective = Collective::kAllreduce;
@@ -24,13 +77,15 @@ struct VerifiedCase {
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   bool check = true;
+  std::shared_ptr<const Shape> shape = nullptr;  // flat without one
 };
 
 inline std::ostream& operator<<(std::ostream& out, const VerifiedCase& call) {
   return out << algorithms()[static_cast<size_t>(call.algorithm)].name << ' '
              << name_of(call.collective) << " P=" << call.ranks << " n=" << call.count
              << " root=" << call.root << (call.in_place ? " in place " : " ") << name_of(call.type)
-             << ' ' << name_of(call.op) << (call.check ? "" : " unchecked");
+             << ' ' << name_of(call.op) << (call.check ? "" : " unchecked")
+             << (call.shape == nullptr ? "" : ", " + call.shape->name);
 }
 
 inline bool is_reduction(Collective collective) {
@@ -109,10 +164,11 @@ struct BuiltCase {
 
 inline BuiltCase build_case(const VerifiedCase& call) {
   BuiltCase built;
+  const Hierarchy* hierarchy = call.shape == nullptr ? nullptr : &call.shape->hierarchy;
   for (int rank = 0; rank < call.ranks; ++rank) {
     built.problems.push_back(problem_of(call, rank));
     built.schedules.push_back(build_schedule(built.problems.back(),
-                                             Group::everyone(call.ranks, rank),
+                                             Group::everyone(call.ranks, rank, hierarchy),
                                              algorithms()[static_cast<size_t>(call.algorithm)]));
   }
   return built;

@@ -14,6 +14,7 @@
 #include "bench/machine.h"
 #include "bench/output.h"
 #include "src/base/environment.h"
+#include "src/base/parse.h"
 #include "src/c_api/inspect.h"
 
 namespace banyan::info {
@@ -39,6 +40,24 @@ void print_environment(const Options& options, Output& output) {
   const RawEnvironment raw = RawEnvironment::of_process();
   std::fputs(show_wrong_variables(raw).c_str(), stderr);
   output.print(options.form == Form::kJson ? show_environment_json(raw) : show_environment(raw));
+}
+
+Status print_topology(const Options& options, Output& output) {
+  const RawEnvironment raw = RawEnvironment::of_process();
+  const auto topology = topology_of(options, raw);
+  if (!topology.ok()) return topology.status();
+  const auto text = show_topology(*topology, options.form);
+  if (!text.ok()) return text.status();
+  output.print(*text);
+  return {};
+}
+
+Status print_explanation(const Options& options, Output& output) {
+  const auto explained = explain_call(options, RawEnvironment::of_process());
+  if (!explained.ok()) return explained.status();
+  output.print(options.form == Form::kJson ? show_explanation_json(*explained)
+                                           : show_explanation(*explained));
+  return {};
 }
 
 void draw_schedule(const ScheduleRequest& request, Form form, Output& output) {
@@ -81,6 +100,13 @@ int run(int argc, const char* const* argv) {
     output.print(line.text);
   } else if (line.options->environment) {
     print_environment(*line.options, output);
+  } else if (line.options->topology || line.options->explain) {
+    const Status status = line.options->topology ? print_topology(*line.options, output)
+                                                 : print_explanation(*line.options, output);
+    if (!status.ok()) {
+      std::fputs(fmt::format("banyan_info: {}\n", printable(status.message())).c_str(), stderr);
+      return 1;
+    }
   } else if (line.options->schedule) {
     print_schedule(*line.options->schedule, line.options->form, output);
   } else {

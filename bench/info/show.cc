@@ -46,19 +46,25 @@ std::string show_build(const Build& build, const std::vector<TransportState>& tr
   return text;
 }
 
+ShownVariable shown_variable(const Variable& variable, const RawEnvironment& raw) {
+  const std::string* value = raw.find(variable.name);
+  if (value != nullptr) return {variable.secret ? "(set, not shown)" : *value, "environment"};
+  ShownVariable unset{std::string(variable.default_value), "default"};
+  if (variable.name != "BANYAN_ALGO") return unset;
+  const auto file = read_tuning(read_environment(raw).values);
+  if (!file.ok() || !file->has_value() || (*file)->rules.empty()) return unset;
+  return {(*file)->table(), "file"};
+}
+
 std::string show_environment(const RawEnvironment& raw) {
   std::string text;
   for (const Variable& variable : variables()) {
-    const std::string* value = raw.find(variable.name);
-    std::string state;
-    if (value == nullptr) {
-      state = fmt::format("{}  [default]",
-                          variable.default_value.empty() ? "(unset)" : variable.default_value);
-    } else {
-      state = fmt::format("{}  [environment; default {}]",
-                          variable.secret ? "(set, not shown)" : printable(*value),
-                          variable.default_value.empty() ? "unset" : variable.default_value);
-    }
+    const auto [value, source] = shown_variable(variable, raw);
+    const std::string_view unset = variable.default_value;
+    const std::string state = source == "default"
+                                  ? fmt::format("{}  [default]", unset.empty() ? "(unset)" : unset)
+                                  : fmt::format("{}  [{}; default {}]", printable(value), source,
+                                                unset.empty() ? "unset" : unset);
     text += fmt::format("{:<22}{}\n    {}\n", variable.name, state, variable.text);
   }
   return text;
@@ -66,7 +72,6 @@ std::string show_environment(const RawEnvironment& raw) {
 
 std::string show_wrong_variables(const RawEnvironment& raw) {
   std::vector<std::string> warnings = unknown_variables(raw);
-  for (std::string& warning : ineffective_variables(raw)) warnings.push_back(std::move(warning));
   for (const Status& status : wrong_values(raw)) warnings.emplace_back(status.message());
   std::string lines;
   for (const std::string& warning : warnings)
@@ -117,17 +122,21 @@ std::vector<int> ranks_of(const ScheduleRequest& request) {
 
 Schedule schedule_of(const ScheduleRequest& request, int rank) {
   const auto& algorithm = algorithms()[static_cast<size_t>(request.algorithm)];
-  return build_schedule(problem_of(request), Group::everyone(request.ranks, rank), algorithm);
+  return build_schedule(problem_of(request),
+                        Group::everyone(request.ranks, rank, &request.hierarchy), algorithm);
 }
 
 std::string schedule_header(const ScheduleRequest& request) {
   const Problem problem = problem_of(request);
   const std::string op =
       reduces(problem.collective) ? fmt::format(" {}", name_of(problem.op)) : std::string();
-  return fmt::format("# {}, {}, {} rank{}: {}{}, count {} ({} bytes)\n",
+  const std::string hosts = request.hierarchy.depth() == 0
+                                ? std::string()
+                                : fmt::format(" ({})", request.hierarchy.text());
+  return fmt::format("# {}, {}, {} rank{}{}: {}{}, count {} ({} bytes)\n",
                      name_of(request.collective),
                      algorithms()[static_cast<size_t>(request.algorithm)].name, request.ranks,
-                     request.ranks == 1 ? "" : "s", name_of(problem.type), op, problem.count,
+                     request.ranks == 1 ? "" : "s", hosts, name_of(problem.type), op, problem.count,
                      problem.count * problem.element());
 }
 

@@ -5,13 +5,16 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "algorithms/explain.h"
 #include "algorithms/schedule.h"
 #include "bench/info/options.h"
 #include "bench/machine.h"
 #include "src/base/environment.h"
 #include "src/c_api/inspect.h"
+#include "topology/topology.h"
 
 namespace banyan::info {
 
@@ -27,12 +30,38 @@ std::string show_build(const Build& build, const std::vector<TransportState>& tr
 std::string show_build_json(const Build& build, const std::vector<TransportState>& transports,
                             const Machine& machine);
 
-// Every variable; a secret is shown as set, never as it is.
+// What a variable says, for people; a secret is shown as set, never as it is.
+struct ShownVariable {
+  std::string value;
+  std::string_view source;  // "default", "environment", or "file": the tuning file
+};
+ShownVariable shown_variable(const Variable& variable, const RawEnvironment& raw);
+
+// Every variable.
 std::string show_environment(const RawEnvironment& raw);
 std::string show_environment_json(const RawEnvironment& raw);
-// A line for each variable that is unknown, without effect, or has a value that the library would
+// A line for each variable that is unknown or has a value that the library would
 // refuse at its start.
 std::string show_wrong_variables(const RawEnvironment& raw);
+
+// The machine or cluster that was asked for: that of --from, else of BANYAN_TOPO_FILE, else
+// this one (below BANYAN_SYSROOT), so many times. Errors are one line that names the file.
+Result<Topology> topology_of(const Options& options, const RawEnvironment& raw);
+// kInvalidArgument: NCCL's or hwloc's form cannot say it.
+Result<std::string> show_topology(const Topology& topology, Form form);
+
+// What --explain says. Reads BANYAN_ALGO from the environment that it is given. Errors are one
+// line.
+struct Explained {
+  ExplainRequest request;
+  int ranks = 0;
+  std::string hosts;               // "4 hosts of 2", empty: one
+  std::vector<std::string> lines;  // the figures of the machine
+  Explanation explanation;
+};
+Result<Explained> explain_call(const Options& options, const RawEnvironment& raw);
+std::string show_explanation(const Explained& explained);
+std::string show_explanation_json(const Explained& explained);
 
 // A schedule is asked for without a size: this many elements of float32.
 Problem problem_of(const ScheduleRequest& request);

@@ -80,16 +80,34 @@ std::string show_build_json(const Build& build, const std::vector<TransportState
 std::string show_environment_json(const RawEnvironment& raw) {
   Json rows = Json::array();
   for (const Variable& variable : variables()) {
-    const std::string* value = raw.find(variable.name);
-    std::string shown(variable.default_value);
-    if (value != nullptr) shown = variable.secret ? "(set, not shown)" : *value;
+    const auto [value, source] = shown_variable(variable, raw);
     rows.push_back({{"name", variable.name},
                     {"default", variable.default_value},
-                    {"value", shown},
-                    {"source", value == nullptr ? "default" : "environment"},
+                    {"value", value},
+                    {"source", source},
                     {"text", variable.text}});
   }
   return dump({{"variables", rows}});
+}
+
+std::string show_explanation_json(const Explained& explained) {
+  const auto name = [](int algorithm) { return algorithms()[static_cast<size_t>(algorithm)].name; };
+  const Explanation& explanation = explained.explanation;
+  Json candidates = Json::array();
+  for (const ExplainedAlgorithm& each : explanation.algorithms) {
+    Json row = {{"algorithm", name(each.algorithm)}};
+    row["predicted_us"] = each.excluded ? Json(nullptr) : Json(each.predicted_us);
+    row["measured_us"] = each.measured_us ? Json(*each.measured_us) : Json(nullptr);
+    row["excluded"] = each.excluded;
+    row["why"] = each.why;
+    candidates.push_back(std::move(row));
+  }
+  return dump({{"call", explained.request.text},
+               {"ranks", explained.ranks},
+               {"bound_us", explanation.bound_us},
+               {"chosen", name(explanation.chosen)},
+               {"percent_of_bound", explanation.percent_of_bound},
+               {"candidates", candidates}});
 }
 
 std::string schedule_json_begin(const ScheduleRequest& request) {
@@ -98,6 +116,7 @@ std::string schedule_json_begin(const ScheduleRequest& request) {
       {"collective", name_of(request.collective)},
       {"algorithm", algorithms()[static_cast<size_t>(request.algorithm)].name},
       {"ranks", request.ranks},
+      {"hierarchy", request.hierarchy.text()},
       {"datatype", name_of(problem.type)},
   };
   if (reduces(problem.collective)) json["op"] = name_of(problem.op);

@@ -103,6 +103,10 @@ Result<std::vector<uint64_t>> Job::allgather(uint64_t value) {
   return all;
 }
 
+Status Job::broadcast(void* bytes, size_t count) {
+  return status_of(banyan_broadcast(bytes, bytes, count, BANYAN_UINT8, 0, comm_), comm_);
+}
+
 Status Job::finalize() {
   BANYAN_TRY(status_of(banyan_comm_finalize(comm_), comm_));
   finalized_ = true;

@@ -42,6 +42,8 @@ class Job {
   // Everybody's values one after the other at rank 0, nothing elsewhere. As many on every rank.
   Result<std::vector<double>> gather(const std::vector<double>& values);
   Result<std::vector<uint64_t>> allgather(uint64_t value);
+  // Rank 0's bytes everywhere.
+  Status broadcast(void* bytes, size_t count);
   Status finalize();
 
  private:

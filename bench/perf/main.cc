@@ -14,7 +14,6 @@
 #include "bench/perf/run.h"
 #include "bench/perf/team.h"
 #include "src/base/environment.h"
-#include "src/launcher.h"
 #include "transports/transport.h"
 
 namespace banyan::perf {
@@ -55,22 +54,12 @@ bool something_is_missing(const RawEnvironment& raw, std::string* text) {
 }
 
 int run_under_launcher(const Options& options, const RawEnvironment& raw) {
-  int rank = 0;
-  int place = 0;  // among the ranks of this host
-  // Wrong values of variables are the library's to tell, when it joins.
-  if (const auto environment = parse_environment(raw); environment.ok()) {
-    const auto launch = detect_launch(raw, *environment);
-    if (!launch.ok() && launch.status().code() == Code::kInvalidUsage)
-      return fail(kUsage, fmt::format("no ranks: give -n RANKS to start them here, or start this "
-                                      "program under a launcher ({})",
-                                      launch.status().message()));
-    if (launch.ok()) rank = launch->rank;
-    if (launch.ok()) place = launch->local_rank >= 0 ? launch->local_rank : launch->rank;
-  }
+  const auto launched = find_launched(raw);
+  if (!launched.ok()) return fail(kUsage, launched.status().message());
   Options mine = options;
-  if (rank != 0) mine.csv = mine.json = "";
+  if (launched->rank != 0) mine.csv = mine.json = "";
   auto report = Report::open(mine);
-  const Outcome outcome = run_rank(options, nullptr, place, report);
+  const Outcome outcome = run_rank(options, nullptr, launched->place, report);
   return fail(outcome.status, outcome.status == 0 ? "" : outcome.text);
 }
 

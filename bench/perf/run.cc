@@ -14,6 +14,7 @@
 #include "bench/perf/job.h"
 #include "bench/perf/measure.h"
 #include "src/base/parse.h"
+#include "src/launcher.h"
 
 namespace banyan::perf {
 
@@ -34,22 +35,6 @@ Status bind_to_core(int local_rank) {
   if (::sched_setaffinity(0, sizeof set, &set) != 0)
     return {Code::kSystem, fmt::format("--bind: cannot pin rank {} to core {}", local_rank, core)};
   return {};
-}
-
-Result<std::unique_ptr<Job>> join(Team* team, int rank) {
-  if (team == nullptr) return Job::join(nullptr, 0, 0);
-  banyan_unique_id_t id{};
-  if (rank == 0) {
-    const Status made = status_of(banyan_get_unique_id(&id), nullptr);
-    team->give_id(made.ok() ? &id : nullptr);
-    if (!made.ok()) return made;
-  } else {
-    const auto taken = team->take_id();
-    // Rank 0 says why there is none.
-    if (!taken.ok()) return Status(taken.status().code(), std::string());
-    id = *taken;
-  }
-  return Job::join(&id, rank, team->size());
 }
 
 // Collective, so that all ranks come to the same answer.
@@ -121,10 +106,40 @@ Result<uint64_t> run_job(Job& job, const Options& options, Report& report) {
 
 }  // namespace
 
+Result<std::unique_ptr<Job>> join_team(Team* team, int rank) {
+  if (team == nullptr) return Job::join(nullptr, 0, 0);
+  banyan_unique_id_t id{};
+  if (rank == 0) {
+    const Status made = status_of(banyan_get_unique_id(&id), nullptr);
+    team->give_id(made.ok() ? &id : nullptr);
+    if (!made.ok()) return made;
+  } else {
+    const auto taken = team->take_id();
+    // Rank 0 says why there is none.
+    if (!taken.ok()) return Status(taken.status().code(), std::string());
+    id = *taken;
+  }
+  return Job::join(&id, rank, team->size());
+}
+
+// Wrong values of variables are the library's to tell, when it joins.
+Result<Launched> find_launched(const RawEnvironment& raw) {
+  const auto environment = parse_environment(raw);
+  if (!environment.ok()) return Launched{};
+  const auto launch = detect_launch(raw, *environment);
+  if (launch.ok())
+    return Launched{launch->rank, launch->local_rank >= 0 ? launch->local_rank : launch->rank};
+  if (launch.status().code() != Code::kInvalidUsage) return Launched{};
+  return Status(Code::kInvalidUsage,
+                fmt::format("no ranks: give -n RANKS to start them here, or start this program "
+                            "under a launcher ({})",
+                            launch.status().message()));
+}
+
 Outcome run_rank(const Options& options, Team* team, int place, Result<Report>& report) {
   Status ready = report.status();
   if (ready.ok() && options.bind) ready = bind_to_core(place);
-  const auto job = join(team, place);
+  const auto job = join_team(team, place);
   if (!ready.ok()) return {kFailed, std::string(ready.message())};
   if (!job.ok()) return {kFailed, std::string(job.status().message())};
   const auto wrong = run_job(**job, options, *report);

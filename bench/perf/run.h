@@ -3,13 +3,26 @@
 
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "bench/perf/job.h"
 #include "bench/perf/options.h"
 #include "bench/perf/report.h"
 #include "bench/perf/team.h"
+#include "src/base/environment.h"
 
 namespace banyan::perf {
+
+// A communicator of the team's ranks, by the id of rank 0; without a team, the launcher's.
+Result<std::unique_ptr<Job>> join_team(Team* team, int rank);
+
+// This rank and its place among those of its host, under a launcher. kInvalidUsage: there is none.
+struct Launched {
+  int rank = 0;
+  int place = 0;
+};
+Result<Launched> find_launched(const RawEnvironment& raw);
 
 struct Outcome {
   int status = 0;    // of the process

@@ -46,9 +46,10 @@ struct Team::Board {
   std::array<char, kMostWords> words[1];  // one for each rank
 };
 
-Result<std::unique_ptr<Team>> Team::create(int size) {
+Result<std::unique_ptr<Team>> Team::create(int size, std::string_view program) {
   std::unique_ptr<Team> team(new Team);
   team->size_ = size;
+  team->program_ = program;
   team->board_bytes_ =
       sizeof(Board) + static_cast<size_t>(size) * sizeof(std::array<char, kMostWords>);
   void* memory = ::mmap(nullptr, team->board_bytes_, PROT_READ | PROT_WRITE,
@@ -195,19 +196,19 @@ void Team::tell() const {
   for (size_t rank = 0; rank < children_.size(); ++rank) {
     const Child& child = children_[rank];
     if (!WIFSIGNALED(child.wait_status)) continue;
-    text += fmt::format("banyan_perf: rank {} was ended by signal {}{}\n", rank,
-                        WTERMSIG(child.wait_status),
-                        child.ended_by_us ? " of banyan_perf, having outlived a failed rank" : "");
+    text += fmt::format(
+        "{0}: rank {1} was ended by signal {2}{3}\n", program_, rank, WTERMSIG(child.wait_status),
+        child.ended_by_us ? fmt::format(" of {}, having outlived a failed rank", program_) : "");
   }
   // Ranks that fail together mostly say the same: the first one that has something to say, does.
   for (size_t rank = 0; rank < children_.size(); ++rank) {
     if (children_[rank].wait_status == 0) continue;
     const std::string_view words = board_->words[rank].data();
     if (words.empty()) continue;
-    text += fmt::format("banyan_perf: rank {}: {}\n", rank, words);
+    text += fmt::format("{}: rank {}: {}\n", program_, rank, words);
     break;
   }
-  if (text.empty() && any_failed()) text = "banyan_perf: a rank failed and left no word\n";
+  if (text.empty() && any_failed()) text = program_ + ": a rank failed and left no word\n";
   std::fputs(text.c_str(), stderr);
 }
 

@@ -1,4 +1,4 @@
-// The local ranks of `banyan_perf -n`: children of one parent that only supervises.
+// The local ranks of a program's -n: children of one parent that only supervises.
 //
 // They are forked before any thread exists. A shared page hands the unique id of rank 0 to the
 // others and brings their last words back, so that a failure of all is told once.
@@ -23,7 +23,8 @@ namespace banyan::perf {
 
 class Team {
  public:
-  static Result<std::unique_ptr<Team>> create(int size);
+  // `program` is for what it says on stderr.
+  static Result<std::unique_ptr<Team>> create(int size, std::string_view program = "banyan_perf");
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
   ~Team();
@@ -61,6 +62,7 @@ class Team {
   void tell() const;
 
   int size_ = 0;
+  std::string program_;
   Board* board_ = nullptr;  // shared memory
   size_t board_bytes_ = 0;
   Descriptor id_is_there_;  // eventfd, one count for each rank that waits

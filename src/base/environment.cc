@@ -22,6 +22,7 @@ namespace banyan {
 namespace {
 
 constexpr std::string_view kPrefix = "BANYAN_";
+constexpr std::string_view kOfTests = "BANYAN_TEST_";  // which tell tests where something is
 
 constexpr std::array<Variable, 21> kVariables = {{
     {"BANYAN_RANK", "", "Number of this rank, from 0, where no launcher sets it."},
@@ -43,11 +44,13 @@ constexpr std::array<Variable, 21> kVariables = {{
      "size such as 64K, never, or auto, which measures when the ranks meet."},
     {"BANYAN_COMPRESS", "off", "Compression of what is sent; this version has only off."},
     {"BANYAN_TUNE_FILE", "",
-     "File of measured choices; has no effect in this version, which has no tuning."},
+     "File of measured choices that banyan_tune writes; rank 0 reads it for all ranks, and "
+     "BANYAN_ALGO goes before it."},
     {"BANYAN_TOPO_FILE", "",
-     "Description of the machine to use; has no effect in this version, which discovers none."},
+     "Description of the machine or cluster to go by, in any format that banyan_info --topo --from "
+     "reads; rank 0's counts."},
     {"BANYAN_TOPO_DUMP", "",
-     "File to write the machine found to; has no effect in this version, which discovers none."},
+     "File that rank 0 writes the machine or cluster to, as JSON, when the ranks have met."},
     {"BANYAN_TIMEOUT", "30s",
      "Longest time that one operation may take (us, ms, s; inf: no limit)."},
     {"BANYAN_INIT_TIMEOUT", "60s",
@@ -64,11 +67,8 @@ constexpr std::array<Variable, 21> kVariables = {{
     {"BANYAN_CHECK", "on",
      "Whether arguments of a call are compared between ranks before memory is written."},
     {"BANYAN_SYSROOT", "",
-     "Folder to read the machine's files from instead of /; has no effect in this version."},
+     "Folder to read /sys and /proc from instead of / where the machine is discovered."},
 }};
-
-constexpr std::array<std::string_view, 4> kIneffective = {"BANYAN_TUNE_FILE", "BANYAN_TOPO_FILE",
-                                                          "BANYAN_TOPO_DUMP", "BANYAN_SYSROOT"};
 
 // An empty value is no value.
 std::string_view value_of(const RawEnvironment& raw, std::string_view name) {
@@ -250,8 +250,12 @@ Reading read_environment(const RawEnvironment& raw) {
   values.algorithm = value_of(raw, "BANYAN_ALGO");
   values.transports = value_of(raw, "BANYAN_TRANSPORTS");
   values.net_devices = value_of(raw, "BANYAN_NET_DEVICES");
+  values.tune_file = value_of(raw, "BANYAN_TUNE_FILE");
   values.secret = value_of(raw, "BANYAN_SECRET");
   values.debug_file = value_of(raw, "BANYAN_DEBUG_FILE");
+  values.topology_file = value_of(raw, "BANYAN_TOPO_FILE");
+  values.topology_dump = value_of(raw, "BANYAN_TOPO_DUMP");
+  values.sysroot = value_of(raw, "BANYAN_SYSROOT");
   for (const Status& status :
        {read_compress(raw, &values.compress), read_single_copy(raw, &values.single_copy_least),
         read_interface(raw, &values.socket_interface), read_debug(raw, &values.debug),
@@ -274,17 +278,8 @@ std::vector<std::string> unknown_variables(const RawEnvironment& raw) {
   for (const Variable& variable : kVariables) names.push_back(variable.name);
   std::vector<std::string> warnings;
   for (const auto& [name, value] : raw.entries()) {
-    if (!name.starts_with(kPrefix) || known(name)) continue;
+    if (!name.starts_with(kPrefix) || name.starts_with(kOfTests) || known(name)) continue;
     warnings.push_back(fmt::format("{} is unknown; did you mean {}?", name, nearest(name, names)));
-  }
-  return warnings;
-}
-
-std::vector<std::string> ineffective_variables(const RawEnvironment& raw) {
-  std::vector<std::string> warnings;
-  for (const std::string_view name : kIneffective) {
-    if (raw.find(name) != nullptr)
-      warnings.push_back(fmt::format("{} has no effect in this version", name));
   }
   return warnings;
 }

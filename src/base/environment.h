@@ -55,6 +55,7 @@ struct Environment {
   std::string transports;                     // BANYAN_TRANSPORTS
   std::string net_devices;                    // BANYAN_NET_DEVICES
   std::string compress;                       // BANYAN_COMPRESS
+  std::string tune_file;                      // BANYAN_TUNE_FILE
   std::optional<uint64_t> single_copy_least;  // BANYAN_SINGLE_COPY: bytes; 0: never; empty: auto
   std::string socket_interface;               // BANYAN_SOCKET_IFNAME: an interface that exists
   std::string secret;                         // BANYAN_SECRET
@@ -63,6 +64,9 @@ struct Environment {
   double timeout_s = 30;                      // BANYAN_TIMEOUT
   double init_timeout_s = 60;                 // BANYAN_INIT_TIMEOUT
   PortRange port_range;                       // BANYAN_PORT_RANGE
+  std::string topology_file;                  // BANYAN_TOPO_FILE
+  std::string topology_dump;                  // BANYAN_TOPO_DUMP
+  std::string sysroot;                        // BANYAN_SYSROOT
   bool check = true;                          // BANYAN_CHECK
 };
 
@@ -77,10 +81,8 @@ Reading read_environment(const RawEnvironment& raw);
 // The values, or the first that is wrong.
 Result<Environment> parse_environment(const RawEnvironment& raw);
 
-// "BANYAN_TIMEOUTS is unknown; did you mean BANYAN_TIMEOUT?", one for each unknown BANYAN_* name.
+// "BANYAN_TIMEOUTS is unknown; did you mean BANYAN_TIMEOUT?", one for each unknown BANYAN_* name
+// but BANYAN_TEST_*, which are for tests.
 std::vector<std::string> unknown_variables(const RawEnvironment& raw);
-// "BANYAN_TUNE_FILE has no effect in this version", one for each that is set and serves a feature
-// that is not there yet.
-std::vector<std::string> ineffective_variables(const RawEnvironment& raw);
 
 }  // namespace banyan

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -30,7 +31,10 @@ Result<DataType> parse_data_type(std::string_view text);
 Result<ReduceOp> parse_reduce_op(std::string_view text);  // sum prod min max avg
 Result<Collective> parse_collective(std::string_view text);
 
+// Views of the text, which has to outlive them: in the head of a range-for a temporary does not.
 std::vector<std::string_view> split(std::string_view text, char separator);
+template <std::same_as<std::string> Temporary>
+std::vector<std::string_view> split(Temporary&& text, char separator) = delete;
 std::string_view trim(std::string_view text);
 // "a, b, c".
 std::string join(std::span<const std::string_view> words, std::string_view separator = ", ");

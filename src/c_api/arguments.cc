@@ -405,7 +405,9 @@ class Checker {
     if (call_.algorithm == nullptr || *call_.algorithm == '\0' || message()) return {};
     const Result<Rules> rules = parse_rules(call_.algorithm);
     if (!rules.ok()) return wrong("algorithm '{}': {}", call_.algorithm, rules.status().message());
-    const Choice choice = choose(problem(), size_, communicator_.membership->medium(), *rules);
+    const Membership& membership = *communicator_.membership;
+    const Choice choice =
+        choose(problem(), size_, membership.medium(), *rules, &membership.hierarchy());
     if (choice.rule >= 0) result_.algorithm = choice.algorithm;
     if (any_applies(*rules, problem().collective)) return {};
     return has_none_for(problem().collective, call_.algorithm);

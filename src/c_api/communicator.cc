@@ -10,6 +10,7 @@
 #include "src/c_api/arguments.h"
 #include "src/c_api/run.h"
 #include "src/c_api/structs.h"
+#include "src/cluster.h"
 #include "src/launcher.h"
 #include "src/process.h"
 #include "src/rendezvous.h"
@@ -264,6 +265,10 @@ Status split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
 
   // Whoever cannot go on still takes part in the second round, to say so.
   Result<Settings> settings = settings_of(config, rank);
+  if (settings.ok()) {
+    banyan::inherit_cluster(*settings, parent.membership->hierarchy(), members);
+    settings->table = parent.membership->settings().table;
+  }
   const double patience =
       settings.ok() ? settings->init_timeout_s : parent.membership->settings().init_timeout_s;
   const banyan::TimePoint deadline = banyan::deadline_after(patience);

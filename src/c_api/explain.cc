@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "algorithms/cost.h"
+#include "algorithms/machine_cost.h"
 #include "src/c_api/arguments.h"
 #include "src/c_api/inspect.h"
 #include "src/c_api/structs.h"
@@ -16,18 +18,30 @@ using banyan::Status;
 
 namespace {
 
-// Times come with the cost model; until then a candidate shows what they will be made of.
-std::string table_of(const std::vector<banyan::Candidate>& candidates) {
-  std::string text = fmt::format("{:<20} {:>7} {:>7} {:>14}  {}\n", "algorithm", "rounds", "steps",
-                                 "bytes sent", "why");
-  for (const banyan::Candidate& each : candidates) {
+// Of a network nothing is known that a time could be predicted from.
+std::string predicted(const banyan::Problem& problem, int algorithm,
+                      const banyan::Membership& membership) {
+  const banyan::Medium medium = membership.medium();
+  if (medium == banyan::Medium::kNetwork) return "-";
+  const int size = membership.size();
+  return fmt::format("{:.2f}",
+                     banyan::predict(problem, algorithm, size, banyan::memory_model(size, medium)));
+}
+
+std::string table_of(const banyan::Problem& problem, const banyan::Membership& membership) {
+  std::string text = fmt::format("{:<20} {:>7} {:>7} {:>14} {:>14}  {}\n", "algorithm", "rounds",
+                                 "steps", "bytes sent", "predicted us", "why");
+  for (const banyan::Candidate& each :
+       candidates(problem, membership.size(), membership.medium(), membership.settings().rules,
+                  &membership.hierarchy())) {
     const std::string_view name = banyan::algorithms()[static_cast<size_t>(each.algorithm)].name;
-    text += each.excluded ? fmt::format("{:<20} {:>7} {:>7} {:>14}  left out: {}\n", name, "-", "-",
-                                        "-", each.why)
-                          : fmt::format("{:<20} {:>7} {:>7} {:>14}  {}\n", name, each.rounds,
-                                        each.steps, each.bytes_sent, each.why);
+    text += each.excluded ? fmt::format("{:<20} {:>7} {:>7} {:>14} {:>14}  left out: {}\n", name,
+                                        "-", "-", "-", "-", each.why)
+                          : fmt::format("{:<20} {:>7} {:>7} {:>14} {:>14}  {}\n", name, each.rounds,
+                                        each.steps, each.bytes_sent,
+                                        predicted(problem, each.algorithm, membership), each.why);
   }
-  return text + "(of rank 0; predicted times: not modelled in this version; measured: none)\n";
+  return text + "(rounds, steps and bytes of rank 0; measured times: none)\n";
 }
 
 Status explain(banyan_comm_t comm, const banyan_call_t* given, char* text, size_t* bytes) {
@@ -47,12 +61,12 @@ Status explain(banyan_comm_t comm, const banyan_call_t* given, char* text, size_
 
   const banyan::Membership& membership = *(*found)->membership;
   const banyan::Problem& problem = call->problem;
-  std::string whole_text = fmt::format(
-      "{} of {} {} on {} ranks over {}: {}\n", name_of(problem.collective), problem.count,
-      name_of(problem.type), membership.size(), plan->transports, plan->algorithm);
+  std::string whole_text =
+      fmt::format("{} of {} {} on {} ranks ({}) over {}: {}\n", name_of(problem.collective),
+                  problem.count, name_of(problem.type), membership.size(),
+                  membership.hierarchy().text(), plan->transports, plan->algorithm);
   if (membership.size() > 1 && !is_message(problem.collective))
-    whole_text += table_of(
-        candidates(problem, membership.size(), membership.medium(), membership.settings().rules));
+    whole_text += table_of(problem, membership);
   if (*bytes != 0) {
     const size_t copied = std::min(*bytes - 1, whole_text.size());
     std::memcpy(text, whole_text.data(), copied);

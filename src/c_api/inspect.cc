@@ -4,24 +4,12 @@
 
 #include <algorithm>
 
+#include "src/assembly.h"
 #include "src/c_api/arguments.h"
 #include "src/c_api/handles.h"
 #include "transports/transport.h"
 
 namespace banyan {
-namespace {
-
-// The names of the transports that this communicator's messages take, most preferred first.
-std::string transports_of(Membership& membership) {
-  std::string text;
-  for (const auto& transport : membership.engine().transports()) {
-    if (!text.empty()) text += ',';
-    text += transport->name();
-  }
-  return text.empty() ? "none" : text;
-}
-
-}  // namespace
 
 Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call) {
   const Result<OpenCommunicator*> found = find_communicator(comm);
@@ -34,7 +22,7 @@ Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call) {
   membership.leave_baton();
   CallPlan result;
   result.bytes_sent = plan->schedule.bytes_sent();
-  result.transports = transports_of(membership);
+  result.transports = membership.transport_names();
   if (is_message(checked->problem.collective))
     result.algorithm = "message";
   else if (membership.size() == 1)
@@ -55,6 +43,31 @@ Result<std::vector<int>> hosts_of(banyan_comm_t comm) {
     lowest.push_back(static_cast<int>(first - peers.begin()));
   }
   return lowest;
+}
+
+Result<Fingerprint> fingerprint_of(banyan_comm_t comm) {
+  const Result<OpenCommunicator*> found = find_communicator(comm);
+  BANYAN_TRY(found.status());
+  return fingerprint_of(*(*found)->membership);
+}
+
+Result<int> nodes_of(banyan_comm_t comm) {
+  const Result<OpenCommunicator*> found = find_communicator(comm);
+  BANYAN_TRY(found.status());
+  const Membership& membership = *(*found)->membership;
+  return nodes_of(membership.size(), membership.medium(), &membership.hierarchy());
+}
+
+Status use_rules(banyan_comm_t comm, const Rules& rules) {
+  const Result<OpenCommunicator*> found = find_communicator(comm);
+  BANYAN_TRY(found.status());
+  OpenCommunicator& communicator = **found;
+  communicator.membership->take_baton();
+  if (!communicator.membership->at_rest())
+    return {Code::kInvalidUsage, "rules change only while nothing is under way"};
+  communicator.known = KnownCalls();
+  communicator.membership->use_rules(rules);
+  return {};
 }
 
 std::vector<TransportState> transport_states() {

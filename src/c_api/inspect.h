@@ -9,6 +9,7 @@
 
 #include "banyan/banyan.h"
 #include "banyan/status.h"
+#include "src/tuning_file.h"
 
 namespace banyan {
 
@@ -22,6 +23,14 @@ Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call);
 
 // For each rank, the lowest rank of its host.
 Result<std::vector<int>> hosts_of(banyan_comm_t comm);
+
+// Where this communicator runs, and how many nodes rules count in it.
+Result<Fingerprint> fingerprint_of(banyan_comm_t comm);
+Result<int> nodes_of(banyan_comm_t comm);
+
+// From the next call on, these rules decide in place of the variable's and the tuning file's. All
+// ranks do this between the same two calls, while nothing is under way (kInvalidUsage).
+Status use_rules(banyan_comm_t comm, const Rules& rules);
 
 // One line each: name, whether this build and machine have it, and why not.
 struct TransportState {

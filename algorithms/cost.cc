@@ -1,0 +1,493 @@
+// Flat algorithms, and which formula is whose.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/cost.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "algorithms/algorithms.h"
+#include "algorithms/cost_rounds.h"
+#include "algorithms/lengths.h"
+
+namespace banyan {
+namespace {
+
+using enum Collective;
+
+double elements_in(const std::vector<uint64_t>& counts) {
+  double sum = 0;
+  for (const uint64_t count : counts) sum += static_cast<double>(count);
+  return sum;
+}
+
+// Elements of the call's count; of calls with lists the mean block. Of alltoallv a rank knows only
+// its own: all take the same.
+double count_of(const Problem& problem, int ranks) {
+  constexpr double kBlockOfAlltoallv = 4096;
+  switch (problem.collective) {
+    case kAllgatherv:
+    case kReduceScatterv: return elements_in(problem.recv_counts) / ranks;
+    case kAlltoallv: return kBlockOfAlltoallv;
+    case kBarrier:
+    case kFinalize:
+    case kSplit: return 0;
+    case kAllreduce:
+    case kReduce:
+    case kBroadcast:
+    case kAllgather:
+    case kReduceScatter:
+    case kAlltoall:
+    case kGather:
+    case kScatter:
+    case kSend:
+    case kRecv: return static_cast<double>(problem.count);
+  }
+  return 0;
+}
+
+// Multiples of the call's bytes that a rank's buffers have.
+double buffers_of(Collective collective, int ranks) {
+  switch (collective) {
+    case kAllreduce:
+    case kReduce:
+    case kBroadcast:
+    case kBarrier:
+    case kFinalize:
+    case kSplit:
+    case kSend:
+    case kRecv: return 2;
+    case kAllgather:
+    case kAllgatherv:
+    case kReduceScatter:
+    case kReduceScatterv: return 1.0 + ranks;
+    case kAlltoall:
+    case kAlltoallv: return 2.0 * ranks;
+    case kGather:
+    case kScatter: return 2;
+  }
+  return 2;
+}
+
+// One call on ranks that need not know of levels.
+class Flat {
+ public:
+  Flat(const Problem& problem, const CostModel& model, const Site& site, const Volume& volume)
+      : problem_(problem),
+        site_(site),
+        volume_(volume),
+        all_{site.ranks(), 1, CostTeam::Where::kFlat},
+        ranks_(site.ranks()),
+        cost_(model, site, volume.buffers) {}
+
+  double recursive_doubling() {
+    widen(volume_.bytes);
+    recursive_doubling_cost(cost_, site_, all_, volume_.bytes * volume_.wide);
+    narrow(volume_.bytes);
+    return cost_.us();
+  }
+
+  double by_halves(void (*half)(Cost&, const Site&, const CostTeam&, double, Half, double)) {
+    const double n = volume_.bytes;
+    switch (problem_.collective) {
+      case kAllreduce: {
+        const auto segments = static_cast<double>(
+            cache_segments(static_cast<uint64_t>(n), static_cast<uint64_t>(site_.ranks())));
+        widen(n);
+        half(cost_, site_, all_, n * volume_.wide, Half::kReduceScatter, segments);
+        narrow(n / ranks_);
+        if (segments > 1) cost_.warm();
+        half(cost_, site_, all_, n, Half::kAllgather, segments);
+        break;
+      }
+      case kReduceScatter:
+      case kReduceScatterv:
+        widen(n * ranks_);
+        half(cost_, site_, all_, n * ranks_ * volume_.wide, Half::kReduceScatter, 1);
+        narrow(n);
+        break;
+      case kReduce:
+        agree();
+        widen(n);
+        half(cost_, site_, all_, n * volume_.wide, Half::kReduceScatter, 1);
+        narrow(n / ranks_);
+        cost_.gather(ranks_ - 1, site_.far_pairs(), n / ranks_, 0, 0);
+        break;
+      case kAllgather:
+      case kAllgatherv:
+        agree();
+        cost_.copy(n, ranks_);
+        half(cost_, site_, all_, n * ranks_, Half::kAllgather, 1);
+        break;
+      case kBroadcast:
+        agree();
+        binomial_blocks_cost(cost_, site_, all_, n);
+        half(cost_, site_, all_, n, Half::kAllgather, 1);
+        break;
+      case kAlltoall:
+      case kAlltoallv:
+      case kGather:
+      case kScatter:
+      case kBarrier:
+      case kSend:
+      case kRecv:
+      case kFinalize:
+      case kSplit: break;
+    }
+    return cost_.us();
+  }
+
+  double circulant() { return by_halves(circulant_cost); }
+
+  double ring() {
+    if (problem_.collective != kBroadcast) return by_halves(ring_cost);
+    agree();
+    const auto chunks = static_cast<double>(ring_chunks(static_cast<uint64_t>(volume_.bytes)));
+    cost_.stream({.hops = ranks_ - 1,
+                  .pieces = chunks,
+                  .bytes = volume_.bytes / chunks,
+                  .messages = 1,
+                  .all_messages = ranks_ - 1,
+                  .wire_bytes = volume_.bytes,
+                  .far = site_.hosts() > 1});
+    cost_.copy(volume_.bytes, 1);
+    return cost_.us();
+  }
+
+  double binomial() {
+    const double n = volume_.bytes;
+    switch (problem_.collective) {
+      case kAllreduce:
+        widen(n);
+        binomial_cost(cost_, site_, all_, n * volume_.wide, true);
+        narrow(n);
+        binomial_cost(cost_, site_, all_, n, false);
+        break;
+      case kReduce:
+        agree();
+        widen(n);
+        binomial_cost(cost_, site_, all_, n * volume_.wide, true);
+        narrow(n);
+        break;
+      case kBroadcast:
+        agree();
+        binomial_cost(cost_, site_, all_, n, false);
+        cost_.copy(n, 1);
+        break;
+      case kGather:
+      case kScatter:
+        agree();
+        binomial_blocks_cost(cost_, site_, all_, n * ranks_);
+        cost_.copy(n * ranks_, 1);
+        break;
+      case kBarrier:
+      case kFinalize:
+      case kSplit:
+        binomial_cost(cost_, site_, all_, 0, false);
+        binomial_cost(cost_, site_, all_, 0, false);
+        break;
+      case kAllgather:
+      case kAllgatherv:
+      case kReduceScatter:
+      case kReduceScatterv:
+      case kAlltoall:
+      case kAlltoallv:
+      case kSend:
+      case kRecv: break;
+    }
+    return cost_.us();
+  }
+
+  // For two chunks, one of each tree, a rank receives two and passes two on.
+  double double_tree() {
+    const double n = volume_.bytes;
+    const auto pairs = static_cast<double>(tree_chunks(static_cast<uint64_t>(n)));
+    const double height = std::bit_width(static_cast<unsigned>(site_.ranks() - 1)) + 0.0;
+    const auto pass = [&](double bytes, bool sums) {
+      const double chunk = bytes / 2 / pairs;
+      cost_.stream({.hops = height,
+                    .pieces = pairs,
+                    .bytes = chunk,
+                    .messages = 2,
+                    .all_messages = 2 * (ranks_ - 1),
+                    .wire_bytes = 2 * bytes,
+                    .summed = sums ? chunk : 0,
+                    .far = site_.hosts() > 1});
+    };
+    if (problem_.collective != kAllreduce) agree();
+    if (reduces(problem_.collective)) {
+      widen(n);
+      pass(n * volume_.wide, true);
+      narrow(n);
+    }
+    if (problem_.collective != kReduce) pass(n, false);
+    if (problem_.collective == kBroadcast) cost_.copy(n, 1);
+    return cost_.us();
+  }
+
+  double bruck() {
+    const double block = volume_.bytes;
+    const bool gathers = problem_.collective != kAlltoall;
+    for (int distance = 1; distance < site_.ranks(); distance *= 2) {
+      const double blocks =
+          gathers ? std::min(distance, site_.ranks() - distance) : blocks_with(distance);
+      if (!gathers) cost_.copy(blocks * block, ranks_);
+      cost_.add({.bytes = blocks * block,
+                 .active = ranks_,
+                 .far = site_.far(distance),
+                 .waits = !gathers || distance == 1 || blocks > 1});
+    }
+    cost_.copy((ranks_ + (gathers ? 1 : 0)) * block, ranks_);
+    return cost_.us();
+  }
+
+  double pairwise() {
+    const double n = volume_.bytes;
+    switch (problem_.collective) {
+      case kAllreduce: {
+        const auto segments = static_cast<double>(
+            cache_segments(static_cast<uint64_t>(n), static_cast<uint64_t>(site_.ranks())));
+        widen(n);
+        one_by_one(n / ranks_ * volume_.wide, true, segments);
+        narrow(n / ranks_);
+        if (segments > 1) cost_.warm();
+        at_once(n / ranks_ / segments, segments);
+        break;
+      }
+      case kReduceScatter:
+      case kReduceScatterv:
+        widen(n * ranks_);
+        one_by_one(n * volume_.wide, true, 1);
+        narrow(n);
+        break;
+      case kAlltoall:
+      case kAlltoallv:
+        agree();
+        if (problem_.in_place) cost_.copy(n * ranks_, ranks_);
+        one_by_one(n, false, 1);
+        if (!problem_.in_place) cost_.copy(n, ranks_);
+        break;
+      case kReduce:
+      case kBroadcast:
+      case kAllgather:
+      case kAllgatherv:
+      case kGather:
+      case kScatter:
+      case kBarrier:
+      case kSend:
+      case kRecv:
+      case kFinalize:
+      case kSplit: break;
+    }
+    return cost_.us();
+  }
+
+  double dissemination() {
+    doubling_words_cost(cost_, site_, all_);
+    return cost_.us();
+  }
+
+  double direct() {
+    const double n = volume_.bytes;
+    const bool short_vector = n <= static_cast<double>(kOneShotBytes);
+    switch (problem_.collective) {
+      case kAllreduce:
+        if (short_vector) {
+          sum_at_once(n);
+        } else {
+          sum_at_once(n / ranks_);
+          at_once(n / ranks_, 1);
+        }
+        break;
+      case kReduce:
+        if (short_vector) {
+          gather_sum(n);
+          if (problem_.check) cost_.words(ranks_ - 1, ranks_ - 1);
+        } else {
+          agree();
+          sum_at_once(n / ranks_);
+          cost_.gather(ranks_ - 1, site_.far_pairs(), n / ranks_, 0, 0);
+        }
+        break;
+      case kReduceScatter:
+      case kReduceScatterv: sum_at_once(n); break;
+      case kAllgather:
+      case kAllgatherv: {
+        const bool staged = problem_.check && n * ranks_ <= static_cast<double>(kStagedBytes);
+        if (!staged) agree();
+        at_once(n, 1);
+        cost_.copy(staged ? n * ranks_ : n, ranks_);
+        break;
+      }
+      case kBroadcast:
+        if (!short_vector) agree();
+        cost_.scatter(ranks_ - 1, site_.far_pairs(), n);
+        if (short_vector && problem_.check) cost_.words(ranks_ - 1, ranks_ - 1);
+        cost_.copy(n, short_vector && problem_.check ? ranks_ : 1);
+        break;
+      case kAlltoall:
+      case kAlltoallv:
+        at_once(n, 1);
+        if (problem_.collective == kAlltoallv) agree();
+        cost_.copy(n * ranks_, ranks_);
+        break;
+      case kGather:
+        agree();
+        cost_.gather(ranks_ - 1, site_.far_pairs(), n, 0, 0);
+        cost_.copy(n, 1);
+        break;
+      case kScatter:
+        agree();
+        cost_.scatter(ranks_ - 1, site_.far_pairs(), n);
+        cost_.copy(n, 1);
+        break;
+      case kBarrier:
+      case kFinalize:
+      case kSplit: at_once(0, 1); break;
+      case kSend:
+      case kRecv: break;
+    }
+    return cost_.us();
+  }
+
+  double star() {
+    const double n = volume_.bytes;
+    switch (problem_.collective) {
+      case kAllreduce:
+        gather_sum(n);
+        cost_.scatter(ranks_ - 1, site_.far_pairs(), n);
+        break;
+      case kReduce:
+        gather_sum(n);
+        if (problem_.check) cost_.scatter(ranks_ - 1, site_.far_pairs(), 0);
+        break;
+      case kBroadcast:
+        if (problem_.check) cost_.gather(ranks_ - 1, site_.far_pairs(), 0, 0, 0);
+        cost_.scatter(ranks_ - 1, site_.far_pairs(), n);
+        cost_.copy(n, 1);
+        break;
+      case kAllgather:
+        cost_.gather(ranks_ - 1, site_.far_pairs(), n, 0, 0);
+        cost_.copy(n, 1);
+        cost_.scatter(ranks_ - 1, site_.far_pairs(), n * ranks_);
+        cost_.copy(n * ranks_, 1);
+        break;
+      case kBarrier:
+      case kFinalize:
+      case kSplit:
+        cost_.gather(ranks_ - 1, site_.far_pairs(), 0, 0, 0);
+        cost_.scatter(ranks_ - 1, site_.far_pairs(), 0);
+        break;
+      case kAllgatherv:
+      case kReduceScatter:
+      case kReduceScatterv:
+      case kAlltoall:
+      case kAlltoallv:
+      case kGather:
+      case kScatter:
+      case kSend:
+      case kRecv: break;
+    }
+    return cost_.us();
+  }
+
+ private:
+  void agree() {
+    if (problem_.check) agree_cost(cost_, site_);
+  }
+  // Numbers 1 .. P - 1 with that bit.
+  double blocks_with(int bit) const {
+    const int ranks = site_.ranks();
+    const int with_bit = ranks / (2 * bit) * bit + std::max(ranks % (2 * bit) - bit, 0);
+    return with_bit;
+  }
+  // Elements to accumulators and back, on every rank.
+  void widen(double bytes) {
+    if (volume_.narrow) cost_.codec(bytes * volume_.wide, ranks_);
+  }
+  void narrow(double bytes) {
+    if (volume_.narrow) cost_.codec(bytes * volume_.wide, ranks_);
+  }
+  // P - 1 blocks one after the other, none of which waits for another.
+  void one_by_one(double block, bool sums, double segments) {
+    cost_.add({.bytes = block / segments,
+               .active = ranks_,
+               .far = site_.far_pairs(),
+               .summed = sums ? block / segments : 0,
+               .repeats = segments * (ranks_ - 1)});
+  }
+  void at_once(double block, double segments) {
+    cost_.add({.messages = ranks_ - 1,
+               .bytes = block,
+               .active = ranks_,
+               .far = site_.far_pairs(),
+               .repeats = segments});
+  }
+  // Raw elements, added by whoever they are for.
+  void sum_at_once(double block) {
+    const double wide = block * volume_.wide;
+    cost_.add({.messages = ranks_ - 1,
+               .bytes = block,
+               .active = ranks_,
+               .far = site_.far_pairs(),
+               .summed = volume_.narrow ? 0 : wide,
+               .decoded = volume_.narrow ? wide : 0});
+    narrow(block);
+  }
+  void gather_sum(double bytes) {
+    const double wide = bytes * volume_.wide;
+    cost_.gather(ranks_ - 1, site_.far_pairs(), bytes, volume_.narrow ? 0 : wide,
+                 volume_.narrow ? wide : 0);
+    if (volume_.narrow) cost_.codec(wide, 1);
+  }
+
+  const Problem& problem_;
+  const Site& site_;
+  const Volume& volume_;
+  CostTeam all_;
+  double ranks_;
+  Cost cost_;
+};
+
+}  // namespace
+
+Volume volume_of(const Problem& problem, int ranks) {
+  Volume volume;
+  const auto element = static_cast<double>(problem.element());
+  volume.bytes = count_of(problem, ranks) * element;
+  volume.narrow = reduces(problem.collective) && problem.accumulator() != problem.type;
+  if (volume.narrow) volume.wide = static_cast<double>(size_of(problem.accumulator())) / element;
+  volume.buffers = volume.bytes * buffers_of(problem.collective, ranks);
+  return volume;
+}
+
+double predict(const Problem& problem, int algorithm, int ranks, const CostModel& model,
+               const Hierarchy* hierarchy) {
+  if (ranks < 2) return number(model.call);
+  const Site site(ranks, hierarchy);
+  const Volume volume = volume_of(problem, ranks);
+  Flat flat(problem, model, site, volume);
+  const std::string_view name = algorithms()[static_cast<size_t>(algorithm)].name;
+  if (site.hosts() == 1 && name == "hierarchical") return flat.circulant();
+  if (site.hosts() == 1 && name == "leaders") {
+    if (problem.collective == kAllreduce) return flat.recursive_doubling();
+    const bool tree = problem.collective == kReduce || problem.collective == kBroadcast;
+    return tree ? flat.binomial() : flat.dissemination();
+  }
+  if (name == "recursive_doubling") return flat.recursive_doubling();
+  if (name == "circulant") return flat.circulant();
+  if (name == "ring") return flat.ring();
+  if (name == "binomial") return flat.binomial();
+  if (name == "double_tree") return flat.double_tree();
+  if (name == "bruck") return flat.bruck();
+  if (name == "pairwise") return flat.pairwise();
+  if (name == "dissemination") return flat.dissemination();
+  if (name == "direct") return flat.direct();
+  if (name == "star") return flat.star();
+  if (name == "hierarchical") return hierarchical_cost(problem, model, site, volume);
+  return leaders_cost(problem, model, site, volume);
+}
+
+}  // namespace banyan

@@ -1,0 +1,71 @@
+// How long an algorithm takes, by formulas: a pure function of the call, of how ranks lie, and of a
+// few figures of the machine. It looks at no clock and no measurement, so all ranks that have the
+// same figures come to the same result.
+//
+// A schedule is seen as rounds. In a round every rank that takes part sends and receives some
+// messages; it takes a latency, and the longest of what the busiest rank does, what all ranks of a
+// host do on the cores that they share, and what crosses a host's NICs:
+//
+//   T = sum over rounds of  alpha + max(rank, host's ranks / cores, bytes across / NICs)
+//
+// (LogGP: Alexandrov et al. 1995, as far as cores go; the max-rate model of Gropp, Olson, Samfass
+// 2016 for NICs.) Rounds and volumes of the algorithms are those of Thakur, Rabenseifner, Gropp
+// 2005 (recursive doubling, ring, binomial, scatter and allgather), Träff 2024 (circulant),
+// Sanders, Speck, Träff 2009 (double tree), Bruck et al. 1997, and of levels in a row or
+// overlapping, Cho et al. 2019.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+
+#include "algorithms/problem.h"
+#include "topology/hierarchy.h"
+#include "topology/topology.h"
+
+namespace banyan {
+
+// Of messages between two ranks of one level. All times in microseconds, none negative; an unknown
+// figure counts as 0.
+struct LinkCost {
+  Figure alpha;      // from the end of sending to where the receiver can go on
+  Figure overhead;   // of a core, for each message at each end
+  Figure send_byte;  // of the sender's core, of one byte
+  Figure recv_byte;  // of the receiver's core, of one byte
+  // Long messages: the receiver takes them from the sender's memory, where that is cheaper.
+  Figure long_overhead;  // beside `overhead`, at the receiver
+  Figure long_byte;
+  // What a byte takes beside the above, at the receiver, where buffers are in no cache.
+  Figure far_byte;
+};
+
+struct CostModel {
+  Figure call;             // us: what begins and ends a call
+  LinkCost within;         // a host
+  LinkCost between;        // hosts
+  Figure wire_byte;        // us a byte takes on the wire of one NIC in each direction
+  double nics = 1;         // of a host
+  double cores = 0;        // that the ranks of a host share; 0: one each
+  Figure turn;             // us: until a rank has its core again, for each other rank of that core
+  Figure reduce_byte;      // us, of one byte of result, in the accumulator's type
+  Figure reduce_far_byte;  // beside it, where buffers are in no cache
+  Figure codec_byte;       // widening or narrowing, of one byte of the wider type
+  Figure copy_byte;        // within a rank's memory
+  Figure copy_far_byte;
+  double cache_bytes = 0;  // of a host, that buffers may stay in; 0: any number
+
+  friend bool operator==(const CostModel&, const CostModel&) = default;
+};
+
+// Microseconds. Requires that the algorithm fits the collective. `hierarchy`: how ranks lie, as
+// for choose(); null: all on one host. Takes time logarithmic in the number of ranks.
+double predict(const Problem& problem, int algorithm, int ranks, const CostModel& model,
+               const Hierarchy* hierarchy = nullptr);
+
+// What no algorithm can be faster than by that model: the most of what the cut around a host or
+// rank takes (bytes that must cross it / bandwidth: the node cut of ForestColl, Zhao et al. 2024),
+// what telling everybody takes, and the sums. Microseconds.
+double lower_bound(const Problem& problem, int ranks, const CostModel& model,
+                   const Hierarchy* hierarchy = nullptr);
+
+}  // namespace banyan

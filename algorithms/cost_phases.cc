@@ -1,0 +1,126 @@
+// The phases of flat algorithms, round by round.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+#include <bit>
+
+#include "algorithms/cost_rounds.h"
+#include "algorithms/lengths.h"
+
+namespace banyan {
+namespace {
+
+double far_of(const Site& site, const CostTeam& team, int distance) {
+  switch (team.where) {
+    case CostTeam::Where::kFlat: return site.far(distance);
+    case CostTeam::Where::kInside: return 0;
+    case CostTeam::Where::kAcross: return 1;
+  }
+  return 0;
+}
+
+// Of ranks that send along a tree, those on one host.
+double on_host(const Site& site, const CostTeam& team, double active) {
+  return team.where == CostTeam::Where::kAcross ? team.count
+                                                : std::min<double>(active, site.largest());
+}
+
+bool whole_rounds(const CostTeam& team) {
+  return std::has_single_bit(static_cast<unsigned>(team.size));
+}
+
+}  // namespace
+
+void agree_cost(Cost& cost, const Site& site) {
+  const int ranks = site.ranks();
+  if (ranks <= kOneRoundMost)
+    cost.add(
+        {.messages = ranks - 1.0, .active = static_cast<double>(ranks), .far = site.far_pairs()});
+  else
+    doubling_words_cost(cost, site, {ranks, 1, CostTeam::Where::kFlat});
+}
+
+void doubling_words_cost(Cost& cost, const Site& site, const CostTeam& team) {
+  for (int distance = 1; distance < team.size; distance *= 2)
+    cost.add({.active = team.size * team.count, .far = far_of(site, team, distance)});
+}
+
+// The longest rounds have most of the blocks, which wrap around on some ranks and are two messages
+// there. What the last round of a reduce-scatter sends has been there since the one before the
+// last, unless P is a power of two; of an allgather the round of skip 2 may send the own block
+// only.
+void circulant_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes, Half half,
+                    double segments) {
+  for (int next = team.size; next > 1;) {
+    const int skip = (next + 1) / 2;
+    const int blocks = next - skip;
+    const double moved = bytes / segments * blocks / team.size;
+    const double messages = 1 + (blocks - 1.0) / team.size;
+    cost.add({.messages = messages,
+              .bytes = moved / messages,
+              .active = team.size * team.count,
+              .far = far_of(site, team, skip),
+              .summed = half == Half::kReduceScatter ? moved / messages : 0,
+              .repeats = segments,
+              .waits = half == Half::kAllgather ? next != 3 : next > 2 || whole_rounds(team)});
+    next = skip;
+  }
+}
+
+void ring_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes, Half half,
+               double segments) {
+  const double block = bytes / segments / team.size;
+  cost.add({.bytes = block,
+            .active = team.size * team.count,
+            .far = far_of(site, team, 1),
+            .summed = half == Half::kReduceScatter ? block : 0,
+            .repeats = segments},
+           team.size - 1.0);
+}
+
+void recursive_doubling_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes) {
+  const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(team.size)));
+  const int extra = team.size - core;
+  const double far = extra > 0 ? far_of(site, team, core) : 0;
+  if (extra > 0)
+    cost.add({.bytes = bytes,
+              .active = extra * team.count,
+              .far = far,
+              .summed = bytes,
+              .one_way = true});
+  for (int distance = 1; distance < core; distance *= 2)
+    cost.add({.bytes = bytes,
+              .active = core * team.count,
+              .far = far_of(site, team, distance),
+              .summed = bytes});
+  if (extra > 0)
+    cost.add({.bytes = bytes, .active = extra * team.count, .far = far, .one_way = true});
+}
+
+// The chain has floor(log2 P) messages: in a last round that is not whole, others wait for no more
+// than the sending.
+void binomial_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes, bool sums) {
+  for (int distance = 1; distance < team.size; distance *= 2)
+    cost.add({.bytes = bytes,
+              .active = std::min(distance, team.size - distance) * team.count,
+              .far = far_of(site, team, distance),
+              .summed = sums ? bytes : 0,
+              .waits = distance <= team.size - distance,
+              .one_way = true,
+              .on_host = on_host(site, team, std::min(distance, team.size - distance))});
+}
+
+void binomial_blocks_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes) {
+  const int top = static_cast<int>(std::bit_ceil(static_cast<unsigned>(team.size))) / 2;
+  int senders = 1;
+  for (int distance = top; distance > 0; distance /= 2, senders *= 2) {
+    const double share = std::min(distance, team.size - distance) / static_cast<double>(team.size);
+    cost.add({.bytes = bytes * share,
+              .active = std::min(senders, team.size - senders) * team.count,
+              .far = far_of(site, team, distance),
+              .one_way = true,
+              .on_host = on_host(site, team, std::min(senders, team.size - senders))});
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,153 @@
+// The rounds that algorithms are made of, each with what it takes; cost.h adds them up. Private to
+// this folder.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "algorithms/cost.h"
+
+namespace banyan {
+
+// How the ranks of a call lie, as far as costs go.
+class Site {
+ public:
+  Site(int ranks, const Hierarchy* hierarchy);
+
+  int ranks() const { return ranks_; }
+  int hosts() const { return hosts_; }
+  int largest() const { return largest_; }  // ranks of a host
+  const Hierarchy* levels() const { return levels_; }
+  // The share of ranks from which the rank so many places on is on another host.
+  double far(int distance) const;
+  // The share of all pairs of ranks that are on two hosts.
+  double far_pairs() const;
+
+ private:
+  int ranks_;
+  int hosts_ = 1;
+  int largest_;
+  bool in_order_ = true;               // hosts of equal size, one after the other
+  const Hierarchy* levels_ = nullptr;  // null: one host
+};
+
+// Ranks that do one collective among themselves, and how many such teams do so at a time.
+struct CostTeam {
+  enum class Where { kFlat, kInside, kAcross };
+  int size = 1;
+  double count = 1;
+  Where where = Where::kFlat;
+};
+
+// What every one of `active` ranks does: sends some messages and receives as many.
+struct Round {
+  double messages = 1;
+  double bytes = 0;    // of each message
+  double active = 1;   // ranks, on all hosts
+  double far = 0;      // the share of messages that leave the host
+  double summed = 0;   // bytes of result that adding one message makes
+  double decoded = 0;  // the same, where elements are widened first
+  double repeats = 1;  // rounds like it that follow each other without waiting for the first
+  bool waits = true;   // for the round before it; otherwise its latency is not felt
+  // Ranks only send or only receive, so that the two ends work at the same time.
+  bool one_way = false;
+  double on_host = 0;  // of the active ranks, on the host that has most; 0: as many on each
+};
+
+class Cost {
+ public:
+  // `buffers`: bytes of the caller's memory on one rank that the call touches.
+  Cost(const CostModel& model, const Site& site, double buffers);
+
+  void add(const Round& round);
+  // The same round so many times, each waiting for the one before.
+  void add(const Round& round, double times);
+  // From `others` to one rank, or back, at the same time, on so many hosts.
+  void gather(double others, double far, double bytes, double summed, double decoded,
+              double hubs = 1);
+  void scatter(double others, double far, double bytes, double hubs = 1);
+  // Empty messages beside others of the same round, so many of each rank.
+  void words(double each, double active);
+  // On `active` ranks at a time, each so many bytes.
+  void copy(double bytes, double active);
+  void codec(double wide_bytes, double active);
+  // A stream in `pieces` of so many bytes through `hops` ranks, in which the busiest rank passes
+  // on each piece with so many messages, and all ranks with so many.
+  struct Stream {
+    double hops = 1, pieces = 1, bytes = 0;
+    double messages = 1, all_messages = 1;
+    double wire_bytes = 0;  // of the busiest host in one direction, in all
+    double summed = 0;
+    bool far = false;
+  };
+  void stream(const Stream& stream);
+  // From here on, half of what passes through memory is still in a cache.
+  void warm() { cold_ /= 2; }
+
+  double us() const { return us_; }
+  // Of that, what keeps cores busy.
+  double work() const { return work_; }
+
+ private:
+  struct Ends {
+    double send, recv;
+  };
+  Ends message(const LinkCost& link, double bytes) const;
+  Ends message(double bytes, double far) const;
+  double alpha(bool far) const { return far ? alpha_far_ : alpha_near_; }
+  double sum_of(double summed, double decoded) const;
+  // Adds what takes a core so long, and all cores together so long as one.
+  double busy(double core, double all);
+  double on_cores(double work) const { return work / cores_; }
+  double on_wire(double bytes, double largest_message) const;
+
+  const CostModel& model_;
+  const Site& site_;
+  double cores_ = 1;  // of all hosts
+  double cold_ = 0;   // the share of bytes that are in no cache
+  double alpha_near_ = 0, alpha_far_ = 0;
+  double us_ = 0;
+  double work_ = 0;
+};
+
+// What a byte costs two cores at least, in a message of any length.
+double least_byte(const CostModel& model, const Site& site, double cold);
+double cold_share(const CostModel& model, const Site& site, double buffers);
+// What a round takes beside its bytes.
+double latency(const CostModel& model, const Site& site, bool far);
+double cores_of(const CostModel& model, const Site& site);
+
+inline double number(const Figure& figure) {
+  return figure.value.value_or(0);
+}
+
+// A call as its costs see it.
+struct Volume {
+  double bytes = 0;     // of the vector: of allreduce, reduce and broadcast the whole; else a block
+  double wide = 1;      // bytes of an accumulator for each byte of an element
+  bool narrow = false;  // sums are taken in a wider type
+  double buffers = 0;   // bytes of the caller's memory on one rank
+};
+Volume volume_of(const Problem& problem, int ranks);
+
+// The algorithms by levels, for a site of several hosts.
+double hierarchical_cost(const Problem& problem, const CostModel& model, const Site& site,
+                         const Volume& volume);
+double leaders_cost(const Problem& problem, const CostModel& model, const Site& site,
+                    const Volume& volume);
+
+// Phases, of a team of ranks.
+void agree_cost(Cost& cost, const Site& site);
+void doubling_words_cost(Cost& cost, const Site& site, const CostTeam& team);
+enum class Half { kReduceScatter, kAllgather };
+// `bytes`: of the whole vector as it travels; `segments` of it follow each other.
+void circulant_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes, Half half,
+                    double segments = 1);
+void ring_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes, Half half,
+               double segments = 1);
+void recursive_doubling_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes);
+// Along a binomial tree: the whole vector in every message.
+void binomial_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes, bool sums);
+// The same with what the subtree needs only, of so many bytes in all.
+void binomial_blocks_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes);
+
+}  // namespace banyan

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace banyan {
+namespace {
+
+bool names(const Rule& rule, int algorithm) {
+  return std::find(rule.algorithms.begin(), rule.algorithms.end(), algorithm) !=
+         rule.algorithms.end();
+}
+
+// Empty: nothing does.
+std::string what_excludes(int algorithm, const Problem& problem, const Choice& choice,
+                          const Rules& rules, bool levels) {
+  if (!fits(algorithm, problem.collective))
+    return fmt::format("does no {}", name_of(problem.collective));
+  if (choice.rule >= 0) {
+    const Rule& rule = rules[static_cast<size_t>(choice.rule)];
+    if (rule.excluding && names(rule, algorithm))
+      return fmt::format("excluded by {}", choice.because);
+    if (!rule.excluding && algorithm != choice.algorithm)
+      return fmt::format("{} names {}", choice.because,
+                         algorithms()[static_cast<size_t>(choice.algorithm)].name);
+  }
+  if (!levels && algorithms()[static_cast<size_t>(algorithm)].by_levels)
+    return "on one host, or with one rank a host, it is another one by a second name";
+  return {};
+}
+
+}  // namespace
+
+Explanation explain(const Problem& problem, int ranks, const CostModel& model, Medium medium,
+                    const Rules& rules, const Hierarchy* hierarchy) {
+  // choose() takes hosts of one rank each for no levels.
+  const bool levels =
+      hierarchy != nullptr && hierarchy->depth() > 0 && hierarchy->largest_part(0) > 1;
+  const Choice choice = choose(problem, ranks, medium, rules, levels ? hierarchy : nullptr);
+  Explanation result;
+  for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
+    ExplainedAlgorithm row{.algorithm = i};
+    row.why = what_excludes(i, problem, choice, rules, levels);
+    row.excluded = !row.why.empty();
+    if (!row.excluded) row.predicted_us = predict(problem, i, ranks, model, hierarchy);
+    if (i == choice.algorithm && !row.excluded)
+      row.why = fmt::format("what a call gets, by the {}", choice.because);
+    result.algorithms.push_back(std::move(row));
+  }
+  std::stable_sort(result.algorithms.begin(), result.algorithms.end(),
+                   [](const ExplainedAlgorithm& a, const ExplainedAlgorithm& b) {
+                     if (a.excluded != b.excluded) return b.excluded;
+                     return a.predicted_us < b.predicted_us;
+                   });
+  const ExplainedAlgorithm& first = result.algorithms.front();
+  result.chosen = first.algorithm;
+  result.bound_us = lower_bound(problem, ranks, model, hierarchy);
+  if (first.predicted_us > 0) result.percent_of_bound = 100 * result.bound_us / first.predicted_us;
+  return result;
+}
+
+}  // namespace banyan

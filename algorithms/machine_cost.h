@@ -1,0 +1,17 @@
+// The figures of the cost model for ranks that share the memory of one host.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "algorithms/cost.h"
+#include "algorithms/select.h"
+
+namespace banyan {
+
+// Of ranks that have `cores` cores in common. Figures are of source kTable: fitted to what was
+// measured on one machine, which docs/choice.md names.
+CostModel memory_model(int ranks, int cores);
+// What a communicator knows of its cores is its medium. kNetwork: as kMemory.
+CostModel memory_model(int ranks, Medium medium);
+
+}  // namespace banyan

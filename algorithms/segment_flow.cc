@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/segment_flow.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace banyan {
+namespace {
+
+// Of all members, with one division for all: there may be thousands, and as many segments.
+std::vector<Part> blocks_of(const Stage& stage, Part vector) {
+  const Cut& cut = stage.cut;
+  const auto shards = static_cast<uint64_t>(cut.shards);
+  const uint64_t size = vector.count / shards;
+  const uint64_t rest = vector.count % shards;
+  const auto begin_of = [&](int member) {
+    const auto shard =
+        static_cast<uint64_t>(cut.members == cut.shards ? member : cut.first(member));
+    return vector.begin + shard * size + std::min(shard, rest);
+  };
+  std::vector<Part> blocks;
+  blocks.reserve(stage.inside.ranks.size());
+  uint64_t begin = begin_of(0);
+  for (int member = 0; member < cut.members; ++member) {
+    const uint64_t end = begin_of(member + 1);
+    blocks.push_back({begin, end - begin});
+    begin = end;
+  }
+  return blocks;
+}
+
+bool is_source(const Stage& stage) {
+  return stage.source == stage.inside.me;
+}
+
+// How many places behind the source, in the order of the chain.
+int distance_of(const Stage& stage) {
+  return stage.inside.wrap(stage.inside.me - stage.source);
+}
+
+}  // namespace
+
+SegmentFlow::SegmentFlow(ScheduleBuilder& builder, const Group& group, const Problem& problem,
+                         const Stages& stages, Part vector, bool chained)
+    : builder_(builder),
+      problem_(problem),
+      stages_(stages),
+      chained_(chained),
+      is_root_(is_source(stages.at(0).front())),
+      pieces_(static_cast<size_t>(stages.layers())) {
+  const uint64_t element = problem.element();
+  const Slice input = whole_input(group, problem);
+  const Slice output = whole_output(group, problem);
+  if (input.size != 0) input_ = elements(input, vector, element);
+  kept_ = vector;
+  if (output.size != 0) {
+    results_ = elements(output, vector, element);
+  } else {
+    const Stage& lowest = stages.at(0).front();
+    kept_ = lowest.cut.block(vector, lowest.inside.me);
+    results_ = builder.scratch(kept_.count * element);
+  }
+  pieces_.front().push_back({vector, input_, false});
+  for (int layer = 0; layer < stages.top(); ++layer)
+    for (const Stage& next : stages.at(layer + 1))
+      pieces_[static_cast<size_t>(layer) + 1].push_back(
+          {stages.at(layer)[next.from].cut.shard(piece(layer, next.from).elements, next.shard),
+           {},
+           false});
+}
+
+Slice SegmentFlow::part_of_piece(const Piece& piece, Part part) const {
+  const uint64_t width = piece.is_sum ? size_of(problem_.accumulator()) : problem_.element();
+  return elements(piece.where, {part.begin - piece.elements.begin, part.count}, width);
+}
+
+Slice SegmentFlow::result(Part part) const {
+  return elements(results_, {part.begin - kept_.begin, part.count}, problem_.element());
+}
+
+Slice SegmentFlow::given(const Stage& stage, Part part) const {
+  if (!is_root_ || !is_source(stage)) return result(part);
+  const Part vector = pieces_.front().front().elements;
+  return elements(input_, {part.begin - vector.begin, part.count}, problem_.element());
+}
+
+// ---- Sums
+// ---------------------------------------------------------------------------------------
+
+// The only one of its part: its contribution is the sum.
+SegmentFlow::Piece SegmentFlow::widened(const Piece& given) {
+  if (given.is_sum) return given;
+  Accumulators alone(builder_, problem_, {given.where}, {Slice{}},
+                     {.sums_in = false, .sums_out = true});
+  return {given.elements, alone.own(0), true};
+}
+
+SegmentFlow::Piece SegmentFlow::reduce_inside(const Stage& stage, const Piece& given, bool at_top) {
+  if (stage.inside.size() == 1) return widened(given);
+  const std::vector<Part> blocks = blocks_of(stage, given.elements);
+  std::vector<Slice> inputs;
+  inputs.reserve(blocks.size());
+  for (const Part& block : blocks) inputs.push_back(part_of_piece(given, block));
+  const auto me = static_cast<size_t>(stage.inside.me);
+  const uint64_t width = size_of(problem_.accumulator());
+  const Piece sum{blocks[me],
+                  at_top ? result(blocks[me]) : builder_.scratch(blocks[me].count * width), true};
+  std::vector<Slice> targets(blocks.size());
+  targets[me] = sum.where;
+  Accumulators sums(builder_, problem_, std::move(inputs), std::move(targets),
+                    {.sums_in = given.is_sum, .sums_out = !at_top});
+  if (sums.sends_raw())
+    direct_reduce_scatter_phase(builder_, stage.inside, sums, problem_);
+  else
+    circulant_reduce_scatter_phase(builder_, stage.inside, sums);
+  return sum;
+}
+
+// From the last of the chain to the source.
+void SegmentFlow::reduce_chain(const Stage& stage, const Piece& given) {
+  const int distance = distance_of(stage);
+  const Slice target = distance == 0 ? result(given.elements) : Slice{};
+  Accumulators sum(builder_, problem_, {given.where}, {target},
+                   {.sums_in = given.is_sum, .sums_out = distance != 0});
+  Slice partial = sum.own(0);
+  if (distance + 1 < stage.inside.size()) {
+    const Slice dst = sum.last(0);
+    sum.absorb(0, stage.inside.at(stage.inside.me + 1), partial, dst);
+    partial = dst;
+  }
+  if (distance == 0)
+    sum.store(0);
+  else
+    builder_.send(partial, stage.inside.at(stage.inside.me - 1));
+}
+
+void SegmentFlow::reduce(int layer) {
+  const std::span<const Stage> here = stages_.at(layer);
+  const bool at_top = layer == stages_.top();
+  std::vector<Piece> sums;
+  for (size_t index = 0; index < here.size(); ++index) {
+    if (at_top && chained_)
+      reduce_chain(here[index], piece(layer, index));
+    else
+      sums.push_back(reduce_inside(here[index], piece(layer, index), at_top));
+  }
+  if (at_top) return;
+  const std::span<const Stage> above = stages_.at(layer + 1);
+  for (size_t index = 0; index < above.size(); ++index) {
+    Piece& next = pieces_[static_cast<size_t>(layer) + 1][index];
+    const Piece& sum = sums[above[index].from];
+    next.where = part_of_piece(sum, next.elements);
+    next.is_sum = sum.is_sum;
+  }
+}
+
+// ---- Results
+// ------------------------------------------------------------------------------------
+
+void SegmentFlow::gather(int layer) const {
+  const std::span<const Stage> here = stages_.at(layer);
+  for (size_t index = 0; index < here.size(); ++index) {
+    const Stage& stage = here[index];
+    if (stage.inside.size() == 1 || (chained_ && layer == stages_.top())) continue;
+    std::vector<Slice> slices;
+    for (const Part& block : blocks_of(stage, piece(layer, index).elements))
+      slices.push_back(result(block));
+    circulant_allgather_phase(builder_, stage.inside, slices);
+  }
+}
+
+void SegmentFlow::collect(int layer) const {
+  const std::span<const Stage> here = stages_.at(layer);
+  for (size_t index = 0; index < here.size(); ++index) {
+    const Stage& stage = here[index];
+    if (stage.source < 0 || (chained_ && layer == stages_.top())) continue;
+    const std::vector<Part> blocks = blocks_of(stage, piece(layer, index).elements);
+    if (!is_source(stage)) {
+      builder_.send(result(blocks[static_cast<size_t>(stage.inside.me)]),
+                    stage.inside.at(stage.source));
+      continue;
+    }
+    for (int step = 1; step < stage.inside.size(); ++step) {
+      const int from = stage.inside.wrap(stage.inside.me + step);
+      builder_.recv(result(blocks[static_cast<size_t>(from)]), stage.inside.at(from));
+    }
+  }
+}
+
+void SegmentFlow::pass_chain(const Stage& stage, Part vector) const {
+  const int distance = distance_of(stage);
+  if (distance != 0) builder_.recv(result(vector), stage.inside.at(stage.inside.me - 1));
+  if (distance + 1 < stage.inside.size())
+    builder_.send(given(stage, vector), stage.inside.at(stage.inside.me + 1));
+}
+
+void SegmentFlow::spread(int layer) const {
+  const std::span<const Stage> here = stages_.at(layer);
+  for (size_t index = 0; index < here.size(); ++index) {
+    const Stage& stage = here[index];
+    const Part vector = piece(layer, index).elements;
+    if (stage.source < 0) continue;
+    if (chained_ && layer == stages_.top()) {
+      pass_chain(stage, vector);
+      continue;
+    }
+    const std::vector<Part> blocks = blocks_of(stage, vector);
+    if (!is_source(stage)) {
+      builder_.recv(result(blocks[static_cast<size_t>(stage.inside.me)]),
+                    stage.inside.at(stage.source));
+      continue;
+    }
+    for (int step = 1; step < stage.inside.size(); ++step) {
+      const int to = stage.inside.wrap(stage.inside.me + step);
+      builder_.send(given(stage, blocks[static_cast<size_t>(to)]), stage.inside.at(to));
+    }
+    if (layer == 0 && is_root_) builder_.copy(input_, results_);
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,61 @@
+// One segment of a vector on its way up and down the stages of a hierarchy. Private to this folder.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <vector>
+
+#include "algorithms/generators.h"
+#include "algorithms/levels.h"
+
+namespace banyan {
+
+class SegmentFlow {
+ public:
+  // `chained`: at the top, data goes from rank to rank, the source being the first or the last;
+  // good where many segments follow each other.
+  SegmentFlow(ScheduleBuilder& builder, const Group& group, const Problem& problem,
+              const Stages& stages, Part vector, bool chained);
+
+  // Upwards: sums the blocks of the own part, and hands the shards of the own one to the next
+  // layer.
+  void reduce(int layer);
+  // Downwards: the results of the own block to the own part, and theirs here.
+  void gather(int layer) const;
+  // Downwards: the results of the part's blocks to its source.
+  void collect(int layer) const;
+  // Upwards: from the source of the part, the blocks to their owners.
+  void spread(int layer) const;
+
+ private:
+  struct Piece {
+    Part elements;  // of the caller's vector
+    Slice where;    // what this rank has of them
+    bool is_sum;    // in accumulators; otherwise its contribution
+  };
+
+  const Piece& piece(int layer, size_t index) const {
+    return pieces_[static_cast<size_t>(layer)][index];
+  }
+  Slice part_of_piece(const Piece& piece, Part part) const;
+  // Where the finished elements of a part are, or go to.
+  Slice result(Part part) const;
+  // What the source of a team gives away: the caller's input at the root, what has come at others.
+  Slice given(const Stage& stage, Part part) const;
+  Piece widened(const Piece& given);
+  Piece reduce_inside(const Stage& stage, const Piece& given, bool at_top);
+  void reduce_chain(const Stage& stage, const Piece& given);
+  void pass_chain(const Stage& stage, Part vector) const;
+
+  ScheduleBuilder& builder_;
+  const Problem& problem_;
+  const Stages& stages_;
+  bool chained_;
+  bool is_root_;
+  Slice input_;
+  Part kept_{};  // elements whose results this rank has room for, at `results_`
+  Slice results_;
+  std::vector<std::vector<Piece>> pieces_;  // by layer, one for each stage
+};
+
+}  // namespace banyan

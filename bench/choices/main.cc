@@ -1,0 +1,162 @@
+// Measures every algorithm of some collectives on local ranks, and judges choices by that.
+// bench/select makes tables of it.
+//
+// usage: choices measure RANKS COLLECTIVE,... BYTES,... ROUNDS
+//        choices judge FILE...     what was measured on stdin; on stdout the choices of each point:
+//                                  the default, the model's, that of the tuning files, joined
+//        choices fit STEPS SEED    the same on stdin; figures for algorithms/machine_cost.cc
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "algorithms/algorithms.h"
+#include "algorithms/cost.h"
+#include "algorithms/machine_cost.h"
+#include "bench/choices/fit.h"
+#include "bench/choices/measure.h"
+#include "src/base/parse.h"
+#include "src/tuning_file.h"
+
+namespace banyan::choices {
+namespace {
+
+Result<Plan> plan_of(std::span<const std::string_view> words) {
+  Plan plan;
+  const auto ranks = parse_integer(words[0], 2, 256);
+  BANYAN_TRY(ranks.status());
+  plan.ranks = static_cast<int>(*ranks);
+  for (const std::string_view word : split(words[1], ',')) {
+    const auto collective = parse_collective(word);
+    BANYAN_TRY(collective.status());
+    plan.collectives.push_back(*collective);
+  }
+  for (const std::string_view word : split(words[2], ',')) {
+    const auto bytes = parse_size(word);
+    BANYAN_TRY(bytes.status());
+    plan.sizes.push_back(*bytes);
+  }
+  const auto rounds = parse_integer(words[3], 1, 1000);
+  BANYAN_TRY(rounds.status());
+  plan.rounds = static_cast<int>(*rounds);
+  return plan;
+}
+
+std::string standard_input() {
+  std::string text;
+  char buffer[1 << 16];
+  size_t got = 0;
+  while ((got = std::fread(buffer, 1, sizeof buffer, stdin)) > 0) text.append(buffer, got);
+  return text;
+}
+
+double time_of(const Point& point, int algorithm) {
+  for (const Entry& entry : point.entries)
+    if (entry.algorithm == algorithm) return entry.us;
+  return std::numeric_limits<double>::infinity();
+}
+
+// The rules of all files, in that order.
+Result<Rules> rules_of(std::span<const std::string_view> paths) {
+  std::string table;
+  for (const std::string_view path : paths) {
+    const auto file = read_tuning_file(std::string(path));
+    BANYAN_TRY(file.status());
+    if (!file->rules.empty()) table += (table.empty() ? "" : "; ") + file->table();
+  }
+  return parse_table(table);
+}
+
+// collective,ranks,medium,bytes,best,best_us,default,default_us,model,model_us,tuned,tuned_us
+void judge(const std::vector<Point>& points, const Rules& tuned) {
+  for (const Point& point : points) {
+    const auto name = [](int algorithm) {
+      return algorithms()[static_cast<size_t>(algorithm)].name;
+    };
+    const CostModel model = memory_model(point.ranks, point.medium);
+    const auto predicted = [&](const Entry& entry) {
+      return predict(point.problem, entry.algorithm, point.ranks, model);
+    };
+    const Entry& best =
+        *std::min_element(point.entries.begin(), point.entries.end(),
+                          [](const Entry& a, const Entry& b) { return a.us < b.us; });
+    const Entry& by_model = *std::min_element(
+        point.entries.begin(), point.entries.end(),
+        [&](const Entry& a, const Entry& b) { return predicted(a) < predicted(b); });
+    const int by_default = choose(point.problem, point.ranks, point.medium, {}).algorithm;
+    const int by_tuning = choose(point.problem, point.ranks, point.medium, tuned).algorithm;
+    std::fputs(
+        fmt::format("{},{},{},{},{},{:.3f},{},{:.3f},{},{:.3f},{},{:.3f}\n",
+                    name_of(point.problem.collective), point.ranks, name_of(point.medium),
+                    point.problem.count * point.problem.element(), name(best.algorithm), best.us,
+                    name(by_default), time_of(point, by_default), name(by_model.algorithm),
+                    by_model.us, name(by_tuning), time_of(point, by_tuning))
+            .c_str(),
+        stdout);
+  }
+}
+
+void fit_all(const std::vector<Point>& points, int steps, uint64_t seed) {
+  for (const Medium medium : {Medium::kMemory, Medium::kSharedCores, Medium::kCrowdedCores}) {
+    std::vector<Point> mine;
+    std::copy_if(points.begin(), points.end(), std::back_inserter(mine),
+                 [&](const Point& point) { return point.medium == medium; });
+    if (mine.empty()) continue;
+    std::fputs(fmt::format("{}: {}\n", name_of(medium),
+                           fit(mine, memory_model(mine.front().ranks, medium), steps, seed))
+                   .c_str(),
+               stdout);
+  }
+}
+
+int refuse(std::string_view text) {
+  std::fputs(fmt::format("choices: {}\n", text).c_str(), stderr);
+  return 2;
+}
+
+int run(std::span<const std::string_view> words) {
+  const std::string_view what = words.empty() ? std::string_view() : words.front();
+  if (what == "measure" && words.size() == 5) {
+    const auto plan = plan_of(words.subspan(1));
+    return plan.ok() ? measure(*plan) : refuse(plan.status().message());
+  }
+  const bool fits_here = what == "fit" && words.size() == 3;
+  if (!fits_here && what != "judge")
+    return refuse(
+        "usage: choices measure RANKS COLLECTIVE,... BYTES,... ROUNDS | judge FILE... | fit STEPS "
+        "SEED");
+  const auto points = read_points(standard_input());
+  if (!points.ok()) return refuse(points.status().message());
+  if (!fits_here) {
+    const auto tuned = rules_of(words.subspan(1));
+    if (!tuned.ok()) return refuse(tuned.status().message());
+    judge(*points, *tuned);
+    return 0;
+  }
+  const auto steps = parse_integer(words[1], 1, 10000000);
+  const auto seed = parse_integer(words[2], 0, std::numeric_limits<int64_t>::max());
+  for (const Status& status : {steps.status(), seed.status()})
+    if (!status.ok()) return refuse(status.message());
+  fit_all(*points, static_cast<int>(*steps), static_cast<uint64_t>(*seed));
+  return 0;
+}
+
+}  // namespace
+}  // namespace banyan::choices
+
+int main(int argc, char** argv) {
+  try {
+    const std::vector<std::string_view> words(argv + 1, argv + argc);
+    return banyan::choices::run(words);
+  } catch (const std::exception& error) {
+    std::fputs(fmt::format("choices: {}\n", error.what()).c_str(), stderr);
+    return 1;
+  }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/choices/measure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string_view>
+
+#include "algorithms/algorithms.h"
+#include "algorithms/select.h"
+#include "bench/choices/rows.h"
+#include "bench/perf/job.h"
+#include "bench/perf/team.h"
+#include "src/base/clock.h"
+#include "src/c_api/arguments.h"
+#include "src/c_api/run.h"
+
+namespace banyan::choices {
+namespace {
+
+using perf::Job;
+using perf::Memory;
+using perf::Team;
+
+constexpr int kMostCalls = 500;  // timed together
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+struct Lengths {
+  uint64_t input, output;
+};
+
+// In bytes; as every rank has them but those of a broadcast, where only the root needs an input.
+Lengths lengths_of(Collective collective, uint64_t bytes, int ranks) {
+  const uint64_t all = bytes * static_cast<uint64_t>(ranks);
+  switch (collective) {
+    case Collective::kAllgather:
+    case Collective::kGather: return {bytes, all};
+    case Collective::kReduceScatter:
+    case Collective::kScatter: return {all, bytes};
+    case Collective::kAlltoall: return {all, all};
+    case Collective::kAllreduce:
+    case Collective::kReduce:
+    case Collective::kBroadcast:
+    case Collective::kBarrier:
+    case Collective::kAllgatherv:
+    case Collective::kReduceScatterv:
+    case Collective::kAlltoallv:
+    case Collective::kSend:
+    case Collective::kRecv:
+    case Collective::kFinalize:
+    case Collective::kSplit: break;
+  }
+  return {bytes, bytes};
+}
+
+bool fits_memory(Collective collective, uint64_t bytes, int ranks) {
+  const Lengths lengths = lengths_of(collective, bytes, ranks);
+  // Scratch of an algorithm may take twice as much again.
+  return (lengths.input + lengths.output) * 2 * static_cast<uint64_t>(ranks) <= kMostBytes;
+}
+
+class Rank {
+ public:
+  Rank(Job& job, const Plan& plan) : job_(job), plan_(plan) {}
+
+  Status run() {
+    uint64_t input = 0, output = 0;
+    for (const Collective collective : plan_.collectives) {
+      for (const uint64_t bytes : plan_.sizes) {
+        if (!fits_memory(collective, bytes, job_.size())) continue;
+        const Lengths lengths = lengths_of(collective, bytes, job_.size());
+        input = std::max(input, lengths.input);
+        output = std::max(output, lengths.output);
+      }
+    }
+    const auto open = find_communicator(job_.comm());
+    BANYAN_TRY(open.status());
+    open_ = *open;
+    auto inputs = Memory::allocate(job_, input, false);
+    BANYAN_TRY(inputs.status());
+    auto outputs = Memory::allocate(job_, output, false);
+    BANYAN_TRY(outputs.status());
+    input_ = inputs->data();
+    output_ = outputs->data();
+    for (const Collective collective : plan_.collectives)
+      for (const uint64_t bytes : plan_.sizes)
+        if (fits_memory(collective, bytes, job_.size())) BANYAN_TRY(point(collective, bytes));
+    return job_.finalize();
+  }
+
+ private:
+  banyan_call_t call_of(Collective collective, uint64_t bytes, std::string_view algorithm) const {
+    banyan_call_t call = BANYAN_CALL_INIT;
+    call.collective = static_cast<banyan_collective_t>(collective);
+    call.send = input_;
+    call.recv = output_;
+    call.count = bytes / sizeof(float);
+    call.algorithm = algorithm.data();  // a literal of the list
+    return call;
+  }
+
+  // Microseconds of one call, the mean of `calls` and of the ranks. As a call that the library
+  // knows already, but for finding its plan: 25 ns.
+  Result<double> time(const Call& call, int calls) {
+    double sum = 0;
+    for (int i = 0; i < calls; ++i) {
+      BANYAN_TRY(job_.barrier());
+      const TimePoint begin = Clock::now();
+      BANYAN_TRY(run_now(*open_, call));
+      sum += std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+    }
+    const auto all = job_.allreduce({sum / calls}, BANYAN_SUM);
+    BANYAN_TRY(all.status());
+    return all->front() / job_.size();
+  }
+
+  Status point(Collective collective, uint64_t bytes) {
+    struct Series {
+      int algorithm;
+      Call call;
+      int calls = 1;
+      std::vector<double> times{};
+    };
+    std::vector<Series> all;
+    for (int index = 0; index < static_cast<int>(algorithms().size()); ++index) {
+      const Algorithm& algorithm = algorithms()[static_cast<size_t>(index)];
+      // On one host these are others by another name.
+      if (!algorithm.fits(collective) || algorithm.by_levels) continue;
+      const auto call = check_call(*open_, call_of(collective, bytes, algorithm.name));
+      BANYAN_TRY(call.status());
+      all.push_back({index, *call});
+    }
+    for (Series& series : all) {
+      BANYAN_TRY(time(series.call, 2).status());  // builds, touches pages
+      const auto once = time(series.call, 2);
+      BANYAN_TRY(once.status());
+      series.calls =
+          std::clamp(static_cast<int>(plan_.least_us / std::max(*once, 0.1)), 2, kMostCalls);
+    }
+    for (int round = 0; round < plan_.rounds; ++round) {
+      for (size_t turn = 0; turn < all.size(); ++turn) {
+        Series& series = all[(turn + static_cast<size_t>(round)) % all.size()];
+        const auto took = time(series.call, series.calls);
+        BANYAN_TRY(took.status());
+        series.times.push_back(*took);
+      }
+    }
+    if (job_.rank() != 0) return {};
+    for (const Series& series : all) {
+      const auto [least, most] = std::minmax_element(series.times.begin(), series.times.end());
+      std::fputs(fmt::format("{},{},{},{},{},{:.3f},{:.3f},{:.3f}\n", name_of(collective),
+                             job_.size(), name_of(medium_here(job_.size())), bytes,
+                             algorithms()[static_cast<size_t>(series.algorithm)].name,
+                             median_of(series.times), *least, *most)
+                     .c_str(),
+                 stdout);
+    }
+    std::fflush(stdout);
+    return {};
+  }
+
+  Job& job_;
+  const Plan& plan_;
+  OpenCommunicator* open_ = nullptr;
+  std::byte* input_ = nullptr;
+  std::byte* output_ = nullptr;
+};
+
+Status run_rank(const Plan& plan, Team& team, int rank) {
+  banyan_unique_id_t id{};
+  if (rank == 0) {
+    const Status made = perf::status_of(banyan_get_unique_id(&id), nullptr);
+    team.give_id(made.ok() ? &id : nullptr);
+    BANYAN_TRY(made);
+  } else {
+    const auto taken = team.take_id();
+    BANYAN_TRY(taken.status());
+    id = *taken;
+  }
+  const auto job = Job::join(&id, rank, plan.ranks);
+  BANYAN_TRY(job.status());
+  return Rank(**job, plan).run();
+}
+
+}  // namespace
+
+int measure(const Plan& plan) {
+  const auto team = Team::create(plan.ranks);
+  if (!team.ok()) {
+    std::fputs(fmt::format("choices: {}\n", team.status().message()).c_str(), stderr);
+    return 1;
+  }
+  const auto rank = (*team)->start();
+  if (!rank.ok()) {
+    std::fputs(fmt::format("choices: {}\n", rank.status().message()).c_str(), stderr);
+    return 1;
+  }
+  if (*rank < 0) return (*team)->supervise();
+  const Status status = run_rank(plan, **team, *rank);
+  if (!status.ok()) (*team)->leave_words(*rank, status.message());
+  return status.ok() ? 0 : 1;
+}
+
+}  // namespace banyan::choices

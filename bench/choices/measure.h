@@ -1,0 +1,33 @@
+// Every algorithm of a collective, timed on local ranks: what the choice between them is judged by.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "algorithms/problem.h"
+#include "banyan/status.h"
+
+namespace banyan::choices {
+
+struct Plan {
+  int ranks = 2;
+  std::vector<Collective> collectives;
+  std::vector<uint64_t> sizes;  // bytes of the call's count, ascending
+  int rounds = 5;
+  double least_us = 1000;  // of calls timed together, unless two take longer
+};
+
+// Bytes that all buffers of a host's ranks may take together, at the size of a point.
+inline constexpr uint64_t kMostBytes = uint64_t{3} << 30;
+
+// Starts the ranks and prints a line for each point and algorithm as it is done:
+//   collective,ranks,medium,bytes,algorithm,us,least_us,most_us
+// The time of a round is the mean over calls, then over ranks, as banyan_perf has it; `us` is the
+// median of the rounds, in which algorithms take turns. Points whose buffers would take more than
+// kMostBytes are left out. The exit status of the program.
+int measure(const Plan& plan);
+
+}  // namespace banyan::choices

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/choices/rows.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "algorithms/algorithms.h"
+#include "bench/machine.h"
+#include "src/base/parse.h"
+
+namespace banyan::choices {
+
+std::string_view name_of(Medium medium) {
+  switch (medium) {
+    case Medium::kMemory: return "memory";
+    case Medium::kSharedCores: return "shared_cores";
+    case Medium::kCrowdedCores: return "crowded_cores";
+    case Medium::kNetwork: return "network";
+  }
+  return "";
+}
+
+Medium medium_here(int ranks) {
+  const auto cores = static_cast<int>(usable_cores().size());
+  const int each = cores == 0 ? ranks : (ranks + cores - 1) / cores;
+  if (each >= 3) return Medium::kCrowdedCores;
+  return each == 2 ? Medium::kSharedCores : Medium::kMemory;
+}
+
+Result<std::vector<Point>> read_points(std::string_view text) {
+  std::vector<Point> points;
+  int number = 0;
+  for (const std::string_view line : split(text, '\n')) {
+    ++number;
+    if (line.empty()) continue;
+    const auto wrong = [&](std::string_view what) {
+      return Status(Code::kInvalidArgument, fmt::format("line {}: {}", number, what));
+    };
+    const auto words = split(line, ',');
+    if (words.size() < 6) return wrong("not collective,ranks,medium,bytes,algorithm,us");
+    const auto collective = parse_collective(words[0]);
+    const auto ranks = parse_integer(words[1], 2, 1 << 16);
+    const auto bytes = parse_size(words[3]);
+    const int algorithm = find_algorithm(words[4]);
+    for (const Status& status : {collective.status(), ranks.status(), bytes.status()})
+      if (!status.ok()) return wrong(status.message());
+    if (algorithm < 0) return wrong("an algorithm that is not known");
+    Point point;
+    point.problem.collective = *collective;
+    point.problem.count = *bytes / sizeof(float);
+    point.ranks = static_cast<int>(*ranks);
+    for (const Medium medium : {Medium::kMemory, Medium::kSharedCores, Medium::kCrowdedCores})
+      if (name_of(medium) == words[2]) point.medium = medium;
+    if (points.empty() || points.back().problem != point.problem ||
+        points.back().ranks != point.ranks)
+      points.push_back(point);
+    points.back().entries.push_back({algorithm, std::atof(std::string(words[5]).c_str())});
+  }
+  return points;
+}
+
+}  // namespace banyan::choices

@@ -1,0 +1,35 @@
+// What has been measured of a choice, as lines of text and in memory.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/problem.h"
+#include "algorithms/select.h"
+#include "banyan/status.h"
+
+namespace banyan::choices {
+
+struct Entry {
+  int algorithm = 0;
+  double us = 0;
+};
+struct Point {
+  Problem problem;
+  int ranks = 2;
+  Medium medium = Medium::kMemory;
+  std::vector<Entry> entries;
+};
+
+std::string_view name_of(Medium medium);  // "shared_cores"
+// Of so many ranks on this machine, as a communicator of theirs has it.
+Medium medium_here(int ranks);
+
+// Lines as measure() prints them, point by point. kInvalidArgument names the line.
+Result<std::vector<Point>> read_points(std::string_view text);
+
+}  // namespace banyan::choices

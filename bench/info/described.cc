@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/info/described.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "algorithms/machine_cost.h"
+#include "topology/paths.h"
+
+namespace banyan::info {
+namespace {
+
+constexpr double kMicrosecondsPerGB = 1e-3;  // of a byte, at 1 GB/s
+// Of a figure that nobody gives.
+constexpr double kAssumedNetworkGBps = 1.25;
+constexpr double kAssumedNetworkUs = 10;
+constexpr double kInfinibandUs = 2;
+constexpr double kGpuLinkUs = 5;  // with the start of a kernel
+// Bytes of result that a GPU adds in a microsecond.
+constexpr double kGpuSumGBps = 500;
+
+struct Node {
+  int vertex = 0;
+  int cores = 1;
+  std::vector<int> gpus{};
+  std::vector<Figure>
+      nics{};  // rates of those that are up, or of which nobody says that they are not
+  bool infiniband = false;
+};
+
+bool is_up(const Vertex& port) {
+  return port.state != "DOWN" && port.state != "down";
+}
+
+std::vector<Node> nodes_of(const Topology& topology) {
+  std::vector<Node> nodes;
+  std::vector<int> node_of(topology.vertices.size(), -1);
+  std::vector<int> nic_of(topology.vertices.size(), -1);
+  for (const int vertex : vertices_of(topology, VertexKind::kNode)) {
+    node_of[static_cast<size_t>(vertex)] = static_cast<int>(nodes.size());
+    const Vertex& node = topology.vertices[static_cast<size_t>(vertex)];
+    const int threads = static_cast<int>(node.cpus.count());
+    nodes.push_back(
+        {.vertex = vertex, .cores = std::max(node.cores > 0 ? node.cores : threads, 1)});
+  }
+  const auto node_above = [&](int vertex) {
+    const int above = ancestor(topology, vertex, VertexKind::kNode);
+    return above < 0 ? -1 : node_of[static_cast<size_t>(above)];
+  };
+  for (const int gpu : vertices_of(topology, VertexKind::kGpu))
+    if (const int node = node_above(gpu); node >= 0)
+      nodes[static_cast<size_t>(node)].gpus.push_back(gpu);
+  // A NIC has the rate of its best port.
+  for (const int port : vertices_of(topology, VertexKind::kPort)) {
+    const Vertex& vertex = topology.vertices[static_cast<size_t>(port)];
+    const int index = node_above(port);
+    if (index < 0 || vertex.parent < 0 || !is_up(vertex)) continue;
+    Node& node = nodes[static_cast<size_t>(index)];
+    node.infiniband = node.infiniband || vertex.link_layer == "InfiniBand";
+    int& nic = nic_of[static_cast<size_t>(vertex.parent)];
+    if (nic < 0) {
+      nic = static_cast<int>(node.nics.size());
+      node.nics.push_back(vertex.rate);
+    } else if (Figure& best = node.nics[static_cast<size_t>(nic)];
+               vertex.rate.value.value_or(0) > best.value.value_or(0)) {
+      best = vertex.rate;
+    }
+  }
+  return nodes;
+}
+
+std::string line_of(std::string_view what, double value, std::string_view unit, Source source) {
+  return fmt::format("{:<26}{:>9.4g} {:<6} {}", what, value, unit, name_of(source));
+}
+
+// Between GPUs that follow each other, the narrowest path.
+Figure gpu_links(const Topology& topology, const std::vector<int>& gpus) {
+  const Paths paths(topology);
+  Figure narrowest = paths.between(gpus[0], gpus[1]).bandwidth;
+  for (size_t index = 2; index < gpus.size(); ++index)
+    narrowest = least(narrowest, paths.between(gpus[index - 1], gpus[index]).bandwidth);
+  return narrowest;
+}
+
+void use_gpus(DescribedMachine& machine, const Figure& bandwidth) {
+  const Figure none{0, Source::kTable};
+  const Figure byte{kMicrosecondsPerGB / *bandwidth.value, bandwidth.source};
+  CostModel& model = machine.model;
+  model.call = {kGpuLinkUs, Source::kTable};
+  model.within = {.alpha = {kGpuLinkUs, Source::kTable},
+                  .overhead = {0.5, Source::kTable},
+                  .send_byte = none,
+                  .recv_byte = byte,
+                  .long_overhead = none,
+                  .long_byte = byte,
+                  .far_byte = none};
+  model.turn = none;
+  model.cores = 0;
+  model.reduce_byte = {kMicrosecondsPerGB / kGpuSumGBps, Source::kTable};
+  model.codec_byte = model.copy_byte = model.reduce_byte;
+  model.reduce_far_byte = model.copy_far_byte = none;
+  model.cache_bytes = 0;
+  machine.lines.push_back(
+      line_of("between GPUs of a node", *bandwidth.value, "GB/s", bandwidth.source));
+  machine.lines.push_back(line_of("latency there", kGpuLinkUs, "us", Source::kTable));
+}
+
+void use_network(DescribedMachine& machine, const std::vector<Node>& nodes) {
+  CostModel& model = machine.model;
+  const Node* fewest = &nodes.front();
+  Figure rate{std::nullopt, Source::kHardware};
+  bool infiniband = true;
+  for (const Node& node : nodes) {
+    if (node.nics.size() < fewest->nics.size()) fewest = &node;
+    infiniband = infiniband && node.infiniband;
+    for (const Figure& nic : node.nics)
+      if (nic.known() && *nic.value > 0 && (!rate.known() || *nic.value < *rate.value)) rate = nic;
+  }
+  if (!rate.known()) rate = {kAssumedNetworkGBps, Source::kAssumed};
+  model.nics = std::max<double>(static_cast<double>(fewest->nics.size()), 1);
+  model.wire_byte = {kMicrosecondsPerGB / *rate.value, rate.source};
+  const Figure alpha = infiniband && !fewest->nics.empty()
+                           ? Figure{kInfinibandUs, Source::kTable}
+                           : Figure{kAssumedNetworkUs, Source::kAssumed};
+  // The adapter moves the bytes; the wire is where they take their time.
+  const Figure none{0, Source::kTable};
+  model.between = {.alpha = alpha,
+                   .overhead = {0.5, Source::kTable},
+                   .send_byte = none,
+                   .recv_byte = none,
+                   .long_overhead = none,
+                   .long_byte = none,
+                   .far_byte = none};
+  machine.lines.push_back(line_of("a NIC", *rate.value, "GB/s", rate.source));
+  machine.lines.push_back(line_of("NICs of a node", model.nics, "", rate.source));
+  machine.lines.push_back(line_of("latency between nodes", *alpha.value, "us", alpha.source));
+}
+
+}  // namespace
+
+Result<DescribedMachine> describe_machine(const Topology& topology, int times, int ranks_per_node) {
+  const std::vector<Node> nodes = nodes_of(topology);
+  if (nodes.empty())
+    return Status(Code::kInvalidArgument, "a network without nodes: nothing runs on switches");
+  DescribedMachine machine;
+  int64_t ranks = 0;
+  int most = 1;
+  bool gpus = true;
+  machine.cores = nodes.front().cores;
+  for (const Node& node : nodes) {
+    const int own = ranks_per_node > 0   ? ranks_per_node
+                    : !node.gpus.empty() ? static_cast<int>(node.gpus.size())
+                                         : node.cores;
+    machine.cores = std::min(machine.cores, node.cores);
+    gpus = gpus && own > 1 && own <= static_cast<int>(node.gpus.size());
+    most = std::max(most, own);
+    machine.hosts.push_back(own);
+    ranks += own;
+  }
+  ranks *= times;
+  if (ranks < 2 || ranks > kMostRanksExplained)
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{} rank{}; valid: 2 to {} (--nodes and --ranks-per-node say how "
+                              "many)",
+                              ranks, ranks == 1 ? "" : "s", kMostRanksExplained));
+  const std::vector<int> one = machine.hosts;
+  for (int copy = 1; copy < times; ++copy)
+    machine.hosts.insert(machine.hosts.end(), one.begin(), one.end());
+
+  machine.model = memory_model(most, machine.cores);
+  const Figure links = gpus ? gpu_links(topology, nodes.front().gpus) : Figure{};
+  if (links.known() && *links.value > 0) {
+    use_gpus(machine, links);
+  } else {
+    const LinkCost& within = machine.model.within;
+    machine.lines.push_back(line_of("cores of a node", machine.cores, "", Source::kHardware));
+    machine.lines.push_back(
+        line_of("a message in memory", within.alpha.value.value_or(0), "us", within.alpha.source));
+    const double byte =
+        std::min(within.send_byte.value.value_or(0) + within.recv_byte.value.value_or(0),
+                 within.long_byte.value.value_or(1));
+    machine.lines.push_back(line_of("long messages in memory", kMicrosecondsPerGB / byte, "GB/s",
+                                    within.long_byte.source));
+  }
+  if (machine.hosts.size() > 1) use_network(machine, nodes);
+  return machine;
+}
+
+}  // namespace banyan::info

@@ -1,0 +1,29 @@
+// A machine or cluster as the cost model sees it.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "algorithms/cost.h"
+#include "banyan/status.h"
+#include "topology/topology.h"
+
+namespace banyan::info {
+
+struct DescribedMachine {
+  CostModel model;
+  int cores = 1;                   // of the smallest node
+  std::vector<int> hosts;          // ranks of each node
+  std::vector<std::string> lines;  // the figures, each with its source
+};
+
+inline constexpr int kMostRanksExplained = 1 << 20;
+// So many of a machine or cluster. A node has a rank for each GPU, else for each core, unless
+// `ranks_per_node` is not 0. Where several GPUs of a node are linked and the figures of the links
+// are known, these are the figures within a host; otherwise those of shared memory.
+// kInvalidArgument: fewer than 2 ranks, or more than kMostRanksExplained.
+Result<DescribedMachine> describe_machine(const Topology& topology, int times, int ranks_per_node);
+
+}  // namespace banyan::info

@@ -1,0 +1,155 @@
+// What a call would take on a machine.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/explain.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "bench/info/described.h"
+#include "bench/info/show.h"
+#include "src/base/parse.h"
+#include "src/tuning_file.h"
+
+namespace banyan::info {
+namespace {
+
+Problem problem_for(const ExplainRequest& request, int ranks) {
+  Problem problem;
+  problem.collective = request.collective;
+  problem.type = request.type;
+  problem.count = request.bytes / size_of(request.type);
+  if (request.collective != Collective::kAllgatherv &&
+      request.collective != Collective::kReduceScatterv &&
+      request.collective != Collective::kAlltoallv)
+    return problem;
+  problem.recv_counts.assign(static_cast<size_t>(ranks), problem.count);
+  problem.recv_displacements.resize(static_cast<size_t>(ranks));
+  std::exclusive_scan(problem.recv_counts.begin(), problem.recv_counts.end(),
+                      problem.recv_displacements.begin(), uint64_t{0});
+  problem.send_counts = problem.recv_counts;
+  problem.send_displacements = problem.recv_displacements;
+  return problem;
+}
+
+// As a communicator of these ranks would find it.
+Medium medium_for(const DescribedMachine& machine) {
+  if (machine.hosts.size() > 1) return Medium::kNetwork;
+  const int each = (machine.hosts.front() + machine.cores - 1) / machine.cores;
+  if (each >= 3) return Medium::kCrowdedCores;
+  return each == 2 ? Medium::kSharedCores : Medium::kMemory;
+}
+
+Hierarchy hierarchy_for(const std::vector<int>& hosts) {
+  std::vector<int> labels;
+  for (size_t host = 0; host < hosts.size(); ++host)
+    labels.insert(labels.end(), static_cast<size_t>(hosts[host]), static_cast<int>(host));
+  return Hierarchy::of_labels("host", labels).simplified();
+}
+
+struct KnownRules {
+  Rules all;
+  TuningFile tuning;
+};
+
+// Of the variable, then of the tuning file.
+Result<KnownRules> rules_of(const RawEnvironment& raw) {
+  KnownRules known;
+  const auto about = [](std::string_view variable, const Status& status) {
+    return Status(status.code(), fmt::format("{}: {}", variable, status.message()));
+  };
+  Rules of_variable;
+  if (const std::string* text = raw.find("BANYAN_ALGO")) {
+    auto parsed = parse_rules(*text);
+    if (!parsed.ok()) return about("BANYAN_ALGO", parsed.status());
+    of_variable = std::move(*parsed);
+  }
+  Rules of_file;
+  if (const std::string* path = raw.find("BANYAN_TUNE_FILE")) {
+    auto file = read_tuning_file(*path);
+    if (!file.ok()) return about("BANYAN_TUNE_FILE", file.status());
+    known.tuning = std::move(*file);
+    auto parsed = parse_table(known.tuning.table());
+    if (!parsed.ok()) return about("BANYAN_TUNE_FILE", parsed.status());
+    of_file = std::move(*parsed);
+  }
+  known.all = join_rules(std::move(of_variable), std::move(of_file));
+  return known;
+}
+
+// What the rule's algorithm and the runner-up took, where that was a call of this size.
+void add_measured(const TuningRule& rule, int algorithm, Explained& explained) {
+  if (!rule.measured || rule.measured->bytes != explained.request.bytes) return;
+  const Measured& measured = *rule.measured;
+  for (ExplainedAlgorithm& each : explained.explanation.algorithms) {
+    if (each.algorithm == algorithm) each.measured_us = measured.us;
+    if (algorithms()[static_cast<size_t>(each.algorithm)].name == measured.runner_up)
+      each.measured_us = measured.runner_up_us;
+  }
+}
+
+}  // namespace
+
+Result<Explained> explain_call(const Options& options, const RawEnvironment& raw) {
+  Options one = options;
+  one.nodes = 1;
+  const auto topology = topology_of(one, raw);
+  BANYAN_TRY(topology.status());
+  auto machine = describe_machine(*topology, options.nodes, options.ranks_per_node);
+  BANYAN_TRY(machine.status());
+  const auto rules = rules_of(raw);
+  BANYAN_TRY(rules.status());
+  const int ranks = std::accumulate(machine->hosts.begin(), machine->hosts.end(), 0);
+  const Hierarchy hierarchy = hierarchy_for(machine->hosts);
+  // Hosts of one rank each are no levels, and yet a network lies between them.
+  const Hierarchy each = Hierarchy::of_labels("host", [&] {
+    std::vector<int> labels(static_cast<size_t>(ranks));
+    std::iota(labels.begin(), labels.end(), 0);
+    return labels;
+  }());
+  const bool apart = machine->hosts.size() > 1 && hierarchy.depth() == 0;
+  const Problem problem = problem_for(*options.explain, ranks);
+  const Medium medium = medium_for(*machine);
+  Explained explained{.request = *options.explain,
+                      .ranks = ranks,
+                      .hosts = machine->hosts.size() > 1 ? (apart ? each : hierarchy).text() : "",
+                      .lines = std::move(machine->lines),
+                      .explanation = explain(problem, ranks, machine->model, medium, rules->all,
+                                             apart ? &each : &hierarchy)};
+  const Choice choice =
+      choose(problem, ranks, medium, rules->all, hierarchy.depth() > 0 ? &hierarchy : nullptr);
+  if (choice.rule < 0) return explained;
+  const Rule& rule = rules->all[static_cast<size_t>(choice.rule)];
+  if (rule.source == RuleSource::kTuningFile)
+    add_measured(rules->tuning.rules[static_cast<size_t>(rule.number) - 1], choice.algorithm,
+                 explained);
+  return explained;
+}
+
+std::string show_explanation(const Explained& explained) {
+  const Explanation& explanation = explained.explanation;
+  const auto name = [](int algorithm) { return algorithms()[static_cast<size_t>(algorithm)].name; };
+  std::string text =
+      fmt::format("# {} of {} {} on {} ranks{}\n", name_of(explained.request.collective),
+                  format_size(explained.request.bytes), name_of(explained.request.type),
+                  explained.ranks, explained.hosts.empty() ? "" : " (" + explained.hosts + ")");
+  for (const std::string& line : explained.lines) text += fmt::format("# {}\n", line);
+  text +=
+      fmt::format("{:<20} {:>14} {:>14}  {}\n", "algorithm", "predicted us", "measured us", "why");
+  for (const ExplainedAlgorithm& each : explanation.algorithms) {
+    const std::string measured =
+        each.measured_us ? fmt::format("{:.2f}", *each.measured_us) : std::string("-");
+    if (each.excluded)
+      text += fmt::format("{:<20} {:>14} {:>14}  left out: {}\n", name(each.algorithm), "-",
+                          measured, each.why);
+    else
+      text += fmt::format("{:<20} {:>14.2f} {:>14}  {}\n", name(each.algorithm), each.predicted_us,
+                          measured, each.why);
+  }
+  text += fmt::format("fastest by the model: {}, {:.1f} % of the bound of {:.2f} us\n",
+                      name(explanation.chosen), explanation.percent_of_bound, explanation.bound_us);
+  return text;
+}
+
+}  // namespace banyan::info

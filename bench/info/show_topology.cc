@@ -1,0 +1,43 @@
+// Machines and clusters.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/info/show.h"
+#include "topology/compose.h"
+#include "topology/discover.h"
+#include "topology/export.h"
+#include "topology/import.h"
+#include "topology/json.h"
+#include "topology/print.h"
+
+namespace banyan::info {
+
+namespace {
+
+Result<Topology> one_topology_of(const Options& options, const RawEnvironment& raw) {
+  if (!options.from.empty()) return import_topology_file(options.from);
+  if (const std::string* file = raw.find("BANYAN_TOPO_FILE")) return import_topology_file(*file);
+  const std::string* sysroot = raw.find("BANYAN_SYSROOT");
+  return discover(sysroot == nullptr ? std::string() : *sysroot);
+}
+
+}  // namespace
+
+Result<Topology> topology_of(const Options& options, const RawEnvironment& raw) {
+  auto found = one_topology_of(options, raw);
+  if (!found.ok() || options.nodes == 1) return found;
+  return multiply(*found, options.nodes);
+}
+
+Result<std::string> show_topology(const Topology& topology, Form form) {
+  switch (form) {
+    case Form::kText: return to_text(topology);
+    case Form::kJson: return to_json(topology);
+    case Form::kDot: return to_dot(topology);
+    case Form::kSvg: return to_svg(topology);
+    case Form::kNccl: return to_nccl_xml(topology);
+    case Form::kHwloc: return to_hwloc_xml(topology);
+  }
+  return std::string();
+}
+
+}  // namespace banyan::info

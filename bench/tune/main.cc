@@ -1,0 +1,232 @@
+// banyan_tune: measures which algorithm is fastest at which size, and writes the tuning file.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "algorithms/algorithms.h"
+#include "bench/machine.h"
+#include "bench/output.h"
+#include "bench/perf/run.h"
+#include "bench/tune/options.h"
+#include "bench/tune/result.h"
+#include "bench/tune/search.h"
+#include "bench/tune/trials.h"
+#include "src/base/clock.h"
+#include "src/base/file.h"
+#include "src/base/parse.h"
+#include "src/c_api/inspect.h"
+#include "src/tuning_file.h"
+
+namespace banyan::tune {
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+constexpr uint32_t kSeed = 1;
+constexpr double kReserve = 0.2;  // of the budget in seconds, for leaving and writing
+constexpr double kOvertime = 4;   // beyond the budget, in seconds: then this process ends
+
+int fail(int status, std::string_view text) {
+  if (!text.empty()) std::fputs(fmt::format("banyan_tune: {}\n", text).c_str(), stderr);
+  return status;
+}
+
+void end_at_once(int /*signal*/) {
+  constexpr std::string_view kText =
+      "banyan_tune: ended 4 s after the budget: a call did not return; nothing is written\n";
+  (void)!::write(STDERR_FILENO, kText.data(), kText.size());
+  ::_exit(kFailed);
+}
+
+double seconds_until(TimePoint end) {
+  return std::chrono::duration<double>(end - Clock::now()).count();
+}
+
+// Whatever happens. Each process has a timer of its own.
+void end_by_itself(TimePoint end) {
+  ::signal(SIGALRM, end_at_once);
+  const double seconds = std::max(0.001, seconds_until(end) + kOvertime);
+  itimerval timer{};
+  timer.it_value.tv_sec = static_cast<time_t>(seconds);
+  timer.it_value.tv_usec = static_cast<suseconds_t>((seconds - std::floor(seconds)) * 1e6);
+  ::setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+// On a terminal, in one line that is written again and again.
+class Progress {
+ public:
+  explicit Progress(double budget_s) : budget_s_(budget_s), shown_(::isatty(STDERR_FILENO) == 1) {}
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress() {
+    if (shown_) std::fputs("\r\033[K", stderr);
+  }
+
+  void show(perf::Pattern pattern, uint64_t bytes, double seconds_left) const {
+    if (!shown_) return;
+    const double part = std::clamp(1 - seconds_left / budget_s_, 0.0, 1.0);
+    std::fputs(fmt::format("\r\033[K{:3.0f} % {} {}", 100 * part, perf::name_of(pattern),
+                           format_size(bytes))
+                   .c_str(),
+               stderr);
+  }
+
+ private:
+  double budget_s_;
+  bool shown_;
+};
+
+// Those that go by levels are others only where ranks share hosts.
+std::vector<int> algorithms_for(perf::Pattern pattern, int nodes, int ranks) {
+  const auto collective = parse_collective(perf::name_of(pattern));
+  std::vector<int> found;
+  for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
+    const bool same =
+        algorithms()[static_cast<size_t>(i)].by_levels && (nodes == 1 || nodes == ranks);
+    if (fits(i, *collective) && !same) found.push_back(i);
+  }
+  return found;
+}
+
+struct Tuned {
+  TuningFile file{};
+  std::string report{};
+};
+
+// Collective; the result is rank 0's.
+Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
+  if (job.size() < 2) return Status(Code::kInvalidUsage, "one rank has nothing to choose");
+  const auto nodes = nodes_of(job.comm());
+  BANYAN_TRY(nodes.status());
+  Trials trials(job);
+  std::vector<Subject> subjects;
+  for (const perf::Pattern pattern : options.collectives) {
+    const auto most = trials.most_bytes(pattern);
+    BANYAN_TRY(most.status());
+    subjects.push_back({pattern, algorithms_for(pattern, *nodes, job.size()), *most});
+  }
+  if (job.rank() != 0) {
+    BANYAN_TRY(trials.follow());
+    return Tuned{};
+  }
+  {
+    const Progress progress(options.budget_s);
+    const auto left = [&] { return seconds_until(end) - kReserve; };
+    const Laboratory laboratory{
+        .run = [&](const Trial& trial) { return trials.run(trial); },
+        .default_of = [&](auto pattern, auto bytes) { return trials.default_of(pattern, bytes); },
+        .seconds_left = left,
+        .progress = [&](auto pattern, auto bytes) { progress.show(pattern, bytes, left()); }};
+    BANYAN_TRY(search(subjects, laboratory, kSeed));
+  }
+  BANYAN_TRY(trials.stop());
+  const auto fingerprint = fingerprint_of(job.comm());
+  BANYAN_TRY(fingerprint.status());
+  Tuned tuned{.file = {.library = version_text(), .tuned_on = *fingerprint}};
+  for (const Subject& subject : subjects)
+    for (TuningRule& rule : rules_of(subject, job.size(), *nodes))
+      tuned.file.rules.push_back(std::move(rule));
+  tuned.report =
+      fmt::format("# banyan_tune {}, {} ranks on {} host{}, {}; {}, {} cores\n", version_text(),
+                  fingerprint->ranks, fingerprint->hosts, fingerprint->hosts == 1 ? "" : "s",
+                  fingerprint->transports, fingerprint->cpu, fingerprint->cores) +
+      report_of(subjects);
+  return tuned;
+}
+
+Status finish(const Options& options, const Tuned& tuned) {
+  BANYAN_TRY(write_tuning_file(options.output, tuned.file));
+  Output output("banyan_tune");
+  output.print(tuned.report);
+  output.print(fmt::format("# {} rules in {}; use them with BANYAN_TUNE_FILE={}\n",
+                           tuned.file.rules.size(), printable(options.output),
+                           printable(options.output)));
+  return output.finish() == 0 ? Status() : Status(Code::kSystem, "");
+}
+
+perf::Outcome run_rank(const Options& options, perf::Team* team, int rank, const Status& ready,
+                       TimePoint end) {
+  end_by_itself(end);
+  const auto job = perf::join_team(team, rank);
+  // Where rank 0 cannot write it meets the others all the same, so that they end with it.
+  if (!ready.ok()) return {kFailed, std::string(ready.message())};
+  if (!job.ok()) return {kFailed, std::string(job.status().message())};
+  const auto tuned = tune(**job, options, end);
+  if (!tuned.ok()) return {kFailed, std::string(tuned.status().message())};
+  Status status = (*job)->finalize();
+  if (status.ok() && (*job)->rank() == 0) status = finish(options, *tuned);
+  return status.ok() ? perf::Outcome{} : perf::Outcome{kFailed, std::string(status.message())};
+}
+
+Status check_output(const Options& options) {
+  Status status = check_replaceable(options.output);
+  if (status.ok()) return status;
+  return {status.code(), fmt::format("-o {}: {}", printable(options.output), status.message())};
+}
+
+int run_here(const Options& options, TimePoint end) {
+  if (const Status status = check_output(options); !status.ok())
+    return fail(kFailed, status.message());
+  const auto team = perf::Team::create(options.ranks, "banyan_tune");
+  if (!team.ok()) return fail(kFailed, team.status().message());
+  const auto rank = (*team)->start();
+  if (!rank.ok()) return fail(kFailed, rank.status().message());
+  if (*rank < 0) return (*team)->supervise();
+  const perf::Outcome outcome = run_rank(options, team->get(), *rank, {}, end);
+  if (outcome.status != 0) (*team)->leave_words(*rank, outcome.text);
+  return outcome.status;
+}
+
+int run_under_launcher(const Options& options, TimePoint end) {
+  const auto launched = perf::find_launched(RawEnvironment::of_process());
+  if (!launched.ok()) return fail(kUsage, launched.status().message());
+  Status ready;
+  if (launched->rank == 0) ready = check_output(options);
+  const perf::Outcome outcome = run_rank(options, nullptr, launched->place, ready, end);
+  return fail(outcome.status, outcome.status == 0 ? "" : outcome.text);
+}
+
+int run(int argc, const char* const* argv) {
+  const CommandLine line = parse_command_line(argc, argv);
+  if (!line.options && line.status == 0) {
+    Output output("banyan_tune");
+    output.print(line.text);
+    return output.finish();
+  }
+  if (!line.options) {
+    std::fputs(line.text.c_str(), stderr);
+    return line.status;
+  }
+  // The default choice is what is compared with, and the file may be the one to be written.
+  for (const char* name : {"BANYAN_ALGO", "BANYAN_TUNE_FILE"})
+    ::unsetenv(name);  // NOLINT(concurrency-mt-unsafe): there is no second thread yet
+  const TimePoint end = deadline_after(line.options->budget_s);
+  return line.options->ranks > 0 ? run_here(*line.options, end)
+                                 : run_under_launcher(*line.options, end);
+}
+
+}  // namespace
+
+}  // namespace banyan::tune
+
+int main(int argc, char** argv) {
+  banyan::guard_standard_streams();
+  try {
+    return banyan::tune::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fputs(fmt::format("banyan_tune: {}\n", error.what()).c_str(), stderr);
+    return 1;
+  }
+}

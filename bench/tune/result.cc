@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/tune/result.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "algorithms/algorithms.h"
+#include "src/base/parse.h"
+
+namespace banyan::tune {
+
+namespace {
+
+std::string_view algorithm_name(int algorithm) {
+  return algorithms()[static_cast<size_t>(algorithm)].name;
+}
+
+// Between the two, of few digits.
+uint64_t half_way(uint64_t low, uint64_t high) {
+  const auto middle =
+      static_cast<uint64_t>(std::sqrt(static_cast<double>(low) * static_cast<double>(high)));
+  const uint64_t step = std::max<uint64_t>(std::bit_floor(middle) / 32, 1);
+  return middle / step * step;
+}
+
+// Neighbours with the same answer: positions in the list of findings.
+struct Run {
+  size_t first;
+  size_t last;
+};
+
+std::string size_condition(const Subject& subject, const std::vector<Finding>& all,
+                           const Run& run) {
+  const bool first = run.first == 0;
+  const bool last = run.last + 1 == all.size();
+  const bool open = last && subject.complete();
+  if (first && open) return "";
+  const uint64_t least = first ? 0 : half_way(all[run.first - 1].bytes, all[run.first].bytes);
+  if (open) return fmt::format(" size={}-", format_size(least));
+  const uint64_t most =
+      last ? all[run.last].bytes : half_way(all[run.last].bytes, all[run.last + 1].bytes);
+  return fmt::format(" size={}-{}", format_size(least), format_size(most));
+}
+
+}  // namespace
+
+std::vector<TuningRule> rules_of(const Subject& subject, int ranks, int nodes) {
+  std::vector<Finding> all;
+  for (const auto& [bytes, finding] : subject.findings) all.push_back(finding);
+  std::vector<TuningRule> rules;
+  for (Run run{0, 0}; run.first < all.size(); run.first = run.last + 1) {
+    run.last = run.first;
+    const Finding& first = all[run.first];
+    if (!first.changed()) continue;
+    while (run.last + 1 < all.size() && all[run.last + 1].changed() &&
+           all[run.last + 1].best == first.best)
+      ++run.last;
+    const Finding& shown = all[(run.first + run.last) / 2];
+    Measured measured{.bytes = shown.bytes, .us = shown.best_us, .runs = shown.runs};
+    if (shown.runner_up >= 0) {
+      measured.runner_up = algorithm_name(shown.runner_up);
+      measured.runner_up_us = shown.runner_up_us;
+    }
+    rules.push_back(
+        {fmt::format("{}{} ranks={}-{} nodes={}-{}{}: {}", perf::name_of(subject.pattern),
+                     size_condition(subject, all, run), ranks, ranks, nodes, nodes,
+                     perf::is_reduction(subject.pattern) ? " dtype=float32" : "",
+                     algorithm_name(first.best)),
+         std::move(measured)});
+  }
+  return rules;
+}
+
+std::string report_of(const std::vector<Subject>& subjects) {
+  std::string text = fmt::format("{:<16}{:>10}  {:<20}{:>12}  {:<20}{:>12}{:>8}\n", "# collective",
+                                 "bytes", "default", "us", "faster", "us", "gain");
+  size_t changed = 0;
+  size_t measured = 0;
+  for (const Subject& subject : subjects) {
+    measured += subject.findings.size();
+    for (const auto& [bytes, finding] : subject.findings) {
+      if (!finding.changed()) continue;
+      ++changed;
+      text += fmt::format("{:<16}{:>10}  {:<20}{:>12.2f}  {:<20}{:>12.2f}{:>6.0f} %\n",
+                          perf::name_of(subject.pattern), bytes, algorithm_name(finding.by_default),
+                          finding.default_us, algorithm_name(finding.best), finding.best_us,
+                          100 * (1 - finding.best_us / finding.default_us));
+    }
+  }
+  return text + fmt::format("# {} of {} measured choices changed\n", changed, measured);
+}
+
+}  // namespace banyan::tune

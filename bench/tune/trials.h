@@ -1,0 +1,47 @@
+// Trials on a communicator: rank 0 says what is tried, all ranks do it, and rank 0 has the time.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "banyan/status.h"
+#include "bench/perf/job.h"
+#include "bench/perf/measure.h"
+#include "bench/perf/pattern.h"
+#include "bench/tune/search.h"
+
+namespace banyan::tune {
+
+// Blocking calls of the C interface on float32, as banyan_perf times them: all ranks begin each
+// call together, and the mean over calls and ranks is what it takes.
+class Trials {
+ public:
+  explicit Trials(perf::Job& job) : job_(job) {}
+
+  // Collective. Of the sizes up to 64 MiB, the largest for which the buffers of all ranks find
+  // room: the whole vector counts where a rank has a block of each.
+  Result<uint64_t> most_bytes(perf::Pattern pattern);
+
+  // At rank 0; the others are in follow().
+  Result<double> run(const Trial& trial);
+  Result<int> default_of(perf::Pattern pattern, uint64_t bytes);
+  Status stop();
+  // At the others, until rank 0 stops.
+  Status follow();
+
+ private:
+  struct Order;
+
+  Result<double> obey(const Order& order);
+  Status reserve(const perf::Case& which);
+  Status use(const std::string& rules);
+
+  perf::Job& job_;
+  perf::Buffers buffers_;
+  std::optional<std::string> rules_;  // that decide now; nothing: those it was made with
+};
+
+}  // namespace banyan::tune

@@ -1,0 +1,35 @@
+// What ranks agree on before anything connects them: settings that must be alike, the number of the
+// communicator, and the tuning rules.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "banyan/status.h"
+#include "src/base/clock.h"
+#include "src/cluster.h"
+#include "src/exchange.h"
+#include "src/membership.h"
+#include "src/tuning_file.h"
+
+namespace banyan {
+
+struct Agreement {
+  uint32_t number = 0;  // of the communicator, as the rank that has made most of them counts
+  ClusterWish wish = ClusterWish::kNothing;  // of rank 0
+  std::optional<TuningFile> file;            // at the rank that has read one
+};
+
+// Collective. Adds the tuning rules of rank 0 to the settings of all: rank 0 reads its
+// BANYAN_TUNE_FILE, unless its settings have a table already. kMismatch names a setting and two
+// ranks.
+Result<Agreement> agree_on_settings(Exchange& exchange, Settings& settings, TimePoint deadline);
+
+// "shm,ucx", of indices into transport_kinds().
+std::string transport_list(std::span<const int> kinds);
+
+}  // namespace banyan

@@ -1,0 +1,19 @@
+// What every writer of XML and SVG needs.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace banyan {
+
+// As the text of an element or the value of a double-quoted attribute. Control characters, which
+// XML 1.0 has no form for, become spaces, and bytes that are no UTF-8 question marks.
+std::string escape_markup(std::string_view text);
+
+// The beginning of a drawing of that size in pixels, on white, with CSS rules and the content of
+// <defs>; it ends with "</svg>\n".
+std::string svg_begin(int width, int height, std::string_view style, std::string_view defs = {});
+
+}  // namespace banyan

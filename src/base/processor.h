@@ -1,0 +1,15 @@
+// The processors of this host, as a figure that was measured on them needs them.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <string>
+
+namespace banyan {
+
+// "AMD EPYC 9B14", of /proc/cpuinfo; empty where that does not say.
+std::string processor_model();
+// Of the machine, whatever this process is bound to; at least 1.
+int online_cores();
+
+}  // namespace banyan

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "src/base/bytes.h"
+#include "src/base/file.h"
+#include "src/base/parse.h"
+#include "topology/compose.h"
+#include "topology/discover.h"
+#include "topology/import.h"
+#include "topology/json.h"
+#include "topology/levels.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kMostDescription = size_t{16} << 20;  // of one rank's host, or of how ranks lie
+constexpr uint32_t kMostLevels = 64;
+
+Status write_dump(const Environment& environment, const Topology& topology) {
+  const Status written = replace_file(environment.topology_dump, to_json(topology));
+  if (written.ok()) return {};
+  return {written.code(),
+          fmt::format("BANYAN_TOPO_DUMP={}: {}", environment.topology_dump, written.message())};
+}
+
+std::string_view text_of(const Bytes& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string_view short_name(std::string_view name) {
+  return name.substr(0, name.find('.'));
+}
+
+const Vertex& vertex(const Topology& topology, int index) {
+  return topology.vertices[static_cast<size_t>(index)];
+}
+
+// The hosts without their repetitions, and which of them each rank is on.
+struct DistinctHosts {
+  std::vector<HostIdentity> hosts;
+  std::vector<size_t> of_rank;
+};
+
+DistinctHosts distinct(std::span<const HostIdentity> host_of_rank) {
+  DistinctHosts found;
+  std::map<std::array<uint8_t, 32>, size_t> known;
+  for (const HostIdentity& host : host_of_rank) {
+    const auto [place, is_new] = known.emplace(host.digest, found.hosts.size());
+    if (is_new) found.hosts.push_back(host);
+    found.of_rank.push_back(place->second);
+  }
+  return found;
+}
+
+// The place of the only node for which `is_it` holds; -1 for none and for several.
+template <typename Predicate>
+int only(const std::vector<int>& nodes, Predicate is_it) {
+  const auto first = std::find_if(nodes.begin(), nodes.end(), is_it);
+  if (first == nodes.end() || std::find_if(first + 1, nodes.end(), is_it) != nodes.end()) return -1;
+  return static_cast<int>(first - nodes.begin());
+}
+
+int place_of(const Topology& described, const std::vector<int>& nodes, const HostIdentity& host) {
+  const std::string guid = guid_of(host);
+  int place = only(nodes, [&](int node) { return vertex(described, node).guid == guid; });
+  if (place < 0)
+    place = only(nodes, [&](int node) { return vertex(described, node).name == host.name; });
+  if (place >= 0) return place;
+  return only(nodes, [&](int node) {
+    return short_name(vertex(described, node).name) == short_name(host.name);
+  });
+}
+
+// As it is written down, so that levels can be added.
+std::vector<Hierarchy::Level> levels_of(const Hierarchy& hierarchy) {
+  std::vector<Hierarchy::Level> levels;
+  for (int level = 0; level < hierarchy.depth(); ++level) {
+    Hierarchy::Level& written = levels.emplace_back();
+    written.name = hierarchy.name(level);
+    for (int part = 0; part < hierarchy.parts(level); ++part) {
+      const std::span<const int> members = hierarchy.members(level, part);
+      written.parts.emplace_back(members.begin(), members.end());
+    }
+  }
+  return levels;
+}
+
+// `tiers` cover the places of `hosts`, which are these.
+Result<Hierarchy> on_top_of(const Hierarchy& hosts, int places,
+                            std::span<const Hierarchy::Level> tiers) {
+  std::vector<Hierarchy::Level> levels = levels_of(hosts);
+  levels.insert(levels.end(), tiers.begin(), tiers.end());
+  const auto made = Hierarchy::make(places, levels);
+  if (!made.ok()) return made.status();
+  return made->simplified();
+}
+
+void put_levels(Writer& writer, std::span<const Hierarchy::Level> levels) {
+  writer.put(static_cast<uint32_t>(levels.size()));
+  for (const Hierarchy::Level& level : levels) {
+    writer.put_text(level.name);
+    std::map<int, uint32_t> part_of;
+    for (size_t part = 0; part < level.parts.size(); ++part)
+      for (const int place : level.parts[part]) part_of[place] = static_cast<uint32_t>(part);
+    for (const auto& [place, part] : part_of) writer.put(part);
+  }
+}
+
+Result<std::vector<Hierarchy::Level>> get_levels(const Bytes& bytes, int ranks) {
+  const Status damaged(Code::kCorrupt, "rank 0 sent levels that cannot be read");
+  Reader reader(bytes);
+  const auto depth = reader.get<uint32_t>();
+  if (depth > kMostLevels) return damaged;
+  std::vector<Hierarchy::Level> levels;
+  for (uint32_t level = 0; level < depth && !reader.bad(); ++level) {
+    Hierarchy::Level read{printable(reader.get_text(kMostNameBytes)), {}};
+    for (int place = 0; place < ranks; ++place) {
+      const auto part = reader.get<uint32_t>();
+      if (part >= static_cast<uint32_t>(ranks)) return damaged;
+      if (part >= read.parts.size()) read.parts.resize(part + 1);
+      read.parts[part].push_back(place);
+    }
+    levels.push_back(std::move(read));
+  }
+  if (!reader.at_end()) return damaged;
+  return levels;
+}
+
+// What rank 0 makes of BANYAN_TOPO_FILE.
+Result<std::vector<Hierarchy::Level>> read_tiers(const Environment& environment,
+                                                 std::span<const HostIdentity> host_of_rank) {
+  const auto described = import_topology_file(environment.topology_file);
+  if (!described.ok())
+    return Status(described.status().code(),
+                  fmt::format("BANYAN_TOPO_FILE: {}", described.status().message()));
+  if (!environment.topology_dump.empty()) BANYAN_TRY(write_dump(environment, *described));
+  auto tiers = tiers_of(*described, host_of_rank);
+  if (!tiers.ok())
+    return Status(tiers.status().code(),
+                  fmt::format("BANYAN_TOPO_FILE={}: {}", environment.topology_file,
+                              tiers.status().message()));
+  return tiers;
+}
+
+// All ranks take rank 0's word for it, so that all choose alike.
+Result<std::vector<Hierarchy::Level>> spread_tiers(Exchange& exchange,
+                                                   const Environment& environment,
+                                                   std::span<const HostIdentity> host_of_rank,
+                                                   TimePoint deadline) {
+  Writer writer;
+  if (exchange.rank() == 0) {
+    const auto tiers = read_tiers(environment, host_of_rank);
+    BANYAN_TRY(tiers.status());
+    put_levels(writer, *tiers);
+  }
+  const auto all = allgather_long(exchange, writer.bytes(), kMostDescription, deadline);
+  BANYAN_TRY(all.status());
+  return get_levels(all->front(), exchange.size());
+}
+
+Result<Topology> own_view(const Environment& environment, const HostIdentity& host) {
+  Result<Topology> found = discover(environment.sysroot);
+  BANYAN_TRY(found.status());
+  for (const int node : vertices_of(*found, VertexKind::kNode))
+    found->vertices[static_cast<size_t>(node)].guid = guid_of(host);
+  return found;
+}
+
+// Rank 0 writes what all ranks have found.
+Status dump(Exchange& exchange, const Environment& environment, const HostIdentity& host,
+            TimePoint deadline) {
+  const Result<Topology> mine = own_view(environment, host);
+  BANYAN_TRY(mine.status());
+  const std::string text = to_json(*mine);
+  const auto all =
+      allgather_long(exchange, std::as_bytes(std::span(text)), kMostDescription, deadline);
+  BANYAN_TRY(all.status());
+  if (exchange.rank() != 0) return {};
+  std::vector<Topology> views;
+  for (size_t rank = 0; rank < all->size(); ++rank) {
+    Result<Topology> view = from_json(text_of((*all)[rank]));
+    if (!view.ok())
+      return {Code::kCorrupt, fmt::format("rank {} sent a description of its host that cannot be "
+                                          "read: {}",
+                                          rank, view.status().message())};
+    views.push_back(std::move(*view));
+  }
+  const Result<Topology> whole = merge(views);
+  BANYAN_TRY(whole.status());
+  return write_dump(environment, *whole);
+}
+
+}  // namespace
+
+ClusterWish cluster_wish(const Environment& environment) {
+  if (!environment.topology_file.empty()) return ClusterWish::kLevels;
+  return environment.topology_dump.empty() ? ClusterWish::kNothing : ClusterWish::kDiscovery;
+}
+
+Result<Hierarchy> learn_cluster(Exchange& exchange, ClusterWish wish, const Settings& settings,
+                                std::span<const LinkPeer> peers, const Hierarchy& hosts,
+                                TimePoint deadline) {
+  std::vector<HostIdentity> host_of_rank;
+  for (const LinkPeer& peer : peers) host_of_rank.push_back(peer.host);
+  switch (wish) {
+    case ClusterWish::kNothing: break;
+    case ClusterWish::kDiscovery:
+      BANYAN_TRY(dump(exchange, settings.environment,
+                      host_of_rank[static_cast<size_t>(exchange.rank())], deadline));
+      break;
+    case ClusterWish::kLevels: {
+      const auto tiers = spread_tiers(exchange, settings.environment, host_of_rank, deadline);
+      BANYAN_TRY(tiers.status());
+      return on_top_of(hosts, exchange.size(), *tiers);
+    }
+  }
+  return on_top_of(hosts, exchange.size(), settings.tiers);
+}
+
+void inherit_cluster(Settings& settings, const Hierarchy& whole, std::span<const int> members) {
+  settings.environment.topology_file.clear();
+  settings.environment.topology_dump.clear();
+  settings.tiers.clear();
+  for (int level = 0; level < whole.depth(); ++level) {
+    if (whole.name(level) == kHostLevel) continue;  // the new ranks know their hosts themselves
+    std::map<int, std::vector<int>> parts;
+    for (size_t place = 0; place < members.size(); ++place)
+      parts[whole.part_of(level, members[place])].push_back(static_cast<int>(place));
+    Hierarchy::Level& tier = settings.tiers.emplace_back();
+    tier.name = whole.name(level);
+    for (auto& [part, places] : parts) tier.parts.push_back(std::move(places));
+  }
+}
+
+std::string guid_of(const HostIdentity& host) {
+  std::string text = "host-";
+  for (const uint8_t byte : std::span(host.digest).first(16)) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+Result<std::vector<int>> match_nodes(const Topology& described,
+                                     std::span<const HostIdentity> hosts) {
+  const std::vector<int> nodes = vertices_of(described, VertexKind::kNode);
+  std::vector<int> places;
+  for (const HostIdentity& host : hosts) places.push_back(place_of(described, nodes, host));
+  const auto missing = std::find(places.begin(), places.end(), -1);
+  if (missing == places.end()) return places;
+
+  const bool none_found =
+      std::all_of(places.begin(), places.end(), [](int place) { return place < 0; });
+  const HostIdentity& host = hosts[static_cast<size_t>(missing - places.begin())];
+  if (nodes.empty() || !none_found)
+    return Status(Code::kInvalidArgument,
+                  fmt::format("has no node for host {}; its nodes are {}", host.name,
+                              nodes.empty() ? "none"
+                                            : vertex(described, nodes.front()).name +
+                                                  (nodes.size() > 1 ? ", ..." : "")));
+  if (nodes.size() > 1 && nodes.size() < hosts.size())
+    return Status(Code::kInvalidArgument,
+                  fmt::format("describes {} nodes; there are {} hosts, and none has a node's name",
+                              nodes.size(), hosts.size()));
+  for (size_t i = 0; i < places.size(); ++i)
+    places[i] = nodes.size() == 1 ? 0 : static_cast<int>(i);
+  return places;
+}
+
+Result<std::vector<Hierarchy::Level>> tiers_of(const Topology& described,
+                                               std::span<const HostIdentity> host_of_rank) {
+  const DistinctHosts known = distinct(host_of_rank);
+  const Result<std::vector<int>> node_of_host = match_nodes(described, known.hosts);
+  BANYAN_TRY(node_of_host.status());
+  std::vector<Hierarchy::Level> levels;
+  for (const NodeTier& tier : node_tiers(described)) {
+    std::map<int, std::vector<int>> parts;
+    for (size_t rank = 0; rank < host_of_rank.size(); ++rank) {
+      const int node = (*node_of_host)[known.of_rank[rank]];
+      parts[tier.part[static_cast<size_t>(node)]].push_back(static_cast<int>(rank));
+    }
+    Hierarchy::Level& level = levels.emplace_back();
+    level.name = tier.name;
+    for (auto& [part, members] : parts) level.parts.push_back(std::move(members));
+  }
+  return levels;
+}
+
+}  // namespace banyan

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/tuning_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "src/base/file.h"
+#include "src/base/json_value.h"
+#include "src/base/parse.h"
+
+namespace banyan {
+namespace {
+
+using Kind = JsonValue::Kind;
+using Words = std::vector<std::string_view>;
+
+// The file is an object with an array of objects; a rule has at most seven members.
+constexpr JsonLimits kTuningLimits = {.depth = 4, .values = 16 + 8 * kMostTuningRules};
+constexpr size_t kMostNameText = 256;            // of names
+constexpr double kMostWhole = 9007199254740992;  // 2^53: exact in a double
+constexpr double kMostNumber = 1 << 30;
+
+Status wrong_at(const JsonValue& value, std::string_view what) {
+  return {Code::kInvalidArgument, fmt::format("line {}: {}", value.line, what)};
+}
+
+std::string shown(std::string_view text) {
+  return printable(text.substr(0, 80));
+}
+
+Status expect_kind(const JsonValue& value, Kind kind) {
+  if (value.kind == kind) return {};
+  return wrong_at(value, fmt::format("'{}' is {}; right is {}", shown(value.key),
+                                     name_of(value.kind), name_of(kind)));
+}
+
+// An object with no other members than these; the first `required` must be there.
+Status expect_members(const JsonValue& object, std::string_view what, const Words& members,
+                      size_t required) {
+  if (object.kind != Kind::kObject)
+    return wrong_at(object,
+                    fmt::format("{} is {}; right is an object", what, name_of(object.kind)));
+  for (const JsonValue& child : object.children)
+    if (std::find(members.begin(), members.end(), child.key) == members.end())
+      return wrong_at(child, fmt::format("{} has no member '{}'; valid: {}", what, shown(child.key),
+                                         join(members)));
+  for (size_t i = 0; i < required; ++i)
+    if (object.find(members[i]) == nullptr)
+      return wrong_at(object, fmt::format("{} without the member '{}'", what, members[i]));
+  return {};
+}
+
+// Members that are not there leave what they are read into.
+Status read_text(const JsonValue& object, std::string_view key, std::string* text) {
+  const JsonValue* value = object.find(key);
+  if (value == nullptr) return {};
+  BANYAN_TRY(expect_kind(*value, Kind::kString));
+  if (value->text.size() > kMostNameText || printable(value->text) != value->text)
+    return wrong_at(*value, fmt::format("'{}' is longer than {} bytes or holds a control character",
+                                        key, kMostNameText));
+  *text = value->text;
+  return {};
+}
+
+Status read_number(const JsonValue& object, std::string_view key, double* number) {
+  const JsonValue* value = object.find(key);
+  if (value == nullptr) return {};
+  BANYAN_TRY(expect_kind(*value, Kind::kNumber));
+  if (!std::isfinite(value->number) || value->number < 0)
+    return wrong_at(*value,
+                    fmt::format("'{}' is {}; right is a number from 0", key, value->number));
+  *number = value->number;
+  return {};
+}
+
+template <typename Whole>
+Status read_whole(const JsonValue& object, std::string_view key, double most, Whole* whole) {
+  double number = static_cast<double>(*whole);
+  BANYAN_TRY(read_number(object, key, &number));
+  if (number > most || std::floor(number) != number)
+    return wrong_at(*object.find(key), fmt::format("'{}' is {}; right is a whole number from 0 to "
+                                                   "{}",
+                                                   key, number, most));
+  *whole = static_cast<Whole>(number);
+  return {};
+}
+
+Status read_fingerprint(const JsonValue& json, Fingerprint* fingerprint) {
+  BANYAN_TRY(
+      expect_members(json, "'fingerprint'", {"cpu", "cores", "ranks", "hosts", "transports"}, 5));
+  BANYAN_TRY(read_text(json, "cpu", &fingerprint->cpu));
+  BANYAN_TRY(read_whole(json, "cores", kMostNumber, &fingerprint->cores));
+  BANYAN_TRY(read_whole(json, "ranks", kMostNumber, &fingerprint->ranks));
+  BANYAN_TRY(read_whole(json, "hosts", kMostNumber, &fingerprint->hosts));
+  return read_text(json, "transports", &fingerprint->transports);
+}
+
+// Exactly one.
+Result<Rule> parse_rule(std::string_view text) {
+  Result<Rules> parsed = parse_rules(text);
+  BANYAN_TRY(parsed.status());
+  if (parsed->size() == 1) return std::move(parsed->front());
+  return Status(Code::kInvalidArgument,
+                fmt::format("{} rules in one text; valid: one, without ';'", parsed->size()));
+}
+
+Status read_rule(const JsonValue& json, size_t number, TuningRule* rule) {
+  const std::string what = fmt::format("rule {}", number);
+  BANYAN_TRY(expect_members(
+      json, what, {"rule", "bytes", "measured_us", "runs", "runner_up", "runner_up_us"}, 1));
+  const JsonValue& text = *json.find("rule");
+  BANYAN_TRY(expect_kind(text, Kind::kString));
+  const Result<Rule> parsed = parse_rule(text.text);
+  if (!parsed.ok())
+    return wrong_at(text, fmt::format("{}: {}", what, printable(parsed.status().message())));
+  rule->text = trim(text.text);
+  Measured measured;
+  BANYAN_TRY(read_whole(json, "bytes", kMostWhole, &measured.bytes));
+  BANYAN_TRY(read_number(json, "measured_us", &measured.us));
+  BANYAN_TRY(read_whole(json, "runs", kMostWhole, &measured.runs));
+  BANYAN_TRY(read_text(json, "runner_up", &measured.runner_up));
+  BANYAN_TRY(read_number(json, "runner_up_us", &measured.runner_up_us));
+  if (json.find("measured_us") != nullptr) rule->measured = std::move(measured);
+  return {};
+}
+
+Status about_file(const std::string& path, const Status& status) {
+  return {status.code(), fmt::format("{}: {}", printable(path), status.message())};
+}
+
+void add_difference(std::string& text, bool differs, const std::string& what) {
+  if (differs) text += fmt::format("{}{}", text.empty() ? "" : ", ", what);
+}
+
+std::string or_unknown(const std::string& text) {
+  return text.empty() ? "an unknown one" : printable(text);
+}
+
+std::string rule_json(const TuningRule& rule) {
+  std::string json = fmt::format("    {{\"rule\": {}", json_string(rule.text));
+  if (rule.measured) {
+    const Measured& measured = *rule.measured;
+    json += fmt::format(",\n     \"bytes\": {}, \"measured_us\": {:.3f}, \"runs\": {}",
+                        measured.bytes, measured.us, measured.runs);
+    if (!measured.runner_up.empty())
+      json += fmt::format(", \"runner_up\": {}, \"runner_up_us\": {:.3f}",
+                          json_string(measured.runner_up), measured.runner_up_us);
+  }
+  return json + "}";
+}
+
+}  // namespace
+
+std::string difference(const Fingerprint& tuned, const Fingerprint& here) {
+  std::string text;
+  add_difference(
+      text, tuned.cpu != here.cpu,
+      fmt::format("processor {} instead of {}", or_unknown(here.cpu), or_unknown(tuned.cpu)));
+  add_difference(text, tuned.cores != here.cores,
+                 fmt::format("{} cores instead of {}", here.cores, tuned.cores));
+  add_difference(text, tuned.ranks != here.ranks,
+                 fmt::format("{} ranks instead of {}", here.ranks, tuned.ranks));
+  add_difference(text, tuned.hosts != here.hosts,
+                 fmt::format("{} hosts instead of {}", here.hosts, tuned.hosts));
+  add_difference(text, tuned.transports != here.transports,
+                 fmt::format("transports {} instead of {}", or_unknown(here.transports),
+                             or_unknown(tuned.transports)));
+  return text;
+}
+
+std::string TuningFile::table() const {
+  std::string text;
+  for (const TuningRule& rule : rules)
+    text += fmt::format("{}{}", text.empty() ? "" : "; ", rule.text);
+  return text;
+}
+
+std::string to_json(const TuningFile& file) {
+  const Fingerprint& tuned = file.tuned_on;
+  std::string json = fmt::format(
+      "{{\n  \"schema\": {},\n  \"library\": {},\n  \"fingerprint\": {{\"cpu\": {}, \"cores\": {}, "
+      "\"ranks\": {}, \"hosts\": {}, \"transports\": {}}},\n  \"rules\": [",
+      kTuningSchema, json_string(file.library), json_string(tuned.cpu), tuned.cores, tuned.ranks,
+      tuned.hosts, json_string(tuned.transports));
+  std::string_view separator = "\n";
+  for (const TuningRule& rule : file.rules) {
+    json += separator;
+    json += rule_json(rule);
+    separator = ",\n";
+  }
+  return json + (file.rules.empty() ? "]\n}\n" : "\n  ]\n}\n");
+}
+
+Result<TuningFile> parse_tuning(std::string_view text) {
+  if (text.size() > kMostTuningBytes)
+    return Status(Code::kInvalidArgument, fmt::format("larger than {} bytes", kMostTuningBytes));
+  const Result<JsonValue> root = parse_json(text, kTuningLimits);
+  BANYAN_TRY(root.status());
+  // The schema first: another version may have other members.
+  if (root->kind != Kind::kObject || root->find("schema") == nullptr)
+    return wrong_at(*root, "not a tuning file: right is an object with the member 'schema'");
+  const JsonValue& schema = *root->find("schema");
+  if (schema.kind != Kind::kNumber || schema.number != kTuningSchema)
+    return wrong_at(schema, fmt::format("this version reads schema {} only", kTuningSchema));
+  BANYAN_TRY(
+      expect_members(*root, "a tuning file", {"schema", "fingerprint", "rules", "library"}, 3));
+  TuningFile file;
+  BANYAN_TRY(read_text(*root, "library", &file.library));
+  BANYAN_TRY(read_fingerprint(*root->find("fingerprint"), &file.tuned_on));
+  const JsonValue& rules = *root->find("rules");
+  BANYAN_TRY(expect_kind(rules, Kind::kArray));
+  if (rules.children.size() > kMostTuningRules)
+    return wrong_at(
+        rules, fmt::format("{} rules; valid: at most {}", rules.children.size(), kMostTuningRules));
+  for (const JsonValue& rule : rules.children) {
+    TuningRule& read = file.rules.emplace_back();
+    BANYAN_TRY(read_rule(rule, file.rules.size(), &read));
+  }
+  if (const size_t length = file.table().size(); length > kMostTableText)
+    return wrong_at(
+        rules, fmt::format("{} characters of rules; valid: at most {}", length, kMostTableText));
+  return file;
+}
+
+Result<Rules> parse_table(std::string_view table) {
+  Rules rules;
+  if (table.empty()) return rules;
+  for (const std::string_view text : split(table, ';')) {
+    Result<Rule> rule = parse_rule(text);
+    if (!rule.ok())
+      return Status(rule.status().code(),
+                    fmt::format("rule {}: {}", rules.size() + 1, rule.status().message()));
+    rules.push_back(std::move(*rule));
+  }
+  return rules;
+}
+
+Result<TuningFile> read_tuning_file(const std::string& path) {
+  const Result<std::string> text = read_file(path, kMostTuningBytes);
+  if (!text.ok()) return about_file(path, text.status());
+  Result<TuningFile> file = parse_tuning(*text);
+  if (!file.ok()) return about_file(path, file.status());
+  return file;
+}
+
+Status write_tuning_file(const std::string& path, const TuningFile& file) {
+  const Status status = replace_file(path, to_json(file));
+  return status.ok() ? status : about_file(path, status);
+}
+
+}  // namespace banyan

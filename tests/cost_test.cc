@@ -1,0 +1,302 @@
+// What algorithms are predicted to take: against the simulator, against numbers worked out by hand,
+// and against the bound.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/cost.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "algorithms/algorithms.h"
+#include "algorithms/explain.h"
+#include "algorithms/machine_cost.h"
+#include "algorithms/simulate.h"
+
+namespace banyan {
+namespace {
+
+Figure table(double value) {
+  return {value, Source::kTable};
+}
+
+// Latency and bytes only: a byte takes the receiver, or a wire.
+CostModel pure(double alpha, double byte_inside, double byte_on_wire) {
+  CostModel model;
+  model.within.alpha = model.between.alpha = table(alpha);
+  model.within.recv_byte = model.within.long_byte = table(byte_inside);
+  model.wire_byte = table(byte_on_wire);
+  return model;
+}
+
+Hierarchy hosts_of(int hosts, int each, bool round_robin = false) {
+  std::vector<int> labels;
+  for (int place = 0; place < hosts * each; ++place)
+    labels.push_back(round_robin ? place % hosts : place / each);
+  return Hierarchy::of_labels("host", labels);
+}
+
+Problem call(Collective collective, uint64_t bytes, int ranks, DataType type = DataType::kFloat32) {
+  Problem problem;
+  problem.collective = collective;
+  problem.type = type;
+  problem.count = bytes / size_of(type);
+  if (collective == Collective::kAllgatherv || collective == Collective::kReduceScatterv ||
+      collective == Collective::kAlltoallv) {
+    problem.recv_counts.assign(static_cast<size_t>(ranks), problem.count);
+    problem.recv_displacements.resize(static_cast<size_t>(ranks));
+    std::exclusive_scan(problem.recv_counts.begin(), problem.recv_counts.end(),
+                        problem.recv_displacements.begin(), uint64_t{0});
+    problem.send_counts = problem.recv_counts;
+    problem.send_displacements = problem.recv_displacements;
+  }
+  return problem;
+}
+
+std::vector<Collective> collectives() {
+  std::vector<Collective> all;
+  for (int i = 0; i < kCollectiveCount; ++i)
+    if (!is_message(static_cast<Collective>(i))) all.push_back(static_cast<Collective>(i));
+  return all;
+}
+
+constexpr uint64_t kSizes[] = {4,         64,      1 << 10,  4 << 10,  16 << 10, 64 << 10,
+                               256 << 10, 1 << 20, 16 << 20, 64 << 20, 1 << 30};
+
+std::vector<CostModel> models(int ranks) {
+  CostModel rails = pure(3, 1e-4, 4e-5);
+  rails.nics = 4;
+  rails.cores = 2;
+  rails.turn = table(1);
+  rails.within.overhead = rails.between.overhead = table(0.3);
+  rails.reduce_byte = table(1e-4);
+  rails.codec_byte = table(5e-5);
+  rails.cache_bytes = 1 << 20;
+  rails.within.far_byte = table(2e-4);
+  return {memory_model(ranks, ranks), memory_model(ranks, 2), pure(5, 1e-4, 1e-3), rails};
+}
+
+// ---- Numbers worked out by hand ----
+
+// Eight hosts of eight, a byte between hosts ten times as dear as inside, no latency; in units of
+// the vector's bytes.
+double of_eight_by_eight(std::string_view name, double nics, bool round_robin = false,
+                         int hosts = 8, uint64_t bytes = 1 << 20) {
+  CostModel model = pure(0, 1, 10);
+  model.nics = nics;
+  const Hierarchy levels = hosts_of(hosts, 8, round_robin);
+  return predict(call(Collective::kAllreduce, bytes, hosts * 8), find_algorithm(name), hosts * 8,
+                 model, &levels) /
+         static_cast<double>(bytes);
+}
+
+TEST(Cost, flat_rings_on_hosts_go_by_the_order_of_ranks) {
+  EXPECT_NEAR(of_eight_by_eight("ring", 1), 19.69, 0.01);
+  EXPECT_NEAR(of_eight_by_eight("ring", 8), 19.69, 0.01);  // one ring uses one NIC
+  EXPECT_NEAR(of_eight_by_eight("ring", 1, true), 157.5, 0.1);
+  EXPECT_NEAR(of_eight_by_eight("ring", 8, true), 19.69, 0.01);
+}
+
+TEST(Cost, far_first_rounds_are_dear_between_hosts) {
+  EXPECT_NEAR(of_eight_by_eight("circulant", 1), 146.6, 0.1);
+}
+
+TEST(Cost, levels_one_after_the_other_and_overlapping) {
+  EXPECT_NEAR(of_eight_by_eight("hierarchical", 1), 19.25, 0.01);  // one segment
+  EXPECT_NEAR(of_eight_by_eight("hierarchical", 8), 3.94, 0.01);
+  const uint64_t long_vector = uint64_t{1} << 30;  // 64 segments
+  const double inside = 1.75 / 64;
+  EXPECT_NEAR(of_eight_by_eight("hierarchical", 1, false, 8, long_vector), 17.5 + inside, 0.01);
+  EXPECT_NEAR(of_eight_by_eight("hierarchical", 8, false, 8, long_vector), 2.19 + inside, 0.01);
+  EXPECT_NEAR(of_eight_by_eight("hierarchical", 1, false, 2, long_vector), 10.0 + inside, 0.01);
+  EXPECT_NEAR(of_eight_by_eight("ring", 1, false, 2), 18.75, 0.01);
+  EXPECT_NEAR(of_eight_by_eight("ring", 1, false, 64), 19.96, 0.01);
+  EXPECT_NEAR(of_eight_by_eight("hierarchical", 1, false, 64), 21.4, 0.1);
+}
+
+TEST(Cost, the_bound_is_the_cut_around_a_host) {
+  CostModel model = pure(0, 1, 10);
+  const Hierarchy levels = hosts_of(8, 8);
+  const Problem problem = call(Collective::kAllreduce, 1 << 20, 64);
+  EXPECT_NEAR(lower_bound(problem, 64, model, &levels) / (1 << 20), 17.5, 0.01);
+  model.nics = 8;
+  EXPECT_NEAR(lower_bound(problem, 64, model, &levels) / (1 << 20), 2.19, 0.01);
+}
+
+// ---- Against the simulator ----
+
+double simulated(const Problem& problem, const Algorithm& algorithm, int ranks, double alpha,
+                 double byte) {
+  std::vector<Schedule> schedules;
+  SimulatedMachine machine;
+  for (int rank = 0; rank < ranks; ++rank) {
+    schedules.push_back(build_schedule(problem, Group::everyone(ranks, rank), algorithm));
+    machine.seats.push_back({.core = rank, .host = 0});
+  }
+  machine.within.latency = alpha;
+  machine.within.recv_byte = byte;
+  return simulate(schedules, machine).seconds;
+}
+
+// Within a half: in the simulator a core that has several messages takes them as they come, and
+// ranks beyond a power of two are told while others still exchange.
+TEST(Cost, is_what_the_simulator_takes) {
+  constexpr double kAlpha = 5, kByte = 1e-3;
+  const CostModel model = pure(kAlpha, kByte, 0);
+  struct Line {
+    Collective collective;
+    std::vector<std::string_view> algorithms;
+  };
+  using enum Collective;
+  const std::vector<Line> lines = {
+      {kAllreduce, {"recursive_doubling", "circulant", "ring", "direct", "pairwise"}},
+      {kReduceScatter, {"circulant", "ring", "direct", "pairwise"}},
+      {kAllgather, {"ring", "bruck", "direct"}},  // circulant's blocks wait for early ones there
+      {kBroadcast, {"binomial", "direct"}},
+      {kBarrier, {"recursive_doubling", "dissemination", "direct", "star"}},
+  };
+  for (const Line& line : lines)
+    for (const std::string_view name : line.algorithms)
+      for (const int ranks : {2, 3, 4, 6, 7, 8, 16})
+        for (const uint64_t bytes : {uint64_t{1} << 10, uint64_t{64} << 10, uint64_t{1} << 20}) {
+          const int algorithm = find_algorithm(name);
+          const Problem problem = call(line.collective, bytes, ranks);
+          const double time = predict(problem, algorithm, ranks, model);
+          const double real = simulated(problem, algorithms()[static_cast<size_t>(algorithm)],
+                                        ranks, kAlpha, kByte);
+          EXPECT_GT(time, 0.65 * real) << name << ' ' << name_of(line.collective) << ' ' << ranks
+                                       << ' ' << bytes << ": " << time << " for " << real;
+          EXPECT_LE(time, 1.5 * real) << name << ' ' << name_of(line.collective) << ' ' << ranks
+                                      << ' ' << bytes << ": " << time << " for " << real;
+        }
+}
+
+// ---- Of all algorithms ----
+
+TEST(Cost, no_algorithm_is_below_the_bound) {
+  const std::vector<Hierarchy> shapes = {
+      Hierarchy(),
+      hosts_of(4, 2),
+      hosts_of(2, 8),
+      hosts_of(8, 8),
+      hosts_of(8, 1),
+      hosts_of(4, 4, true),
+      Hierarchy::of_labels("host", std::vector<int>{0, 1, 1, 2, 2, 2})};
+  for (const Hierarchy& shape : shapes)
+    for (int ranks : {2, 3, 5, 6, 8, 13, 64, 1000}) {
+      if (shape.depth() > 0) ranks = shape.places();
+      for (const CostModel& model : models(ranks))
+        for (const Collective collective : collectives())
+          for (const uint64_t bytes : kSizes)
+            for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
+              const Problem problem = call(collective, bytes, ranks, type);
+              const double bound = lower_bound(problem, ranks, model, &shape);
+              for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
+                if (!fits(i, collective)) continue;
+                ASSERT_LE(bound, 1.000001 * predict(problem, i, ranks, model, &shape))
+                    << algorithms()[static_cast<size_t>(i)].name << ' ' << name_of(collective)
+                    << ' ' << bytes << " on " << ranks << ", " << shape.text();
+              }
+            }
+      if (shape.depth() > 0) break;
+    }
+}
+
+TEST(Cost, is_finite_for_any_number_of_ranks) {
+  for (int ranks = 1; ranks <= 65536; ranks = ranks < 70 ? ranks + 1 : ranks * 3 / 2 + 1)
+    for (const Collective collective : collectives()) {
+      const Problem problem = call(collective, 1 << 20, ranks);
+      for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
+        if (!fits(i, collective)) continue;
+        const double time = predict(problem, i, ranks, memory_model(ranks, 2));
+        ASSERT_TRUE(std::isfinite(time) && time > 0) << ranks << ' ' << name_of(collective);
+      }
+    }
+  const Hierarchy levels = hosts_of(8192, 8);
+  for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
+    if (!fits(i, Collective::kAllreduce)) continue;
+    EXPECT_TRUE(std::isfinite(predict(call(Collective::kAllreduce, 1 << 30, 65536), i, 65536,
+                                      pure(5, 1e-4, 1e-3), &levels)));
+  }
+}
+
+// But where an algorithm changes how it does it: direct at 4 KiB (one shot) and 32 KiB (staged),
+// long vectors at 16 MiB (segments).
+TEST(Cost, grows_with_bytes) {
+  for (const int ranks : {2, 3, 8, 64})
+    for (const CostModel& model : models(ranks))
+      for (const Collective collective :
+           {Collective::kAllreduce, Collective::kAllgather, Collective::kReduceScatter,
+            Collective::kBroadcast, Collective::kReduce, Collective::kAlltoall})
+        for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
+          const std::string_view name = algorithms()[static_cast<size_t>(i)].name;
+          if (!fits(i, collective) || name == "direct") continue;
+          double before = 0;
+          for (uint64_t bytes = 4; bytes < (16 << 20); bytes *= 2) {
+            const double time = predict(call(collective, bytes, ranks), i, ranks, model);
+            EXPECT_GE(time, before)
+                << name << ' ' << name_of(collective) << ' ' << bytes << " on " << ranks;
+            before = time;
+          }
+        }
+}
+
+// ---- Explained ----
+
+TEST(Explain, the_fastest_is_chosen_and_comes_first) {
+  for (const Collective collective : collectives())
+    for (const uint64_t bytes : kSizes)
+      for (const int ranks : {2, 3, 8}) {
+        const Explanation explanation = explain(call(collective, bytes, ranks), ranks,
+                                                memory_model(ranks, 2), Medium::kSharedCores, {});
+        ASSERT_FALSE(explanation.algorithms.empty());
+        const ExplainedAlgorithm& first = explanation.algorithms.front();
+        EXPECT_FALSE(first.excluded);
+        EXPECT_EQ(explanation.chosen, first.algorithm);
+        EXPECT_EQ(explanation.algorithms.size(), algorithms().size());
+        for (const ExplainedAlgorithm& each : explanation.algorithms) {
+          if (each.excluded)
+            EXPECT_FALSE(each.why.empty());
+          else
+            EXPECT_GE(each.predicted_us, first.predicted_us);
+        }
+        EXPECT_GT(explanation.percent_of_bound, 0);
+        EXPECT_LE(explanation.percent_of_bound, 100.0001);
+      }
+}
+
+TEST(Explain, rules_leave_algorithms_out) {
+  const Problem problem = call(Collective::kAllreduce, 1 << 20, 4);
+  const auto with = [&](std::string_view text) {
+    const auto rules = parse_rules(text);
+    return explain(problem, 4, memory_model(4, 2), Medium::kSharedCores,
+                   rules.ok() ? *rules : Rules());
+  };
+  EXPECT_EQ(with("ring").chosen, find_algorithm("ring"));
+  const Explanation without = with("^circulant");
+  for (const ExplainedAlgorithm& each : without.algorithms)
+    if (each.algorithm == find_algorithm("circulant")) {
+      EXPECT_TRUE(each.excluded);
+      EXPECT_EQ(each.why, "excluded by BANYAN_ALGO rule 1");
+    }
+}
+
+// Hosts under other numbers are the same hosts.
+TEST(Explain, does_not_depend_on_how_hosts_are_called) {
+  const std::vector<int> one = {0, 0, 1, 1, 2, 2}, other = {7, 7, 3, 3, 5, 5};
+  const Hierarchy a = Hierarchy::of_labels("host", one), b = Hierarchy::of_labels("host", other);
+  for (const uint64_t bytes : kSizes) {
+    const Problem problem = call(Collective::kAllreduce, bytes, 6);
+    const Explanation first = explain(problem, 6, pure(5, 1e-4, 1e-3), Medium::kNetwork, {}, &a);
+    const Explanation second = explain(problem, 6, pure(5, 1e-4, 1e-3), Medium::kNetwork, {}, &b);
+    EXPECT_EQ(first.chosen, second.chosen);
+    EXPECT_EQ(first.bound_us, second.bound_us);
+  }
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,163 @@
+// What crosses between hosts, and who carries it: the least that can, by all ranks, each byte once.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "tests/verified_case.h"
+
+namespace banyan {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+int algorithm_of(std::string_view name) {
+  return find_algorithm(name);
+}
+
+// Of each rank: bytes and messages that leave its part of a level.
+struct Crossing {
+  uint64_t bytes = 0;
+  int messages = 0;
+};
+
+std::vector<Crossing> crossings(const BuiltCase& built, const Hierarchy& hierarchy, int level = 0) {
+  std::vector<Crossing> all;
+  for (size_t rank = 0; rank < built.schedules.size(); ++rank) {
+    Crossing& crossing = all.emplace_back();
+    for (const Step& step : built.schedules[rank].steps) {
+      if (step.op != Op::kSend ||
+          hierarchy.part_of(level, step.peer) == hierarchy.part_of(level, static_cast<int>(rank)))
+        continue;
+      crossing.bytes += step.src.size;
+      ++crossing.messages;
+    }
+  }
+  return all;
+}
+
+uint64_t bytes_of_part(const std::vector<Crossing>& all, const Hierarchy& hierarchy, int part,
+                       int level = 0) {
+  uint64_t sum = 0;
+  for (const int place : hierarchy.members(level, part))
+    sum += all[static_cast<size_t>(place)].bytes;
+  return sum;
+}
+
+VerifiedCase call_on(const Shape& shape, std::string_view algorithm, uint64_t bytes,
+                     DataType type = DataType::kFloat32) {
+  VerifiedCase call{.collective = Collective::kAllreduce,
+                    .algorithm = algorithm_of(algorithm),
+                    .ranks = shape.hierarchy.places(),
+                    .count = bytes / size_of(type)};
+  call.type = type;
+  call.shape = std::make_shared<Shape>(shape);
+  return call;
+}
+
+Shape hosts_of(const std::vector<int>& sizes) {
+  std::vector<int> labels;
+  for (size_t host = 0; host < sizes.size(); ++host)
+    labels.insert(labels.end(), static_cast<size_t>(sizes[host]), static_cast<int>(host));
+  return shape_of("hosts", labels);
+}
+
+// 2(N - 1)/N of the vector leaves every host, whatever its number of ranks.
+TEST(Hierarchical, allreduce_moves_the_least_between_hosts) {
+  for (const std::vector<int>& sizes :
+       {std::vector<int>{2, 2, 2, 2}, {8, 4, 2}, {3, 5, 1, 2}, {1, 1, 1, 7}, {1, 3}}) {
+    const Shape shape = hosts_of(sizes);
+    const uint64_t hosts = sizes.size();
+    uint64_t parts = hosts;  // so that every cut is even
+    for (const int size : sizes) parts = std::lcm(parts, static_cast<uint64_t>(size) * hosts);
+    const uint64_t bytes = parts * 4 * 7;
+    const auto all = crossings(build_case(call_on(shape, "hierarchical", bytes)), shape.hierarchy);
+    for (int host = 0; host < static_cast<int>(hosts); ++host)
+      EXPECT_EQ(bytes_of_part(all, shape.hierarchy, host), 2 * (hosts - 1) * bytes / hosts)
+          << "host " << host << " of " << hosts << ", " << sizes[static_cast<size_t>(host)];
+  }
+}
+
+TEST(Hierarchical, allreduce_takes_every_rank_to_the_network) {
+  const Shape shape = hosts_of({4, 4, 4});
+  const auto all =
+      crossings(build_case(call_on(shape, "hierarchical", 48 * kMiB)), shape.hierarchy);
+  for (const Crossing& each : all)
+    EXPECT_NEAR(static_cast<double>(each.bytes), 2.0 * 2 * 48 * kMiB / 3 / 4, 64);
+}
+
+TEST(Hierarchical, allreduce_of_three_levels_crosses_each_once) {
+  const Shape shape = shape_of("racks", {0, 0, 1, 1, 2, 2, 3, 3}, {0, 0, 0, 0, 1, 1, 1, 1});
+  const BuiltCase built = build_case(call_on(shape, "hierarchical", 8 * kMiB));
+  const auto racks = crossings(built, shape.hierarchy, 1);
+  EXPECT_EQ(bytes_of_part(racks, shape.hierarchy, 0, 1), 8 * kMiB);
+  const auto hosts = crossings(built, shape.hierarchy);
+  // Within the rack half of the vector there and back, and half of that half between the racks.
+  EXPECT_EQ(bytes_of_part(hosts, shape.hierarchy, 0), 8 * kMiB + 4 * kMiB);
+}
+
+// While one segment is between the hosts, the next ones are summed inside.
+TEST(Hierarchical, allreduce_lets_segments_follow_each_other) {
+  const Shape shape = hosts_of({2, 2});
+  const BuiltCase built = build_case(call_on(shape, "hierarchical", 64 * kMiB));
+  const std::vector<Step>& steps = built.schedules.front().steps;
+  std::vector<size_t> inside;
+  std::vector<size_t> across;
+  for (size_t step = 0; step < steps.size(); ++step)
+    if (steps[step].op == Op::kSend) (steps[step].peer == 1 ? inside : across).push_back(step);
+  ASSERT_GE(across.size(), 32U);
+  EXPECT_EQ(inside.size(), across.size());  // a shard and a result, of each segment
+  EXPECT_LT(across.front(), inside[2]);
+  EXPECT_LT(inside[inside.size() - 8], across.back());
+  const Schedule& schedule = built.schedules.front();
+  // Nothing that the last segment needs inside has to wait for the network.
+  std::vector<bool> waits(steps.size(), false);
+  for (uint32_t step = 0; step < steps.size(); ++step) {
+    const bool remote = steps[step].peer > 1 && steps[step].op != Op::kSend;
+    if (!waits[step] && !remote) continue;
+    for (const uint32_t next : schedule.successors_of(step)) waits[next] = true;
+  }
+  const auto free =
+      std::count_if(inside.begin(), inside.end(), [&](size_t step) { return !waits[step]; });
+  EXPECT_EQ(static_cast<size_t>(free) * 2, inside.size());
+}
+
+TEST(Hierarchical, allreduce_sends_16_bit_results_as_they_are) {
+  const Shape shape = hosts_of({2, 2});
+  const auto all = crossings(
+      build_case(call_on(shape, "hierarchical", 8 * kMiB, DataType::kBfloat16)), shape.hierarchy);
+  // Half of each rank's half is summed on the other host, as accumulators, and comes back rounded.
+  for (const Crossing& each : all) EXPECT_EQ(each.bytes, 4 * kMiB + 2 * kMiB);
+}
+
+TEST(Leaders, are_alone_between_hosts) {
+  const Shape shape = hosts_of({3, 1, 2, 4});
+  const auto all = crossings(build_case(call_on(shape, "leaders", 4096)), shape.hierarchy);
+  for (int place = 0; place < shape.hierarchy.places(); ++place) {
+    const bool leads =
+        shape.hierarchy.members(0, shape.hierarchy.part_of(0, place)).front() == place;
+    EXPECT_EQ(all[static_cast<size_t>(place)].messages, leads ? 2 : 0) << place;
+  }
+}
+
+// One rank of 65,536 on 8,192 hosts: its steps grow with the logarithm of the hosts only.
+TEST(Hierarchical, schedules_of_many_ranks_are_short) {
+  constexpr int kRanks = 65536;
+  std::vector<int> labels(kRanks);
+  for (int place = 0; place < kRanks; ++place) labels[static_cast<size_t>(place)] = place / 8;
+  const Hierarchy hierarchy = Hierarchy::of_labels("host", labels);
+  Problem problem;
+  problem.count = 16 * kMiB;
+  const Schedule schedule =
+      build_schedule(problem, Group::everyone(kRanks, 4711, &hierarchy),
+                     algorithms()[static_cast<size_t>(algorithm_of("hierarchical"))]);
+  // 8 segments: 3 + 13 rounds up and down of two messages at most, each a send and a receive.
+  EXPECT_LE(schedule.steps.size(), 8U * 16 * 2 * 5);
+  EXPECT_GE(schedule.steps.size(), 8U * 16 * 2 * 2);
+}
+
+}  // namespace
+}  // namespace banyan

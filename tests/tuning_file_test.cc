@@ -1,0 +1,237 @@
+// The tuning file as a value: it comes back as it was written, and what is wrong in one is named
+// with its line.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/tuning_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "src/base/file.h"
+#include "tests/temporary_folder.h"
+
+namespace banyan {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TuningFile example() {
+  TuningFile file;
+  file.library = "0.1.0";
+  file.tuned_on = {.cpu = "AMD \"EPYC\"", .cores = 2, .ranks = 4, .hosts = 1, .transports = "shm"};
+  file.rules.push_back(
+      {"allreduce size=0-12K ranks=4-4 : star",
+       Measured{
+           .bytes = 4096, .us = 12.5, .runs = 7, .runner_up = "direct", .runner_up_us = 14.25}});
+  file.rules.push_back({"barrier : direct", std::nullopt});
+  file.rules.push_back({"alltoall: ^bruck", Measured{.us = 0.001, .runs = 1}});
+  return file;
+}
+
+// That text with `what` replaced, as a file would have it.
+std::string with(std::string_view what, std::string_view by) {
+  std::string text = to_json(example());
+  const size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what;
+  return at == std::string::npos ? text : text.replace(at, what.size(), by);
+}
+
+std::string error(std::string_view text) {
+  const Result<TuningFile> file = parse_tuning(text);
+  if (file.ok()) return "accepted";
+  EXPECT_EQ(file.status().code(), Code::kInvalidArgument);
+  return std::string(file.status().message());
+}
+
+TEST(TuningFile, comes_back_as_it_was_written) {
+  const Result<TuningFile> back = parse_tuning(to_json(example()));
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(*back, example());
+  const Result<TuningFile> empty = parse_tuning(to_json({}));
+  ASSERT_TRUE(empty.ok()) << empty.status().message();
+  EXPECT_EQ(*empty, TuningFile());
+  EXPECT_EQ(empty->table(), "");
+}
+
+TEST(TuningFile, needs_little_where_it_is_written_by_hand) {
+  const Result<TuningFile> file = parse_tuning(
+      R"({"schema": 1, "fingerprint": {"cpu": "", "cores": 0, "ranks": 0, "hosts": 0,
+          "transports": ""}, "rules": [{"rule": "  ring "}]})");
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_EQ(file->rules, (std::vector<TuningRule>{{"ring", std::nullopt}}));
+}
+
+TEST(TuningFile, its_rules_are_those_of_the_grammar) {
+  const Result<Rules> rules = parse_table(example().table());
+  ASSERT_TRUE(rules.ok()) << rules.status().message();
+  ASSERT_EQ(rules->size(), 3U);
+  EXPECT_EQ((*rules)[0].size_most, 12U * 1024);
+  EXPECT_EQ((*rules)[0].ranks_least, 4);
+  EXPECT_TRUE((*rules)[2].excluding);
+  EXPECT_TRUE(parse_table("")->empty());
+  EXPECT_THAT(std::string(parse_table("ring; rign").status().message()),
+              StartsWith("rule 2: unknown algorithm 'rign' at position 2; valid: "));
+  EXPECT_THAT(std::string(parse_table("ring;").status().message()),
+              StartsWith("rule 2: 0 rules in one text"));
+}
+
+TEST(TuningFile, names_what_is_wrong_and_where) {
+  EXPECT_EQ(error("[]"), "line 1: not a tuning file: right is an object with the member 'schema'");
+  EXPECT_THAT(error("{\"rules\": ["), StartsWith("line 1: not JSON: "));
+  EXPECT_EQ(error(with("\"schema\": 1", "\"schema\": 2")),
+            "line 2: this version reads schema 1 only");
+  EXPECT_EQ(error(with("\"schema\": 1", "\"schema\": \"1\"")),
+            "line 2: this version reads schema 1 only");
+  EXPECT_EQ(error(with("\"fingerprint\"", "\"fingerprnt\"")),
+            "line 4: a tuning file has no member 'fingerprnt'; valid: schema, fingerprint, rules, "
+            "library");
+  EXPECT_EQ(error(with("\"cores\": 2, ", "")), "line 4: 'fingerprint' without the member 'cores'");
+  EXPECT_EQ(error(with("\"cores\": 2", "\"cores\": 2.5")),
+            "line 4: 'cores' is 2.5; right is a whole number from 0 to 1073741824");
+  EXPECT_EQ(error(with("\"ranks\": 4", "\"ranks\": -4")),
+            "line 4: 'ranks' is -4; right is a number from 0");
+  EXPECT_EQ(error(with("\"cores\": 2", "\"cores\": \"2\"")),
+            "line 4: 'cores' is a string; right is a number");
+  EXPECT_EQ(error(with("\"shm\"", "\"a\\u0007\"")),
+            "line 4: 'transports' is longer than 256 bytes or holds a control character");
+  EXPECT_EQ(error(with("\"runs\": 7", "\"runs\": 7, \"run\": 7")),
+            "line 7: rule 1 has no member 'run'; valid: rule, bytes, measured_us, runs, "
+            "runner_up, runner_up_us");
+  EXPECT_EQ(error(with("\"runs\": 7", "\"runs\": 7, \"runs\": 7")),
+            "line 7: the key 'runs' is there twice");
+  EXPECT_EQ(error(with("\"rule\": \"barrier : direct\"", "\"bytes\": 4")),
+            "line 8: rule 2 without the member 'rule'");
+  EXPECT_THAT(error(with("barrier : direct", "barrier : ring")),
+              StartsWith("line 8: rule 2: algorithm 'ring' at position 11 does no barrier; "));
+  EXPECT_THAT(error(with("barrier : direct", "bar\\nrier : direct")),
+              StartsWith("line 8: rule 2: unknown collective 'bar' at position 1; "));
+  EXPECT_EQ(error(with("barrier : direct", "ring; direct")),
+            "line 8: rule 2: 2 rules in one text; valid: one, without ';'");
+  EXPECT_EQ(error(with("barrier : direct", "")),
+            "line 8: rule 2: 0 rules in one text; valid: one, without ';'");
+  EXPECT_EQ(error(with("12.500", "1e999")).substr(0, 18), "line 7: not JSON: ");
+}
+
+std::string many_rules(size_t count, const std::string& rule) {
+  TuningFile file;
+  file.rules.assign(count, {rule, std::nullopt});
+  return to_json(file);
+}
+
+TEST(TuningFile, has_limits) {
+  EXPECT_EQ(error(many_rules(kMostTuningRules, "ring")), "accepted");
+  EXPECT_EQ(error(many_rules(kMostTuningRules + 1, "ring")),
+            "line 5: 513 rules; valid: at most 512");
+  EXPECT_EQ(error(std::string(kMostTuningBytes + 1, ' ')), "larger than 1048576 bytes");
+  EXPECT_THAT(error(std::string(100000, '[')), HasSubstr("nested more than 4 deep"));
+  std::string values = "{\"schema\": 1, \"rules\": [0";
+  for (int i = 0; i < 10000; ++i) values += ",0";
+  EXPECT_THAT(error(values), HasSubstr("more than 4112 values"));
+  const std::string long_rule = "ring" + std::string(kMostRulesText - 9, ' ') + ",star";
+  EXPECT_THAT(error(many_rules(9, long_rule)), HasSubstr("characters of rules; valid: at most"));
+  EXPECT_THAT(error(many_rules(1, long_rule + std::string(10, ' ') + ",star")),
+              HasSubstr("characters of rules; valid: at most 4096"));
+}
+
+TEST(TuningFile, answers_whatever_is_in_it) {
+  const std::string good = to_json(example());
+  int accepted = 0;
+  for (size_t at = 0; at < good.size(); ++at) {
+    EXPECT_FALSE(at + 2 < good.size() && parse_tuning(good.substr(0, at)).ok()) << at;
+    for (const char letter : {'\0', '"', '}', '9', '\xff'}) {
+      std::string text = good;
+      text[at] = letter;
+      if (parse_tuning(text).ok()) {
+        ++accepted;
+      } else {
+        EXPECT_THAT(error(text), HasSubstr("line ")) << text;
+      }
+    }
+  }
+  EXPECT_GT(accepted, 0);
+}
+
+TEST(TuningFile, says_in_what_machines_differ) {
+  const Fingerprint tuned = example().tuned_on;
+  EXPECT_EQ(difference(tuned, tuned), "");
+  Fingerprint here = tuned;
+  here.ranks = 8;
+  here.transports = "ucx";
+  EXPECT_EQ(difference(tuned, here), "8 ranks instead of 4, transports ucx instead of shm");
+  here = tuned;
+  here.cpu = "";
+  here.cores = 3;
+  here.hosts = 2;
+  EXPECT_EQ(difference(tuned, here),
+            "processor an unknown one instead of AMD \"EPYC\", 3 cores instead of 2, 2 hosts "
+            "instead of 1");
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename());
+  return names;
+}
+
+TEST(TuningFile, is_replaced_as_a_whole) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path().string() + "/tune.json";
+  for (int times = 0; times < 2; ++times) {
+    TuningFile file = example();
+    file.tuned_on.ranks += times;
+    const Status written = write_tuning_file(path, file);
+    ASSERT_TRUE(written.ok()) << written.message();
+    const Result<TuningFile> back = read_tuning_file(path);
+    ASSERT_TRUE(back.ok()) << back.status().message();
+    EXPECT_EQ(*back, file);
+    EXPECT_EQ(names_in(folder.path().string()), std::vector<std::string>{"tune.json"});
+  }
+  // What a link names is replaced, not the link.
+  const std::string link = folder.path().string() + "/link.json";
+  ASSERT_EQ(::symlink("tune.json", link.c_str()), 0);
+  ASSERT_TRUE(write_tuning_file(link, {}).ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(*read_tuning_file(path), TuningFile());
+}
+
+TEST(TuningFile, that_cannot_be_written_leaves_nothing) {
+  const test::TemporaryFolder folder;
+  for (const std::string& path : {folder.path().string() + "/no/tune.json", folder.path().string(),
+                                  std::string("/dev/null")}) {
+    const Status written = write_tuning_file(path, example());
+    EXPECT_FALSE(written.ok()) << path;
+    EXPECT_THAT(std::string(written.message()), StartsWith(path + ": "));
+    EXPECT_FALSE(check_replaceable(path).ok()) << path;
+  }
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  EXPECT_TRUE(check_replaceable(folder.path().string() + "/tune.json").ok());
+  EXPECT_TRUE(names_in(folder.path().string()).empty());
+}
+
+TEST(TuningFile, is_read_without_waiting) {
+  const test::TemporaryFolder folder;
+  const std::string pipe = folder.path().string() + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path :
+       {pipe, folder.path().string(), folder.path().string() + "/none.json",
+        std::string("/dev/zero")}) {
+    const Result<TuningFile> file = read_tuning_file(path);
+    ASSERT_FALSE(file.ok()) << path;
+    EXPECT_THAT(std::string(file.status().message()), StartsWith(path + ": "));
+  }
+}
+
+}  // namespace
+}  // namespace banyan

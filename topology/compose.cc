@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "topology/compose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace banyan {
+
+namespace {
+
+// The cluster under construction, with what is looked up by name.
+class Merger {
+ public:
+  Topology take() { return std::move(merged_); }
+
+  void add(const Topology& view) {
+    std::vector<int> place(view.vertices.size(), 0);
+    // Whatever order the view has, a vertex comes after its parent.
+    for (const int index : parents_first(view)) {
+      const auto i = static_cast<size_t>(index);
+      place[i] = index == 0 ? 0 : add_one(view.vertices[i], place);
+    }
+    for (Link link : view.links) {
+      link.from = place[static_cast<size_t>(link.from)];
+      link.to = place[static_cast<size_t>(link.to)];
+      add_link(link);
+    }
+    ++view_;
+  }
+
+ private:
+  static std::vector<int> parents_first(const Topology& view) {
+    const auto children = children_of(view);
+    std::vector<int> order = {0};
+    for (size_t i = 0; i < order.size(); ++i)
+      for (const int child : children[static_cast<size_t>(order[i])]) order.push_back(child);
+    return order;
+  }
+
+  static std::string key_of(VertexKind kind, int home, const std::string& name) {
+    return fmt::format("{}/{}/{}", name_of(kind), home, name);
+  }
+
+  int add_one(Vertex vertex, const std::vector<int>& place) {
+    vertex.parent = place[static_cast<size_t>(vertex.parent)];
+    if (vertex.kind == VertexKind::kNode) vertex.name = name_for(vertex);
+    const int home = vertex.kind == VertexKind::kNode || vertex.kind == VertexKind::kSwitch
+                         ? 0
+                         : ancestor(merged_, vertex.parent, VertexKind::kNode);
+    const auto [known, fresh] = by_name_.emplace(key_of(vertex.kind, home, vertex.name),
+                                                 static_cast<int>(merged_.vertices.size()));
+    if (fresh) return add_vertex(merged_, std::move(vertex));
+    Vertex& before = merged_.vertices[static_cast<size_t>(known->second)];
+    before.cpus |= vertex.cpus;
+    before.cores = std::max(before.cores, vertex.cores);
+    return known->second;
+  }
+
+  // The node's own name, or with a number where another node has it.
+  std::string name_for(const Vertex& node) {
+    std::string name = node.name;
+    for (int number = 2;; ++number) {
+      const auto known = by_name_.find(key_of(VertexKind::kNode, 0, name));
+      if (known == by_name_.end() ||
+          merged_.vertices[static_cast<size_t>(known->second)].guid == node.guid)
+        return name;
+      name = fmt::format("{}.{}", node.name, number);
+    }
+  }
+
+  void add_link(const Link& link) {
+    const auto key = fmt::format("{} {} {}", std::min(link.from, link.to),
+                                 std::max(link.from, link.to), name_of(link.kind));
+    // A view has all cables between two vertices of its own; those of a later view are the same.
+    auto& [view, seen] = links_[key];
+    if (seen && view != view_) return;
+    view = view_;
+    seen = true;
+    merged_.links.push_back(link);
+  }
+
+  Topology merged_ = empty_topology();
+  std::unordered_map<std::string, int> by_name_;
+  std::unordered_map<std::string, std::pair<size_t, bool>> links_;
+  size_t view_ = 0;
+};
+
+// A node with all that is in it, in the terms of the node alone.
+struct NodeShape {
+  std::vector<Vertex> vertices;
+  std::vector<Link> links;
+  friend bool operator==(const NodeShape&, const NodeShape&) = default;
+};
+
+// Of a canonical topology; empty vertices where a cable is fastened to the node.
+std::unordered_map<int, NodeShape> shapes_of(const Topology& topology) {
+  std::unordered_map<int, NodeShape> shapes;
+  const auto node_of = [&](int vertex) { return ancestor(topology, vertex, VertexKind::kNode); };
+  for (size_t i = 0; i < topology.vertices.size(); ++i) {
+    const int node = node_of(static_cast<int>(i));
+    if (node < 0) continue;
+    Vertex vertex = topology.vertices[i];
+    vertex.guid.clear();
+    if (vertex.kind == VertexKind::kNode) vertex.name.clear();
+    vertex.parent -= vertex.kind == VertexKind::kNode ? vertex.parent : node;
+    shapes[node].vertices.push_back(std::move(vertex));
+  }
+  for (Link link : topology.links) {
+    const int node = node_of(link.from);
+    const int other = node_of(link.to);
+    if (node < 0 || node != other) {
+      for (const int end : {node, other})
+        if (end >= 0) shapes[end].vertices.clear();
+      continue;
+    }
+    link.from -= node;
+    link.to -= node;
+    shapes[node].links.push_back(std::move(link));
+  }
+  return shapes;
+}
+
+}  // namespace
+
+Result<Topology> multiply(const Topology& topology, int count) {
+  const std::vector<int> nodes = vertices_of(topology, VertexKind::kNode);
+  if (count < 1 || nodes.size() != 1)
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{} copies of a description of {} nodes; right are 1 or more of one",
+                              count, nodes.size()));
+  if (count == 1) return topology;
+  if (!vertices_of(topology, VertexKind::kSwitch).empty())
+    return Status(Code::kInvalidArgument,
+                  "the description has a network, which copies of its node cannot share");
+  const auto copies = static_cast<size_t>(count);
+  if ((topology.vertices.size() - 1) * copies >= kMostVertices ||
+      topology.links.size() * copies > kMostLinks)
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("{} nodes of {} vertices and {} links are too many; right are at most "
+                    "{} vertices and {} links",
+                    count, topology.vertices.size() - 1, topology.links.size(), kMostVertices,
+                    kMostLinks));
+  Topology cluster = empty_topology(topology.vertices.front().name);
+  cluster.vertices.reserve(1 + (topology.vertices.size() - 1) * copies);
+  cluster.links.reserve(topology.links.size() * copies);
+  for (int copy = 0; copy < count; ++copy) {
+    const int offset = static_cast<int>(cluster.vertices.size()) - 1;
+    for (size_t i = 1; i < topology.vertices.size(); ++i) {
+      Vertex vertex = topology.vertices[i];
+      if (vertex.parent > 0) vertex.parent += offset;
+      if (vertex.kind == VertexKind::kNode) vertex.name += fmt::format("-{}", copy);
+      // What is one device's in the world is none of its copies'.
+      vertex.guid.clear();
+      cluster.vertices.push_back(std::move(vertex));
+    }
+    for (Link link : topology.links) {
+      link.from += offset;
+      link.to += offset;
+      cluster.links.push_back(std::move(link));
+    }
+  }
+  BANYAN_TRY(check(cluster));
+  return cluster;
+}
+
+Result<Topology> merge(std::span<const Topology> views) {
+  Merger merger;
+  for (const Topology& view : views) merger.add(view);
+  Topology merged = canonical(merger.take());
+  BANYAN_TRY(check(merged));
+  return merged;
+}
+
+Topology folded(const Topology& topology) {
+  const Topology all = canonical(topology);
+  const auto shapes = shapes_of(all);
+  std::vector<std::pair<int, int>> kept;  // nodes, and how many each stands for
+  for (const int node : vertices_of(all, VertexKind::kNode)) {
+    const NodeShape& shape = shapes.at(node);
+    const auto same = std::find_if(kept.begin(), kept.end(), [&](const auto& one) {
+      return !shape.vertices.empty() && shapes.at(one.first) == shape;
+    });
+    if (same == kept.end()) {
+      kept.emplace_back(node, 1);
+    } else {
+      ++same->second;
+    }
+  }
+  std::unordered_map<int, int> copies(kept.begin(), kept.end());
+  Topology few;
+  std::vector<int> place(all.vertices.size(), -1);
+  for (size_t i = 0; i < all.vertices.size(); ++i) {
+    const int node = ancestor(all, static_cast<int>(i), VertexKind::kNode);
+    if (node >= 0 && copies.count(node) == 0) continue;
+    place[i] = static_cast<int>(few.vertices.size());
+    Vertex& vertex = few.vertices.emplace_back(all.vertices[i]);
+    if (vertex.kind == VertexKind::kNode && copies[node] > 1)
+      vertex.name += fmt::format(" (x {})", copies[node]);
+  }
+  for (Vertex& vertex : few.vertices)
+    if (vertex.parent >= 0) vertex.parent = place[static_cast<size_t>(vertex.parent)];
+  for (Link link : all.links) {
+    link.from = place[static_cast<size_t>(link.from)];
+    link.to = place[static_cast<size_t>(link.to)];
+    if (link.from >= 0 && link.to >= 0) few.links.push_back(std::move(link));
+  }
+  return few;
+}
+
+}  // namespace banyan

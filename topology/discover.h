@@ -1,0 +1,23 @@
+// What this machine is: processors from hwloc or sysfs, PCI, RDMA and network devices from sysfs,
+// GPUs from NVML. Nothing is measured.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <string>
+
+#include "topology/nvml.h"
+#include "topology/sysfs.h"
+#include "topology/topology.h"
+
+namespace banyan {
+
+// One node. Where files are missing (a container that masks /sys, an empty root) there is less of
+// it, down to a node with its name; that is no error. `nvml` may be null.
+Result<Topology> discover(const SysRoot& root, const NvmlFunctions* nvml);
+
+// Of this host, or of the tree below BANYAN_SYSROOT, whose GPUs NVML does not know.
+// kInvalidArgument where that is no folder.
+Result<Topology> discover(const std::string& root);
+
+}  // namespace banyan

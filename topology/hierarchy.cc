@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "topology/hierarchy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace banyan {
+namespace {
+
+Status wrong(const std::string& level, const std::string& what) {
+  return {Code::kInvalidArgument, fmt::format("level '{}': {}", level, what)};
+}
+
+// The number of each place's part as it stands in the list; each place is there once.
+Result<std::vector<int>> labels_of(int places, const Hierarchy::Level& level) {
+  constexpr int kNone = -1;
+  std::vector<int> labels(static_cast<size_t>(places), kNone);
+  for (size_t part = 0; part < level.parts.size(); ++part) {
+    if (level.parts[part].empty())
+      return wrong(level.name, fmt::format("part {} has no place; valid: one or more", part));
+    for (const int place : level.parts[part]) {
+      if (place < 0 || place >= places)
+        return wrong(level.name,
+                     fmt::format("place {} in part {}; valid: 0 to {}", place, part, places - 1));
+      int& label = labels[static_cast<size_t>(place)];
+      if (label != kNone)
+        return wrong(level.name,
+                     fmt::format("place {} is in parts {} and {}; valid: each place in one part",
+                                 place, label, part));
+      label = static_cast<int>(part);
+    }
+  }
+  const auto missing = std::find(labels.begin(), labels.end(), kNone);
+  if (missing != labels.end())
+    return wrong(level.name, fmt::format("place {} is in no part; valid: each place in one part",
+                                         missing - labels.begin()));
+  return labels;
+}
+
+}  // namespace
+
+Hierarchy::Partition Hierarchy::partition_of(std::string_view name, std::span<const int> labels) {
+  Partition made{std::string(name), {}, {}, {0}};
+  std::unordered_map<int, int> numbers;
+  made.part.reserve(labels.size());
+  for (const int label : labels) {
+    const int number = numbers.emplace(label, static_cast<int>(numbers.size())).first->second;
+    made.part.push_back(number);
+    if (static_cast<size_t>(number) + 1 == made.begin.size()) made.begin.push_back(0);
+    ++made.begin[static_cast<size_t>(number) + 1];
+  }
+  for (size_t part = 1; part < made.begin.size(); ++part) made.begin[part] += made.begin[part - 1];
+  made.members.resize(labels.size());
+  std::vector<int> next = made.begin;
+  for (size_t place = 0; place < labels.size(); ++place)
+    made.members[static_cast<size_t>(next[static_cast<size_t>(made.part[place])]++)] =
+        static_cast<int>(place);
+  return made;
+}
+
+Result<Hierarchy> Hierarchy::make(int places, const std::vector<Level>& levels) {
+  if (places < 1)
+    return Status(Code::kInvalidArgument, fmt::format("{} places; valid: 1 or more", places));
+  Hierarchy made;
+  for (const Level& level : levels) {
+    const Result<std::vector<int>> labels = labels_of(places, level);
+    BANYAN_TRY(labels.status());
+    Partition coarse = partition_of(level.name, *labels);
+    for (int part = 0; !made.levels_.empty() && part < made.parts(made.depth() - 1); ++part) {
+      const std::span<const int> inside = made.members(made.depth() - 1, part);
+      for (const int place : inside)
+        if (coarse.part[static_cast<size_t>(place)] !=
+            coarse.part[static_cast<size_t>(inside.front())])
+          return wrong(level.name,
+                       fmt::format("places {} and {} are in different parts, but in one part of "
+                                   "level '{}'; valid: levels from fine to coarse, each within "
+                                   "the next",
+                                   inside.front(), place, made.levels_.back().name));
+    }
+    made.levels_.push_back(std::move(coarse));
+  }
+  return made;
+}
+
+Hierarchy Hierarchy::of_labels(std::string_view name, std::span<const int> labels) {
+  Hierarchy made;
+  if (!labels.empty()) made.levels_.push_back(partition_of(name, labels));
+  return made;
+}
+
+std::span<const int> Hierarchy::members(int level, int part) const {
+  const Partition& partition = at(level);
+  const auto begin = static_cast<size_t>(partition.begin[static_cast<size_t>(part)]);
+  const auto end = static_cast<size_t>(partition.begin[static_cast<size_t>(part) + 1]);
+  return std::span(partition.members).subspan(begin, end - begin);
+}
+
+int Hierarchy::largest_part(int level) const {
+  int most = 0;
+  for (int part = 0; part < parts(level); ++part)
+    most = std::max(most, static_cast<int>(members(level, part).size()));
+  return most;
+}
+
+int Hierarchy::smallest_part(int level) const {
+  int least = places();
+  for (int part = 0; part < parts(level); ++part)
+    least = std::min(least, static_cast<int>(members(level, part).size()));
+  return least;
+}
+
+Hierarchy Hierarchy::simplified() const {
+  Hierarchy made;
+  int before = places();
+  for (int level = 0; level < depth(); ++level) {
+    if (parts(level) == 1 || parts(level) == before) continue;
+    before = parts(level);
+    made.levels_.push_back(at(level));
+  }
+  return made;
+}
+
+bool Hierarchy::is_simple() const {
+  int before = places();
+  for (int level = 0; level < depth(); ++level) {
+    if (parts(level) == 1 || parts(level) == before) return false;
+    before = parts(level);
+  }
+  return true;
+}
+
+std::string Hierarchy::text() const {
+  const auto plural = [](const std::string& name) {
+    return name == "leaf" ? "leaves" : name + 's';
+  };
+  std::string text;
+  for (int level = 0; level < depth(); ++level) {
+    const int least = smallest_part(level);
+    const int most = largest_part(level);
+    text += fmt::format("{}{} {} of {}", level == 0 ? "" : ", ", parts(level),
+                        parts(level) == 1 ? name(level) : plural(name(level)), least);
+    if (most != least) text += fmt::format(" to {}", most);
+  }
+  return text.empty() ? "flat" : text;
+}
+
+}  // namespace banyan

@@ -1,0 +1,22 @@
+// What hwloc knows. A build without it has these functions, too, and they say so.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "topology/processors.h"
+#include "topology/topology.h"
+
+namespace banyan {
+
+// The processors of this machine that this process may use; nothing in a build without hwloc, or
+// where hwloc fails.
+std::optional<Processors> hwloc_processors();
+
+// A machine described by hwloc's XML, version 1 or 2, which must be well-formed. kUnsupported in a
+// build without hwloc; kInvalidArgument where hwloc does not take it.
+Result<Topology> read_hwloc_xml(std::string_view text);
+
+}  // namespace banyan

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "topology/import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "src/base/file.h"
+#include "src/base/parse.h"
+#include "topology/hwloc_machine.h"
+#include "topology/json.h"
+
+namespace banyan {
+
+namespace {
+
+constexpr std::string_view kFormats =
+    "Banyan's JSON, XML of hwloc, NCCL or RCCL, the output of ibnetdiscover, or Slurm's "
+    "topology.conf";
+
+Result<Topology> import_xml(std::string_view text) {
+  const auto root = parse_xml(text);
+  if (!root.ok()) return root.status();
+  if (root->name == "system") return read_nccl_system(*root);
+  if (root->name == "graphs") return read_nccl_graphs(*root);
+  if (root->name != "topology")
+    return Status(Code::kInvalidArgument,
+                  fmt::format("line {}: <{}> begins no machine; right are <topology> (hwloc), "
+                              "<system> and <graphs> (NCCL, RCCL)",
+                              root->line, printable(root->name.substr(0, 40))));
+  const std::string* version = root->find("version");
+  if (version != nullptr && !version->starts_with("2.") && !version->starts_with("1."))
+    return Status(Code::kInvalidArgument,
+                  fmt::format("line {}: hwloc's XML is of version {}; right are 1 and 2, which "
+                              "`lstopo --export-xml-flags v2 FILE.xml` writes",
+                              root->line, printable(version->substr(0, 40))));
+  auto topology = read_hwloc_xml(text);
+  if (topology.ok()) return topology;
+  return Status(topology.status().code(),
+                fmt::format("line {}: {}", root->line, topology.status().message()));
+}
+
+// The first line that is neither empty nor a comment.
+std::string_view first_words(std::string_view text) {
+  for (const std::string_view line : split(text.substr(0, 65536), '\n'))
+    if (!trim(line).empty() && trim(line).front() != '#') return trim(line);
+  return {};
+}
+
+bool begins_with(std::string_view text, std::string_view lower_case) {
+  if (text.size() < lower_case.size()) return false;
+  return std::equal(lower_case.begin(), lower_case.end(), text.begin(),
+                    [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b + 32 : b); });
+}
+
+}  // namespace
+
+Result<Topology> import_topology(std::string_view text) {
+  const std::string_view body = trim(text);
+  if (body.starts_with('{') || body.starts_with('[')) return from_json(text);
+  if (body.starts_with('<')) return import_xml(text);
+  const std::string_view words = first_words(text);
+  if (begins_with(words, "switchname=")) return read_slurm_topology(text);
+  for (const char* start : {"vendid=", "devid=", "sysimgguid=", "switchguid=", "caguid=",
+                            "switch\t", "switch ", "ca\t", "ca "})
+    if (begins_with(words, start)) return read_ibnetdiscover(text);
+  return Status(Code::kInvalidArgument,
+                fmt::format("line 1: {}; right is {}",
+                            body.empty() ? "the file is empty" : "not a machine", kFormats));
+}
+
+Result<Topology> import_topology_file(const std::string& path) {
+  const auto text = read_file(path, kMostFileBytes);
+  const auto named = [&](const Status& status) {
+    return Status(status.code(), fmt::format("{}: {}", printable(path), status.message()));
+  };
+  if (!text.ok()) return named(text.status());
+  auto topology = import_topology(*text);
+  if (!topology.ok()) return named(topology.status());
+  return topology;
+}
+
+}  // namespace banyan

@@ -1,0 +1,36 @@
+// Descriptions of machines that others write, recognised by what is in them.
+//
+//   own JSON                        {"schema": 1, ...}
+//   hwloc's XML, version 1 and 2    <topology version="2.0">
+//   NCCL's topology, RCCL's too     <system version="1">
+//   NCCL's graph                    <graphs version="1">     GPUs and NICs, and no more
+//   ibnetdiscover                   Switch 65 "S-..."
+//   Slurm's topology.conf           SwitchName=... Nodes=...
+//
+// Every reader returns a topology that has passed check(), or kInvalidArgument (kUnsupported where
+// the build lacks a parser) with one line "line N: ..." that says what was expected.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "topology/topology.h"
+#include "topology/xml.h"
+
+namespace banyan {
+
+inline constexpr size_t kMostFileBytes = size_t{1} << 28;
+
+Result<Topology> import_topology(std::string_view text);
+// The same of a file; the message begins with its path. kSystem where it cannot be read.
+Result<Topology> import_topology_file(const std::string& path);
+
+// One for each format.
+Result<Topology> read_nccl_system(const XmlElement& root);
+Result<Topology> read_nccl_graphs(const XmlElement& root);
+Result<Topology> read_ibnetdiscover(std::string_view text);
+Result<Topology> read_slurm_topology(std::string_view text);
+
+}  // namespace banyan

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "topology/levels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <queue>
+#include <unordered_map>
+#include <utility>
+
+#include "topology/paths.h"
+
+namespace banyan {
+
+namespace {
+
+const Vertex& at(const Topology& topology, int vertex) {
+  return topology.vertices[static_cast<size_t>(vertex)];
+}
+
+bool down(const Topology& topology, const std::vector<std::vector<int>>& children, int nic) {
+  bool any = false;
+  for (const int port : children[static_cast<size_t>(nic)]) {
+    const std::string& state = at(topology, port).state;
+    if (state != "DOWN" && state != "down") return false;
+    any = true;
+  }
+  return any;
+}
+
+bool alike(const std::vector<LevelGroup>& groups) {
+  const auto sizes = [](const LevelGroup& group) {
+    return std::tuple(group.gpus.size(), group.nics.size(), group.cpus);
+  };
+  return std::all_of(groups.begin(), groups.end(), [&](const LevelGroup& group) {
+    return sizes(group) == sizes(groups.front());
+  });
+}
+
+// What hangs below each vertex of that kind.
+std::vector<LevelGroup> below(const Topology& topology, VertexKind kind) {
+  std::map<int, LevelGroup> groups;
+  for (const int vertex : vertices_of(topology, kind)) {
+    groups[vertex].name = full_name(topology, vertex);
+    groups[vertex].cpus = at(topology, vertex).cpus.count();
+  }
+  for (const VertexKind device : {VertexKind::kGpu, VertexKind::kNic}) {
+    for (const int vertex : vertices_of(topology, device)) {
+      const auto group = groups.find(ancestor(topology, vertex, kind));
+      if (group == groups.end()) continue;
+      (device == VertexKind::kGpu ? group->second.gpus : group->second.nics).push_back(vertex);
+    }
+  }
+  std::vector<LevelGroup> result;
+  for (auto& [vertex, group] : groups) result.push_back(std::move(group));
+  return result;
+}
+
+// The network as its switches see it.
+struct Fabric {
+  std::unordered_map<int, int> tier;                   // of a switch: 1 for a leaf
+  std::unordered_map<int, std::vector<int>> switches;  // of a switch: those it is linked to
+  std::unordered_map<int, std::vector<int>> hosts;     // of a leaf: NICs, or nodes
+  int tiers = 0;
+};
+
+Fabric fabric_of(const Topology& topology) {
+  Fabric fabric;
+  for (const Link& link : topology.links) {
+    if (link.kind != LinkKind::kNetwork) continue;
+    for (const auto& [from, to] : {std::pair(link.from, link.to), std::pair(link.to, link.from)}) {
+      if (at(topology, from).kind != VertexKind::kSwitch) continue;
+      if (at(topology, to).kind == VertexKind::kSwitch) {
+        fabric.switches[from].push_back(to);
+        continue;
+      }
+      const int host = at(topology, to).kind == VertexKind::kPort ? at(topology, to).parent : to;
+      auto& hosts = fabric.hosts[from];
+      if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
+      fabric.tier[from] = 1;
+    }
+  }
+  std::queue<int> open;
+  for (const auto& [leaf, tier] : fabric.tier) open.push(leaf);
+  for (; !open.empty(); open.pop()) {
+    const int tier = fabric.tier[open.front()];
+    fabric.tiers = std::max(fabric.tiers, tier);
+    for (const int next : fabric.switches[open.front()])
+      if (fabric.tier.emplace(next, tier + 1).second) open.push(next);
+  }
+  return fabric;
+}
+
+// The leaves that switches of at most that tier join.
+std::vector<std::vector<int>> joined_leaves(const Topology& topology, const Fabric& fabric,
+                                            int most) {
+  std::vector<std::vector<int>> parts;
+  std::unordered_map<int, bool> seen;
+  for (const int start : vertices_of(topology, VertexKind::kSwitch)) {
+    if (fabric.hosts.count(start) == 0 || seen[start]) continue;
+    auto& leaves = parts.emplace_back();
+    std::vector<int> open = {start};
+    seen[start] = true;
+    while (!open.empty()) {
+      const int each = open.back();
+      open.pop_back();
+      if (fabric.hosts.count(each) != 0) leaves.push_back(each);
+      const auto next = fabric.switches.find(each);
+      if (next == fabric.switches.end() || most == 1) continue;
+      for (const int other : next->second) {
+        if (fabric.tier.at(other) > most || seen[other]) continue;
+        seen[other] = true;
+        open.push_back(other);
+      }
+    }
+    std::sort(leaves.begin(), leaves.end());
+  }
+  return parts;
+}
+
+std::string name_of_tier(int tier) {
+  return tier == 1 ? "leaf" : tier == 2 ? "pod" : fmt::format("tier{}", tier);
+}
+
+Level tier_level(const Topology& topology, const Fabric& fabric, int tier,
+                 const std::unordered_map<int, std::vector<int>>& gpus_of_host) {
+  Level level;
+  level.name = name_of_tier(tier);
+  for (const std::vector<int>& leaves : joined_leaves(topology, fabric, tier)) {
+    LevelGroup group;
+    group.name = full_name(topology, leaves.front());
+    for (const int leaf : leaves) {
+      for (const int host : fabric.hosts.at(leaf)) {
+        if (at(topology, host).kind == VertexKind::kNic) group.nics.push_back(host);
+        if (at(topology, host).kind == VertexKind::kNode)
+          group.cpus += at(topology, host).cpus.count();
+        const auto gpus = gpus_of_host.find(host);
+        if (gpus == gpus_of_host.end()) continue;
+        group.gpus.insert(group.gpus.end(), gpus->second.begin(), gpus->second.end());
+      }
+    }
+    for (auto* members : {&group.gpus, &group.nics}) {
+      std::sort(members->begin(), members->end());
+      members->erase(std::unique(members->begin(), members->end()), members->end());
+    }
+    level.groups.push_back(std::move(group));
+  }
+  return level;
+}
+
+// The name that most of a leaf's NICs have; empty where less than two thirds agree.
+std::string common_name(const Topology& topology, const std::vector<int>& hosts) {
+  std::map<std::string, size_t> votes;
+  for (const int host : hosts) ++votes[at(topology, host).name];
+  const auto most = std::max_element(
+      votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most->second >= 2 && most->second * 3 >= hosts.size() * 2 ? most->first : std::string();
+}
+
+// NICs that a leaf's majority names.
+std::unordered_map<int, std::string> names_by_leaf(const Topology& topology, const Fabric& fabric) {
+  std::map<std::string, int> uses;
+  for (const int nic : vertices_of(topology, VertexKind::kNic)) ++uses[at(topology, nic).name];
+  std::unordered_map<int, std::string> names;
+  for (const auto& [leaf, hosts] : fabric.hosts) {
+    const std::string common = common_name(topology, hosts);
+    for (const int host : hosts)
+      if (!common.empty() && uses[at(topology, host).name] == 1) names[host] = common;
+  }
+  return names;
+}
+
+// In an order that people expect: mlx5_2 before mlx5_10.
+bool naturally_before(const std::string& a, const std::string& b) {
+  const auto key = [](const std::string& name) {
+    const size_t digits = name.find_last_not_of("0123456789") + 1;
+    return std::tuple(name.substr(0, digits), name.size() - digits, name.substr(digits));
+  };
+  return key(a) < key(b);
+}
+
+// Sets of nodes that grow together.
+class Union {
+ public:
+  explicit Union(size_t size) : above_(size) { std::iota(above_.begin(), above_.end(), size_t{0}); }
+
+  size_t find(size_t one) {
+    for (; above_[one] != one; one = above_[one]) above_[one] = above_[above_[one]];
+    return one;
+  }
+  // The lower number stands for both.
+  void join(size_t one, size_t other) {
+    const size_t a = find(one);
+    const size_t b = find(other);
+    above_[std::max(a, b)] = std::min(a, b);
+  }
+  // Of each, numbered in the order of their first members.
+  std::vector<int> parts() {
+    std::vector<int> number(above_.size(), -1);
+    std::vector<int> part;
+    int next = 0;
+    for (size_t i = 0; i < above_.size(); ++i) {
+      int& of_root = number[find(i)];
+      if (of_root < 0) of_root = next++;
+      part.push_back(of_root);
+    }
+    return part;
+  }
+
+ private:
+  std::vector<size_t> above_;
+};
+
+}  // namespace
+
+std::vector<NodeTier> node_tiers(const Topology& topology) {
+  const std::vector<int> nodes = vertices_of(topology, VertexKind::kNode);
+  std::unordered_map<int, size_t> place;
+  for (size_t i = 0; i < nodes.size(); ++i) place[nodes[i]] = i;
+  const auto place_of = [&](int host) {
+    const bool is_node = at(topology, host).kind == VertexKind::kNode;
+    return place.at(is_node ? host : ancestor(topology, host, VertexKind::kNode));
+  };
+  const Fabric fabric = fabric_of(topology);
+  Union joined(nodes.size());
+  std::vector<NodeTier> tiers;
+  int parts_before = static_cast<int>(nodes.size());
+  for (int tier = 1; tier <= fabric.tiers; ++tier) {
+    for (const std::vector<int>& leaves : joined_leaves(topology, fabric, tier)) {
+      const size_t first = place_of(fabric.hosts.at(leaves.front()).front());
+      for (const int leaf : leaves)
+        for (const int host : fabric.hosts.at(leaf)) joined.join(first, place_of(host));
+    }
+    NodeTier found{name_of_tier(tier), joined.parts()};
+    const int parts = *std::max_element(found.part.begin(), found.part.end()) + 1;
+    if (parts > 1 && parts < parts_before) tiers.push_back(std::move(found));
+    parts_before = parts;
+  }
+  return tiers;
+}
+
+std::vector<LevelGroup> rails(const Topology& topology) {
+  const auto children = children_of(topology);
+  const Fabric fabric = fabric_of(topology);
+  const auto leaf_names = names_by_leaf(topology, fabric);
+  const bool by_name = fabric.hosts.size() > 1;
+  std::map<std::string, LevelGroup, decltype(&naturally_before)> groups(&naturally_before);
+  std::unordered_map<int, int> position;  // of the next NIC of a node
+  for (const int nic : vertices_of(topology, VertexKind::kNic)) {
+    if (down(topology, children, nic)) continue;
+    const int place = position[ancestor(topology, nic, VertexKind::kNode)]++;
+    const auto named = leaf_names.find(nic);
+    std::string name = fmt::format("rail{}", place);
+    if (by_name) name = named == leaf_names.end() ? at(topology, nic).name : named->second;
+    LevelGroup& group = groups[name];
+    group.name = name;
+    group.nics.push_back(nic);
+  }
+  std::vector<LevelGroup> result;
+  for (auto& [name, group] : groups) result.push_back(std::move(group));
+  return result;
+}
+
+std::vector<Level> levels(const Topology& topology) {
+  std::vector<Level> found;
+  const auto add = [&](Level level) {
+    if (level.groups.empty()) return;
+    level.regular = alike(level.groups);
+    found.push_back(std::move(level));
+  };
+  add({"l3", below(topology, VertexKind::kCache)});
+  add({"numa", below(topology, VertexKind::kNuma)});
+  add({"package", below(topology, VertexKind::kPackage)});
+  add({"node", below(topology, VertexKind::kNode)});
+
+  const Paths paths(topology);
+  std::unordered_map<int, std::vector<int>> gpus_of_host;  // by NIC and by node
+  for (const int gpu : vertices_of(topology, VertexKind::kGpu))
+    gpus_of_host[ancestor(topology, gpu, VertexKind::kNode)].push_back(gpu);
+  for (const int node : vertices_of(topology, VertexKind::kNode))
+    for (const auto& [gpu, nic] : paths.nics_of_gpus(node)) gpus_of_host[nic].push_back(gpu);
+  Level rail{"rail", rails(topology)};
+  for (LevelGroup& group : rail.groups) {
+    for (const int nic : group.nics) {
+      const auto gpus = gpus_of_host.find(nic);
+      if (gpus == gpus_of_host.end()) continue;
+      group.gpus.insert(group.gpus.end(), gpus->second.begin(), gpus->second.end());
+    }
+    std::sort(group.gpus.begin(), group.gpus.end());
+  }
+  add(std::move(rail));
+
+  const Fabric fabric = fabric_of(topology);
+  for (int tier = 1; tier <= fabric.tiers; ++tier) {
+    Level level = tier_level(topology, fabric, tier, gpus_of_host);
+    if (tier > 1 && level.groups.size() <= 1) break;
+    add(std::move(level));
+  }
+  return found;
+}
+
+}  // namespace banyan

@@ -1,0 +1,20 @@
+// A topology as something a person can read. Nodes that are alike are shown once.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <string>
+
+#include "topology/topology.h"
+
+namespace banyan {
+
+// A tree with the bandwidth and its source behind each device, then links beside the tree, classes
+// of paths between the devices of a node, and levels.
+std::string to_text(const Topology& topology);
+// A Graphviz graph: the tree as solid edges, links beside it dashed.
+std::string to_dot(const Topology& topology);
+// Boxes within boxes, lines for links beside the tree.
+std::string to_svg(const Topology& topology);
+
+}  // namespace banyan

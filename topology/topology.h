@@ -1,0 +1,170 @@
+// A machine, or a cluster of them, as a value: vertices that contain each other and links between
+// them, where every figure says where it came from.
+//
+//   cluster
+//   +- switch ...                         of the network: leaves, spines, as the links say
+//   +- node
+//      +- package +- NUMA +- L3 cache     an L3 may hold NUMA domains instead
+//         +- PCI switch +- GPU +- partition (MIG)
+//                       +- NIC +- port    linked by cables with switches
+//                       +- NVSwitch
+//
+// A device hangs below the PCI switch that it is in, else below its NUMA domain (of its root port),
+// else, where nobody says which that is, below the node. Root ports and the downstream ports of PCI
+// switches are no vertices: each is the upper end of a link, as in NCCL's trees.
+//
+// Values without references to anything: copies are independent, and reading them is thread-safe.
+// Where a topology came from a file or from discovery it has passed check(), and every function
+// that takes one relies on that.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "banyan/status.h"
+#include "topology/cpu_set.h"
+
+namespace banyan {
+
+// Where a figure came from, best first.
+enum class Source : uint8_t {
+  kMeasured,  // by us, on this machine
+  kHardware,  // the device, its driver or the firmware says so
+  kTable,     // of such parts in general, by model or generation
+  kAssumed,   // by a person, or by us for want of anything better
+};
+inline constexpr int kSourceCount = 4;
+
+// A number and who says so. Without a value: unknown, and `source` says who was asked.
+struct Figure {
+  std::optional<double> value;
+  Source source = Source::kAssumed;
+
+  bool known() const { return value.has_value(); }
+  friend bool operator==(const Figure&, const Figure&) = default;
+};
+// The smaller; unknown where either is, and from the less reliable source of the two.
+Figure least(const Figure& a, const Figure& b);
+
+enum class VertexKind : uint8_t {
+  kCluster,
+  kSwitch,  // of the network
+  kNode,
+  kPackage,
+  kNuma,
+  kCache,  // L3
+  kPciSwitch,
+  kNvSwitch,
+  kGpu,
+  kPartition,  // of a GPU: MIG
+  kNic,
+  kPort,
+};
+inline constexpr int kVertexKindCount = 12;
+
+struct Vertex {
+  VertexKind kind = VertexKind::kCluster;
+  std::string name{};  // unique among all of its node; of nodes and switches unique among those
+  int parent = -1;     // a vertex; -1 for the cluster only
+
+  // What each kind has; empty, 0 or -1: does not apply or is not known.
+  CpuSet cpus{};   // node, package, NUMA, cache: the logical processors that we may use
+  int cores = 0;   // node, package, NUMA, cache: how many cores those are on; 0: not known
+  int index = -1;  // NUMA: the system's number; GPU, partition: the driver's; port: its number
+  std::string bus_id{};      // what hangs on PCI: "0000:0c:00.0"; some imported files invent them
+  std::string vendor{};      // a name where one is known, else "0x15b3"
+  std::string model{};       // of the processor, the GPU, the NIC
+  uint64_t memory = 0;       // NUMA, GPU, partition: bytes; cache: its size
+  std::string guid{};        // switch, NIC, port: of the fabric; GPU, partition: UUID
+  std::string driver{};      // NIC: "mlx5_core"
+  std::string interface {};  // port: the network interface, "ens1f0"
+  std::string link_layer{};  // port: "InfiniBand", "Ethernet"
+  std::string state{};       // port: "ACTIVE", "DOWN", "up", "down"
+  Figure rate{};             // port: GB/s each direction
+
+  friend bool operator==(const Vertex&, const Vertex&) = default;
+};
+
+enum class LinkKind : uint8_t {
+  kMemory,           // processors of a NUMA domain - its memory; from == to
+  kCpuInterconnect,  // NUMA - NUMA: UPI, Infinity Fabric
+  kPcie,             // device or PCI switch - its parent
+  kNvlink,           // GPU - GPU, NVSwitch or NUMA
+  kXgmi,             // GPU - GPU
+  kC2c,              // GPU - NUMA: NVLink-C2C
+  kShm,              // processes of a node through memory, as measured; from == to, the node
+  kNetwork,          // port, NIC or node - switch; switch - switch
+};
+inline constexpr int kLinkKindCount = 8;
+
+// Goes both ways. Several cables between the same two vertices are several links.
+struct Link {
+  int from = -1;
+  int to = -1;
+  LinkKind kind = LinkKind::kPcie;
+  Figure bandwidth{};  // GB/s (10^9 bytes a second) each direction
+  Figure latency{};    // us, one way
+  std::string text{};  // width and generation: "x16 16 GT/s", "12 x NVLink 3", "4xNDR"
+
+  friend bool operator==(const Link&, const Link&) = default;
+};
+
+struct Topology {
+  std::vector<Vertex> vertices;  // [0] is the cluster, also of one node
+  std::vector<Link> links;
+
+  friend bool operator==(const Topology&, const Topology&) = default;
+};
+
+// What hostile or mistaken descriptions end at: 65,536 GPUs with all that belongs to them fit.
+inline constexpr size_t kMostVertices = size_t{1} << 21;
+inline constexpr size_t kMostLinks = size_t{1} << 22;
+inline constexpr size_t kMostNameBytes = 256;
+
+std::string_view name_of(Source source);    // "measured"
+std::string_view name_of(VertexKind kind);  // "pci_switch"
+std::string_view name_of(LinkKind kind);    // "cpu_interconnect"
+Result<Source> parse_source(std::string_view text);
+Result<LinkKind> parse_link_kind(std::string_view text);
+
+// Just the cluster.
+Topology empty_topology(std::string name = "cluster");
+// The index of the new vertex.
+int add_vertex(Topology& topology, Vertex vertex);
+
+// What breaks a rule of this page, and its index where it is one vertex or one link.
+struct Fault {
+  Status status{};
+  int vertex = -1;
+  int link = -1;
+};
+// kInvalidArgument names the vertex or link: its parent, its place, a name that is empty, too long,
+// not printable or taken, a figure that is negative or not finite. Else a status that is ok.
+Fault find_fault(const Topology& topology);
+Status check(const Topology& topology);
+// The same with vertices in one order: cluster, switches, then node by node, in each kind by kind,
+// ports and partitions by what they are parts of; among equals and for links as they were. What the
+// forms of a topology are compared and stored in.
+Topology canonical(const Topology& topology);
+
+// Names from outside made such that check() takes them: no '/', nothing unprintable, none empty,
+// too long or twice ("eth0", "eth0.2").
+void make_names_valid(Topology& topology);
+
+// All of a kind, ascending.
+std::vector<int> vertices_of(const Topology& topology, VertexKind kind);
+std::vector<std::vector<int>> children_of(const Topology& topology);
+// The vertex itself or the nearest above it of that kind; -1: none.
+int ancestor(const Topology& topology, int vertex, VertexKind kind);
+// "NODE/NAME" of what is in a node, NAME of the rest.
+std::string full_name(const Topology& topology, int vertex);
+// The vertex of that full name; -1: none. Linear in the number of vertices.
+int find_vertex(const Topology& topology, std::string_view full_name);
+
+}  // namespace banyan

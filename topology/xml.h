@@ -1,0 +1,31 @@
+// An XML text as a tree of elements that know their lines; texts between them are left out, since
+// no format of machines has any that are read here.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "banyan/status.h"
+
+namespace banyan {
+
+struct XmlElement {
+  std::string name{};
+  int line = 1;
+  std::vector<std::pair<std::string, std::string>> attributes{};
+  std::vector<XmlElement> children{};
+
+  // Null: it has no such attribute.
+  const std::string* find(std::string_view attribute) const;
+};
+
+// The outermost element. kInvalidArgument "line N: ..." for what is not well-formed, nested too
+// deep, or declares entities, which no description of a machine needs; kUnsupported in a build
+// without an XML parser.
+Result<XmlElement> parse_xml(std::string_view text);
+
+}  // namespace banyan
