@@ -47,10 +47,15 @@ class Crossing {
     return team_.blocks[index_of_[static_cast<size_t>(members[static_cast<size_t>(member)])]];
   }
   // The blocks of a part that the members of this one carry at once: from the first of them on.
+  // Where the part has no more members, empty ones that lie behind it, wherever that is: whether
+  // blocks are packed must not depend on the rank.
   std::vector<Slice> batch(size_t part, int first) const {
     std::vector<Slice> blocks;
-    for (int member = 0; member < inside_.size(); ++member)
-      blocks.push_back(block(part, first + member));
+    for (int member = 0; member < inside_.size(); ++member) {
+      const bool has = first + member < size_of_part(part);
+      blocks.push_back(has ? block(part, first + member)
+                           : Slice{blocks.back().space, blocks.back().end(), 0});
+    }
     return blocks;
   }
   // Who carries the blocks of members i.

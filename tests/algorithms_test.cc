@@ -115,6 +115,20 @@ TEST(Algorithms, AreRightOnEveryHierarchy) {
   });
 }
 
+// Racks of 12 and 11 hosts, one of which has a rank more: in the smaller rack somebody carries
+// nothing, next to blocks that are all empty.
+TEST(Algorithms, HierarchicalMessagesDoNotDependOnWhereScratchLies) {
+  const VerifiedCase call{.collective = Collective::kReduceScatterv,
+                          .algorithm = find_algorithm("hierarchical"),
+                          .ranks = 47,
+                          .count = 2,
+                          .in_place = true,
+                          .op = ReduceOp::kPreMulSum,
+                          .shape = std::make_shared<Shape>(shapes_of(47).back())};
+  const Verification result = verify_case(call, 0);
+  EXPECT_TRUE(result.ok) << result.reason;
+}
+
 TEST(Algorithms, AreRightForEveryRoot) {
   for_each_generator([](int algorithm, Collective collective) {
     if (!has_root(collective)) return;
