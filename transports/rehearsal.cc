@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <thread>
 #include <vector>
@@ -16,7 +17,10 @@ namespace banyan::shm {
 namespace {
 
 constexpr int kRounds = 4;
-constexpr std::array<size_t, 3> kLengths = {16 << 10, 64 << 10, kProbeBytes};
+constexpr std::array<size_t, 4> kLengths = {16 << 10, 32 << 10, 64 << 10, kProbeBytes};
+// Shorter ones gain less by a copy than they lose by leaving a lowered program, which knows slots
+// only.
+constexpr size_t kLeastOfCollectives = 32 << 10;
 constexpr double kPatience = 0.05;  // seconds
 constexpr uint64_t kNotMeasured = std::numeric_limits<uint64_t>::max();
 // Of a rank that gives up: those that it keeps waiting go on.
@@ -58,6 +62,22 @@ uint64_t nanoseconds_of(Function function) {
   function();
   return static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count());
+}
+
+uint64_t one_after_the_other(uint64_t in, uint64_t out) {
+  return in > kNotMeasured - out ? kNotMeasured : in + out;
+}
+
+// Copies of a message in slots: the first is filled alone, or the last emptied.
+uint64_t overlapping(uint64_t in, uint64_t out, uint64_t bytes, uint64_t slot) {
+  if (bytes <= slot) return one_after_the_other(in, out);
+  const double alone = static_cast<double>(std::min(in, out)) * static_cast<double>(slot) /
+                       static_cast<double>(bytes);
+  return one_after_the_other(std::max(in, out), static_cast<uint64_t>(alone));
+}
+
+uint64_t mean_of(uint64_t a, uint64_t b) {
+  return static_cast<uint64_t>(std::sqrt(static_cast<double>(a) * static_cast<double>(b)));
 }
 
 size_t ring_bytes(const Layout& layout) {
@@ -103,18 +123,26 @@ class Player {
     const std::byte* slots = from_->block + from_->layout.payload_at(0);
     const uint64_t in = before_->copy_ns.load(std::memory_order_relaxed);
     const uint64_t out = nanoseconds_of([&] { copy_bytes(scratch_.data(), slots, bytes); });
+    const std::optional<uint64_t> first = read_afar(bytes);
+    const std::optional<uint64_t> again = read_afar(bytes);
+    mine_->read.store(round_, std::memory_order_release);
+    if (!first || !again) return false;
+    const uint64_t slot = from_->layout.slot_bytes[static_cast<size_t>(Lane::kMessage)];
+    collective.slots_ns = std::min(collective.slots_ns, one_after_the_other(in, out));
+    message.slots_ns = std::min(message.slots_ns, overlapping(in, out, bytes, slot));
+    const uint64_t afar = mean_of(*first, *again);
+    for (WayTimes* times : {&collective, &message}) times->afar_ns = std::min(times->afar_ns, afar);
+    return true;
+  }
+
+  // Nanoseconds; nothing where the memory could not be read.
+  std::optional<uint64_t> read_afar(size_t bytes) {
     int error = 0;
-    const uint64_t afar = nanoseconds_of([&] {
+    const uint64_t ns = nanoseconds_of([&] {
       error =
           read_memory(from_->owner, from_->header().facts.probe_address, scratch_.data(), bytes);
     });
-    mine_->read.store(round_, std::memory_order_release);
-    const uint64_t both = in > kNotMeasured - out ? kNotMeasured : in + out;
-    const bool overlaps = bytes > from_->layout.slot_bytes[static_cast<size_t>(Lane::kMessage)];
-    collective.slots_ns = std::min(collective.slots_ns, both);
-    message.slots_ns = std::min(message.slots_ns, overlaps ? std::max(in, out) : both);
-    for (WayTimes* times : {&collective, &message}) times->afar_ns = std::min(times->afar_ns, afar);
-    return error == 0;
+    return error == 0 ? std::optional(ns) : std::nullopt;
   }
 
   Rehearsal* mine_;
@@ -143,11 +171,11 @@ std::optional<AfarLeast> rehearse(const Territory& own, std::span<const Neighbou
   const Circle circle = circle_of(peers, rank);
   const size_t most =
       std::min({ring_bytes(own.layout), ring_bytes(circle.before->layout), probe.size()});
+  if (most < kLeastOfCollectives) return std::nullopt;
   std::vector<WayTimes> times;
   for (const size_t bytes : kLengths)
     if (bytes <= most)
       times.push_back({.bytes = bytes, .slots_ns = kNotMeasured, .afar_ns = kNotMeasured});
-  if (times.empty()) return std::nullopt;
   std::vector<WayTimes> of_messages = times;
   Player player(own, circle, peers, probe);
   for (int round = 0; round < kRounds; ++round) {
@@ -157,6 +185,7 @@ std::optional<AfarLeast> rehearse(const Territory& own, std::span<const Neighbou
       return std::nullopt;
     }
   }
+  std::erase_if(times, [](const WayTimes& each) { return each.bytes < kLeastOfCollectives; });
   return AfarLeast{choose_afar_least(times), choose_afar_least(of_messages)};
 }
 

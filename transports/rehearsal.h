@@ -17,7 +17,10 @@ namespace banyan::shm {
 
 // A message of that length, each way. Ranks of a collective send and receive at the same time, so
 // that each does both copies of slots, one after the other; of a message between two, longer than a
-// slot, the receiver copies while the sender does, and the longer copy counts.
+// slot, the receiver copies while the sender does, and the longer copy counts, and a slot of the
+// other. What has just been written takes up to twice as long to read from afar as what has been
+// read before, and both happen, buffers being written before a call or not: their geometric mean
+// counts.
 struct WayTimes {
   uint64_t bytes = 0;
   uint64_t slots_ns = 0;
@@ -31,8 +34,8 @@ uint64_t choose_afar_least(std::span<const WayTimes> times);
 // Passes messages around the ranks of a host and times them; the result is for what `rank` reads
 // from the one before it, and stands for all of its peers. Collective over `own` and `peers`, which
 // have met; `probe` is this rank's kProbeBytes. Gives up where the others do not keep step, within
-// 50 ms, where memory is not to be read, or where slots, of very many ranks, hold none of the
-// messages: empty.
+// 50 ms, where memory is not to be read, or where slots, of many ranks, hold less than 32 KiB:
+// empty.
 std::optional<AfarLeast> rehearse(const Territory& own, std::span<const Neighbour> peers, int rank,
                                   std::span<std::byte> probe);
 
