@@ -29,7 +29,7 @@ struct Algorithm {
 };
 
 // recursive_doubling, circulant, ring, binomial, double_tree, bruck, pairwise, dissemination,
-// direct, star, hierarchical, leaders.
+// direct, star, torus, hierarchical, leaders.
 std::span<const Algorithm> algorithms();
 // Its place in algorithms(), -1 if there is none.
 int find_algorithm(std::string_view name);

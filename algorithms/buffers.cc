@@ -281,16 +281,17 @@ int segments_of(const Group& group, const Problem& problem) {
       cache_segments(problem.count * problem.element(), static_cast<uint64_t>(group.size())));
 }
 
-std::vector<Part> cut(Part whole, int parts) {
-  std::vector<Part> result;
-  for (int i = 0; i < parts; ++i) {
-    const Part part = part_of(whole.count, parts, i);
-    result.push_back({whole.begin + part.begin, part.count});
-  }
-  return result;
-}
-
 }  // namespace
+
+std::vector<Part> cut_evenly(Part whole, int parts) {
+  std::vector<Part> cuts;
+  cuts.reserve(static_cast<size_t>(parts));
+  for (int index = 0; index < parts; ++index) {
+    const Part part = part_of(whole.count, parts, index);
+    cuts.push_back({whole.begin + part.begin, part.count});
+  }
+  return cuts;
+}
 
 // ---- Collectives made of phases
 // ---------------------------------------------------------------------
@@ -304,7 +305,8 @@ void allreduce_by(ScheduleBuilder& builder, const Group& group, const Problem& p
   for (int i = 0; i <= segments; ++i) {
     results_before = std::exchange(results, {});
     if (i < segments) {
-      const std::vector<Part> blocks = cut(part_of(problem.count, segments, i), group.size());
+      const std::vector<Part> blocks =
+          cut_evenly(part_of(problem.count, segments, i), group.size());
       results = slices_of(output, blocks, problem.element());
       Accumulators sums(builder, group, problem, slices_of(input, blocks, problem.element()),
                         results);

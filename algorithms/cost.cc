@@ -470,11 +470,12 @@ double predict(const Problem& problem, int algorithm, int ranks, const CostModel
   const Volume volume = volume_of(problem, ranks);
   Flat flat(problem, model, site, volume);
   const std::string_view name = algorithms()[static_cast<size_t>(algorithm)].name;
-  if (site.hosts() == 1 && name == "hierarchical") return flat.circulant();
+  if (site.hosts() == 1 && name == "hierarchical")
+    return problem.collective == kAlltoall ? flat.pairwise() : flat.circulant();
   if (site.hosts() == 1 && name == "leaders") {
     if (problem.collective == kAllreduce) return flat.recursive_doubling();
-    const bool tree = problem.collective == kReduce || problem.collective == kBroadcast;
-    return tree ? flat.binomial() : flat.dissemination();
+    const bool words = fits(find_algorithm("dissemination"), problem.collective);
+    return words ? flat.dissemination() : flat.binomial();
   }
   if (name == "recursive_doubling") return flat.recursive_doubling();
   if (name == "circulant") return flat.circulant();
@@ -486,6 +487,7 @@ double predict(const Problem& problem, int algorithm, int ranks, const CostModel
   if (name == "dissemination") return flat.dissemination();
   if (name == "direct") return flat.direct();
   if (name == "star") return flat.star();
+  if (name == "torus") return torus_cost(problem, model, site, volume);
   if (name == "hierarchical") return hierarchical_cost(problem, model, site, volume);
   return leaders_cost(problem, model, site, volume);
 }

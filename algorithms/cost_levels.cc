@@ -38,7 +38,7 @@ class Levelled {
       case kAllgatherv:
       case kReduceScatter:
       case kReduceScatterv: return blocks();
-      case kAlltoall:
+      case kAlltoall: return alltoall();
       case kAlltoallv:
       case kGather:
       case kScatter:
@@ -56,12 +56,12 @@ class Levelled {
     const double n = volume_.bytes;
     switch (problem_.collective) {
       case kAllreduce:
-        to_leader(cost, n, true);
+        to_leader(cost, n);
         recursive_doubling_cost(cost, site_, leaders_, n * volume_.wide);
         tell(cost, n);
         break;
       case kReduce:
-        to_leader(cost, n, true);
+        to_leader(cost, n);
         binomial_cost(cost, site_, leaders_, n * volume_.wide, true);
         if (problem_.check) {
           binomial_cost(cost, site_, leaders_, 0, false);
@@ -73,6 +73,21 @@ class Levelled {
         binomial_cost(cost, site_, leaders_, n, false);
         tell(cost, n);
         cost.copy(n, 1);
+        break;
+      case kGather:
+        cost.gather(largest_ - 1, 0, n, 0, 0, hosts_);
+        cost.gather(hosts_ - 1, 1, n * largest_, 0, 0);
+        cost.copy(n * site_.ranks(), 1);
+        if (problem_.check) {
+          binomial_cost(cost, site_, leaders_, 0, false);
+          tell(cost, 0);
+        }
+        break;
+      case kScatter:
+        if (problem_.check) hear_all(cost);
+        cost.scatter(hosts_ - 1, 1, n * largest_);
+        cost.scatter(largest_ - 1, 0, n, hosts_);
+        cost.copy(n, site_.ranks());
         break;
       case kBarrier:
       case kFinalize:
@@ -86,8 +101,6 @@ class Levelled {
       case kReduceScatterv:
       case kAlltoall:
       case kAlltoallv:
-      case kGather:
-      case kScatter:
       case kSend:
       case kRecv: break;
     }
@@ -203,16 +216,37 @@ class Levelled {
     return agreed.us + overlapped(segments, inside, between);
   }
 
+  // What is for another host to whoever takes it there, and what is for this one.
+  double alltoall() const {
+    Cost cost = begin();
+    const double block = volume_.bytes;
+    if (problem_.check) {
+      hear_all(cost);
+      tell(cost, 0);
+    }
+    cost.copy(block * (problem_.in_place ? site_.ranks() : 1), site_.ranks());
+    cost.copy(block * (hosts_ - 1), site_.ranks());
+    cost.add({.messages = largest_ - 1,
+              .bytes = block,
+              .active = largest_ * hosts_,
+              .repeats = hosts_ - 1});
+    cost.add(
+        {.bytes = block * largest_, .active = largest_ * hosts_, .far = 1, .repeats = hosts_ - 1});
+    cost.add(
+        {.messages = largest_ - 1, .bytes = block, .active = largest_ * hosts_, .waits = false});
+    return cost.us();
+  }
+
   double segments_of_vector() const {
     return static_cast<double>(level_segments(static_cast<uint64_t>(volume_.bytes),
                                               static_cast<uint64_t>(site_.largest())));
   }
 
   // In all hosts at the same time.
-  void to_leader(Cost& cost, double bytes, bool sums) const {
-    const double wide = sums ? bytes * volume_.wide : 0;
+  void to_leader(Cost& cost, double bytes) const {
+    const double wide = bytes * volume_.wide;
     if (site_.largest() > kStarMost) {
-      binomial_cost(cost, site_, inside_, sums ? wide : bytes, sums);
+      binomial_cost(cost, site_, inside_, wide, true);
       return;
     }
     cost.gather(largest_ - 1, 0, bytes, volume_.narrow ? 0 : wide, volume_.narrow ? wide : 0,

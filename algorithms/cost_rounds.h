@@ -129,6 +129,9 @@ struct Volume {
 };
 Volume volume_of(const Problem& problem, int ranks);
 
+double torus_cost(const Problem& problem, const CostModel& model, const Site& site,
+                  const Volume& volume);
+
 // The algorithms by levels, for a site of several hosts.
 double hierarchical_cost(const Problem& problem, const CostModel& model, const Site& site,
                          const Volume& volume);

@@ -28,6 +28,8 @@ Slice whole_output(const Group& group, const Problem& problem);
 std::vector<Part> input_blocks(const Group& group, const Problem& problem);
 std::vector<Part> output_blocks(const Group& group, const Problem& problem);
 std::vector<Slice> slices_of(Slice buffer, const std::vector<Part>& blocks, uint64_t element);
+// Into parts as equal as can be, the first of them an element longer.
+std::vector<Part> cut_evenly(Part whole, int parts);
 // No gaps, in order: neighbouring blocks may share a message.
 bool packed(const std::vector<Slice>& slices);
 
@@ -38,6 +40,15 @@ void disseminate(ScheduleBuilder& builder, const Group& group);
 void exchange_words(ScheduleBuilder& builder, const Group& group);
 // Either, where the call checks its arguments.
 void agree(ScheduleBuilder& builder, const Group& group, const Problem& problem);
+
+// Leaders (levels.h) have heard from everybody.
+struct Ladder;
+void hear_all(ScheduleBuilder& builder, const Ladder& ladder);
+// From who leads at the top: that all earlier steps are done, everybody's there.
+void tell_all(ScheduleBuilder& builder, const Ladder& ladder);
+
+// Copies in scratch: in place, a block that arrives would overwrite one that has not left.
+std::vector<Slice> set_aside(ScheduleBuilder& builder, const std::vector<Slice>& slices);
 
 // ---- Reductions
 // -------------------------------------------------------------------------------------
@@ -214,10 +225,16 @@ BANYAN_GENERATOR(hierarchical_reduce);
 BANYAN_GENERATOR(hierarchical_broadcast);
 BANYAN_GENERATOR(hierarchical_allgather);
 BANYAN_GENERATOR(hierarchical_reduce_scatter);
+BANYAN_GENERATOR(hierarchical_alltoall);
 BANYAN_GENERATOR(leaders_allreduce);
 BANYAN_GENERATOR(leaders_reduce);
 BANYAN_GENERATOR(leaders_broadcast);
+BANYAN_GENERATOR(leaders_gather);
+BANYAN_GENERATOR(leaders_scatter);
 BANYAN_GENERATOR(leaders_barrier);
+BANYAN_GENERATOR(torus_allreduce);
+BANYAN_GENERATOR(torus_allgather);
+BANYAN_GENERATOR(torus_reduce_scatter);
 #undef BANYAN_GENERATOR
 
 }  // namespace banyan

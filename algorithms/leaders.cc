@@ -83,14 +83,8 @@ void gather_words(ScheduleBuilder& builder, const Rung& rung) {
   builder.fence();
 }
 
-// Leaders have heard from everybody.
-void hear_all(ScheduleBuilder& builder, const Ladder& ladder) {
-  for (size_t rung = 0; rung < below_top(ladder); ++rung) gather_words(builder, ladder.rungs[rung]);
-  if (ladder.at_top) disseminate(builder, ladder.rungs.back().members);
-}
-
 // Downwards, below the top.
-void tell_all(ScheduleBuilder& builder, const Ladder& ladder, Slice source, Slice output) {
+void tell_below(ScheduleBuilder& builder, const Ladder& ladder, Slice source, Slice output) {
   for (size_t rung = below_top(ladder); rung-- > 0;) {
     const bool leads = ladder.leads(rung);
     tell(builder, ladder.rungs[rung], leads ? source : Slice{}, output);
@@ -102,6 +96,20 @@ void tell_all(ScheduleBuilder& builder, const Ladder& ladder, Slice source, Slic
 
 }  // namespace
 
+void hear_all(ScheduleBuilder& builder, const Ladder& ladder) {
+  for (size_t rung = 0; rung < below_top(ladder); ++rung) gather_words(builder, ladder.rungs[rung]);
+  if (ladder.at_top) disseminate(builder, ladder.rungs.back().members);
+}
+
+void tell_all(ScheduleBuilder& builder, const Ladder& ladder) {
+  if (ladder.at_top) {
+    builder.fence();
+    const Rung& top = ladder.rungs.back();
+    binomial_broadcast_phase(builder, top.members, leader_of(top), {}, {});
+  }
+  tell_below(builder, ladder, {}, {});
+}
+
 void leaders_allreduce(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
   const Ladder ladder = ladder_for(group, -1);
   const Slice output = whole_output(group, problem);
@@ -110,7 +118,7 @@ void leaders_allreduce(ScheduleBuilder& builder, const Group& group, const Probl
     Accumulators sums(builder, problem, {sum}, {output}, {.sums_in = true, .sums_out = false});
     recursive_doubling_phase(builder, ladder.rungs.back().members, sums);
   }
-  tell_all(builder, ladder, output, output);
+  tell_below(builder, ladder, output, output);
 }
 
 // Sums go up to the root, which then tells all that it has heard from all.
@@ -122,10 +130,8 @@ void leaders_reduce(ScheduleBuilder& builder, const Group& group, const Problem&
     Accumulators sums(builder, problem, {sum}, {whole_output(group, problem)},
                       {.sums_in = true, .sums_out = false});
     binomial_reduce_phase(builder, leaders, problem.root, sums);
-    builder.fence();
-    if (problem.check) binomial_broadcast_phase(builder, leaders, problem.root, {}, {});
   }
-  if (problem.check) tell_all(builder, ladder, {}, {});
+  if (problem.check) tell_all(builder, ladder);
 }
 
 // The root's data come after the leaders have heard from everybody.
@@ -137,14 +143,14 @@ void leaders_broadcast(ScheduleBuilder& builder, const Group& group, const Probl
   if (problem.check) hear_all(builder, ladder);
   if (ladder.at_top)
     binomial_broadcast_phase(builder, ladder.rungs.back().members, problem.root, source, output);
-  tell_all(builder, ladder, source, output);
+  tell_below(builder, ladder, source, output);
   if (is_root) builder.copy(source, output);
 }
 
 void leaders_barrier(ScheduleBuilder& builder, const Group& group, const Problem&) {
   const Ladder ladder = ladder_for(group, -1);
   hear_all(builder, ladder);
-  tell_all(builder, ladder, {}, {});
+  tell_below(builder, ladder, {}, {});
 }
 
 }  // namespace banyan

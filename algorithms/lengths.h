@@ -1,11 +1,13 @@
-// The lengths, in bytes, at which algorithms change how they do something: for their generators,
-// and for the formulas of what they cost. Private to this folder.
+// The lengths, in bytes, at which algorithms change how they do something, and the shapes that they
+// give themselves: for their generators, and for the formulas of what they cost. Private to this
+// folder.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 namespace banyan {
 
@@ -13,6 +15,10 @@ namespace banyan {
 inline constexpr uint64_t kOneShotBytes = 4096;
 // direct. Up to it, copying a result costs less than a round of messages before it.
 inline constexpr uint64_t kStagedBytes = 32 << 10;
+
+// torus: how long its dimensions are, at most three, as equal as the factors of `ranks` let them
+// be.
+std::vector<int> torus_shape(int ranks);
 
 // Up to so many ranks, agreement is one round of messages to all.
 inline constexpr int kOneRoundMost = 8;

@@ -126,7 +126,7 @@ Ladder ladder_of(const Group& group, const Hierarchy& levels, int first) {
                                                               : levels.members(level, part).front();
   };
   const auto add_rung = [&](std::span<const int> places, int leader) {
-    Rung rung{group_of(group, places), 0};
+    Rung rung{group_of(group, places), {places.begin(), places.end()}, 0};
     while (places[static_cast<size_t>(rung.leader)] != leader) ++rung.leader;
     ladder.rungs.push_back(std::move(rung));
   };

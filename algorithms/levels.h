@@ -106,8 +106,9 @@ class Stages {
 // For each part of the lowest level a leader, for the parts of the next level one of the leaders in
 // it, and so on. A rank is on the rungs up to the first that it does not lead.
 struct Rung {
-  Group members;   // of this rank's part, by their places; at the top, the leaders of all parts
-  int leader = 0;  // index in members; at the top, of the first place or of who must lead
+  Group members;  // of this rank's part, by their places; at the top, the leaders of all parts
+  std::vector<int> places;  // of the members
+  int leader = 0;           // index in members; at the top, of the first place or of who must lead
 };
 struct Ladder {
   std::vector<Rung> rungs;

@@ -25,14 +25,13 @@ std::vector<Slice> room_for(ScheduleBuilder& builder, const std::vector<Slice>& 
   return room;
 }
 
-// In place, a block that arrives would overwrite one that has not left.
+}  // namespace
+
 std::vector<Slice> set_aside(ScheduleBuilder& builder, const std::vector<Slice>& slices) {
   std::vector<Slice> copies = room_for(builder, slices);
   for (size_t index = 0; index < slices.size(); ++index) builder.copy(slices[index], copies[index]);
   return copies;
 }
-
-}  // namespace
 
 // With lists of counts, two ranks may disagree without a third one's knowledge: blocks arrive in
 // scratch, and agreement comes after them.

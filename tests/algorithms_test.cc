@@ -211,7 +211,9 @@ int most_ranks(std::string_view name, Collective collective) {
   const bool meets_at_root = collective == Collective::kAllreduce ||
                              collective == Collective::kReduce ||
                              collective == Collective::kBroadcast || is_synchronisation(collective);
-  if ((name == "star" || name == "hierarchical" || name == "leaders") && meets_at_root) return 1024;
+  if (name == "torus" && collective == Collective::kAllreduce) return 1024;
+  if (name == "leaders") return 1024;
+  if ((name == "star" || name == "hierarchical") && meets_at_root) return 1024;
   const bool logarithmic = name == "recursive_doubling" || name == "binomial" ||
                            name == "double_tree" || name == "dissemination";
   return logarithmic ? 1024 : 127;

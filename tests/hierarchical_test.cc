@@ -133,6 +133,29 @@ TEST(Hierarchical, allreduce_sends_16_bit_results_as_they_are) {
   for (const Crossing& each : all) EXPECT_EQ(each.bytes, 4 * kMiB + 2 * kMiB);
 }
 
+// One message to each rank of the own place on the other hosts, of everybody's blocks together; of
+// hosts of different sizes the smaller ones' ranks take several.
+TEST(Hierarchical, alltoall_sends_to_each_host_once) {
+  const Shape equal = hosts_of({4, 4, 4});
+  VerifiedCase call = call_on(equal, "hierarchical", 64);
+  call.collective = Collective::kAlltoall;
+  call.check = false;
+  for (const Crossing& each : crossings(build_case(call), equal.hierarchy)) {
+    EXPECT_EQ(each.messages, 2);
+    EXPECT_EQ(each.bytes, 2U * 4 * 64);
+  }
+  const Shape unequal = hosts_of({3, 5, 1});
+  call = call_on(unequal, "hierarchical", 64);
+  call.collective = Collective::kAlltoall;
+  call.check = false;
+  const auto all = crossings(build_case(call), unequal.hierarchy);
+  for (int host = 0; host < 3; ++host) {
+    const auto ranks = static_cast<uint64_t>(unequal.hierarchy.members(0, host).size());
+    EXPECT_EQ(bytes_of_part(all, unequal.hierarchy, host), ranks * (9 - ranks) * 64);
+  }
+  EXPECT_EQ(all.back().messages, 3 + 5);
+}
+
 TEST(Leaders, are_alone_between_hosts) {
   const Shape shape = hosts_of({3, 1, 2, 4});
   const auto all = crossings(build_case(call_on(shape, "leaders", 4096)), shape.hierarchy);
@@ -140,6 +163,23 @@ TEST(Leaders, are_alone_between_hosts) {
     const bool leads =
         shape.hierarchy.members(0, shape.hierarchy.part_of(0, place)).front() == place;
     EXPECT_EQ(all[static_cast<size_t>(place)].messages, leads ? 2 : 0) << place;
+  }
+}
+
+// In one message, with the blocks of its host.
+TEST(Leaders, bring_the_root_what_their_hosts_have) {
+  const Shape shape = hosts_of({3, 1, 2, 4});
+  for (const Collective collective : {Collective::kGather, Collective::kScatter}) {
+    VerifiedCase call = call_on(shape, "leaders", 64);
+    call.collective = collective;
+    call.root = 1;  // not the first of its host
+    call.check = false;
+    const auto all = crossings(build_case(call), shape.hierarchy);
+    const bool up = collective == Collective::kGather;
+    EXPECT_EQ(all[1].messages, up ? 0 : 3);
+    EXPECT_EQ(all[1].bytes, up ? 0U : 7 * 64U);
+    EXPECT_EQ(all[6].bytes, up ? 4 * 64U : 0U);
+    EXPECT_EQ(all[7].messages, 0);
   }
 }
 

@@ -117,7 +117,7 @@ TEST(Rules, every_name_is_a_word) {
 
 constexpr std::string_view kAlgorithms =
     "recursive_doubling, circulant, ring, binomial, double_tree, bruck, pairwise, dissemination, "
-    "direct, star, hierarchical, leaders";
+    "direct, star, torus, hierarchical, leaders";
 constexpr std::string_view kCollectives =
     "allreduce, reduce, broadcast, allgather, allgatherv, reduce_scatter, reduce_scatterv, "
     "alltoall, alltoallv, gather, scatter, barrier, *";
@@ -154,10 +154,10 @@ TEST(Rules, names_without_use) {
             "dissemination, direct, star, leaders");
   EXPECT_EQ(error("barrier:^ring").substr(0, 43), "algorithm 'ring' at position 10 does no bar");
   EXPECT_EQ(rules("barrier,allreduce:ring").size(), 1U);
-  EXPECT_EQ(error("gather:^binomial,direct"),
+  EXPECT_EQ(error("gather:^binomial,direct,leaders"),
             "'^' at position 8 leaves nothing for gather; valid: at most all but one of binomial, "
-            "direct, or name the collectives that are meant, as in 'allreduce: ^ring'");
-  EXPECT_EQ(error("ring;^direct,binomial").substr(0, 44),
+            "direct, leaders, or name the collectives that are meant, as in 'allreduce: ^ring'");
+  EXPECT_EQ(error("ring;^direct,binomial,leaders").substr(0, 44),
             "'^' at position 6 leaves nothing for gather;");
   EXPECT_EQ(rules("allreduce:^binomial,direct").size(), 1U);
 }
