@@ -16,8 +16,10 @@ namespace {
 constexpr std::string_view kSizeForm = "size=LO-HI";
 constexpr std::string_view kRanksForm = "ranks=LO-HI";
 constexpr std::string_view kNodesForm = "nodes=LO-HI";
+constexpr std::string_view kPpnForm = "ppn=LO-HI";
 constexpr std::string_view kTypesForm = "dtype=TYPE,TYPE";
-constexpr std::string_view kForms = "size=LO-HI, ranks=LO-HI, nodes=LO-HI, dtype=TYPE,TYPE";
+constexpr std::string_view kForms =
+    "size=LO-HI, ranks=LO-HI, nodes=LO-HI, ppn=LO-HI, dtype=TYPE,TYPE";
 constexpr std::string_view kPunctuation = ",;:^=-";
 constexpr std::string_view kBlanks = " \t\r\n";
 
@@ -174,7 +176,7 @@ class Parser {
     while (at_range()) {
       const Token key = peek();
       std::string_view form;
-      for (const std::string_view each : {kSizeForm, kRanksForm, kNodesForm, kTypesForm})
+      for (const std::string_view each : {kSizeForm, kRanksForm, kNodesForm, kPpnForm, kTypesForm})
         if (each.substr(0, each.find('=')) == key.text) form = each;
       if (form.empty()) return wrong("condition", key, kForms);
       if (std::find(given.begin(), given.end(), form) != given.end())
@@ -185,6 +187,8 @@ class Parser {
                      ? count_range("number of ranks", form, &rule.ranks_least, &rule.ranks_most)
                  : form == kNodesForm
                      ? count_range("number of nodes", form, &rule.nodes_least, &rule.nodes_most)
+                 : form == kPpnForm
+                     ? count_range("ranks of a node", form, &rule.ppn_least, &rule.ppn_most)
                      : types(rule));
     }
     if (!peek().is(':')) return unexpected(peek(), fmt::format("{} or ':'", kForms));

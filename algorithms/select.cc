@@ -154,8 +154,9 @@ constexpr Line kNetworkTable[] = {
     {kAlltoall, kAny, kKiB, 3, kAnyRanks, "bruck"},
     {kBarrier, kAny, kAnySize, 3, 4, "star"},
 };
+
 // Comes first of all where several ranks of a host are on a network with others. Measured on four
-// hosts of two ranks.
+// hosts of two ranks; alltoall, gather and scatter also on two and three hosts of four.
 constexpr Line kHostsTable[] = {
     {kAllreduce, kAny, 64 * kKiB, 0, kAnyRanks, "leaders"},
     {kAllreduce, kAny, kAnySize, 0, kAnyRanks, "hierarchical"},
@@ -167,6 +168,10 @@ constexpr Line kHostsTable[] = {
     {kBroadcast, kAny, kAnySize, 0, kAnyRanks, "hierarchical"},
     {kReduce, kAny, 64 * kKiB, 0, kAnyRanks, "leaders"},
     {kReduce, kAny, kAnySize, 0, kAnyRanks, "hierarchical"},
+    {kAlltoall, kAny, 256, 9, kAnyRanks, "bruck"},
+    {kAlltoall, kAny, 2 * kKiB, 9, kAnyRanks, "hierarchical"},
+    {kGather, kAny, 2 * kKiB, 0, kAnyRanks, "leaders"},
+    {kScatter, kAny, 8 * kKiB, 0, kAnyRanks, "leaders"},
     {kBarrier, kAny, kAnySize, 0, kAnyRanks, "leaders"},
 };
 // clang-format on
@@ -271,10 +276,16 @@ bool is_for_type(const Rule& rule, const Problem& problem) {
          std::find(types.begin(), types.end(), problem.type) != types.end();
 }
 
+bool is_within(int number, int least, int most) {
+  return number >= least && number <= most;
+}
+
 bool matches(const Rule& rule, const Problem& problem, const Surroundings& place) {
-  if (place.ranks < rule.ranks_least || place.ranks > rule.ranks_most) return false;
-  const int nodes = nodes_of(place.ranks, place.medium, place.hierarchy);
-  if (nodes < rule.nodes_least || nodes > rule.nodes_most) return false;
+  const auto [ranks, medium, hierarchy] = place;
+  if (!is_within(ranks, rule.ranks_least, rule.ranks_most) ||
+      !is_within(nodes_of(ranks, medium, hierarchy), rule.nodes_least, rule.nodes_most) ||
+      !is_within(ppn_of(ranks, medium, hierarchy), rule.ppn_least, rule.ppn_most))
+    return false;
   if (!is_for(rule, problem.collective) || !is_for_type(rule, problem)) return false;
   if (problem.collective == kAlltoallv) return rule.size_least == 0 && rule.size_most == kAnySize;
   const uint64_t bytes = selection_bytes(problem);
@@ -361,6 +372,11 @@ Rules join_rules(Rules variable, Rules tuning_file) {
 int nodes_of(int ranks, Medium medium, const Hierarchy* hierarchy) {
   if (hierarchy != nullptr && hierarchy->depth() > 0) return hierarchy->parts(0);
   return medium == Medium::kNetwork ? ranks : 1;
+}
+
+int ppn_of(int ranks, Medium medium, const Hierarchy* hierarchy) {
+  if (hierarchy != nullptr && hierarchy->depth() > 0) return hierarchy->largest_part(0);
+  return medium == Medium::kNetwork ? 1 : ranks;
 }
 
 uint64_t selection_bytes(const Problem& problem) {

@@ -4,11 +4,11 @@
 //   RULE   = [COLLECTIVE (',' COLLECTIVE)*] CONDITION* ':' CHOICE
 //          | CHOICE                          (for every collective that it fits)
 //   CONDITION = 'size=' LO '-' [HI] | 'ranks=' LO '-' [HI] | 'nodes=' LO '-' [HI]
-//             | 'dtype=' TYPE (',' TYPE)*     each once, in any order
+//             | 'ppn=' LO '-' [HI] | 'dtype=' TYPE (',' TYPE)*     each once, in any order
 //   CHOICE = NAME (',' NAME)* | '^' NAME (',' NAME)*      first that fits; '^': any but these
 // Sizes are bytes of the call's count with K M G; ranges include both ends. '*' is any collective.
-// Nodes are groups of ranks that share memory; without shared memory each rank is one. Types are
-// float32 or fp32 and so on; a barrier has none.
+// Nodes are groups of ranks that share memory; without shared memory each rank is one. 'ppn' is the
+// number of ranks of the largest. Types are float32 or fp32 and so on; a barrier has none.
 // The first rule that matches and has an algorithm for the collective decides; a rule whose names
 // do not fit the collective is passed over, so "ring" leaves barrier alone. Errors are a name that
 // fits none of the collectives that its rule names, and a '^' that leaves a collective nothing.
@@ -38,6 +38,7 @@ struct Rule {
   uint64_t size_least = 0, size_most = UINT64_MAX;
   int ranks_least = 0, ranks_most = INT32_MAX;
   int nodes_least = 0, nodes_most = INT32_MAX;
+  int ppn_least = 0, ppn_most = INT32_MAX;
   std::vector<DataType> types;  // empty: any
   std::vector<int> algorithms;  // indices into algorithms()
   bool excluding = false;
@@ -77,6 +78,7 @@ struct Choice {
 };
 // As rules count them.
 int nodes_of(int ranks, Medium medium, const Hierarchy* hierarchy);
+int ppn_of(int ranks, Medium medium, const Hierarchy* hierarchy);
 // The same on all ranks: looks at the collective, its bytes, type and operation, the number of
 // ranks, the medium, the rules and how the ranks lie (simplified(); null: flat), and at nothing
 // else.

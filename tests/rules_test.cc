@@ -179,10 +179,10 @@ TEST(Rules, unknown_collectives) {
 TEST(Rules, wrong_conditions) {
   EXPECT_EQ(error("sise=0-4:ring"),
             "unknown condition 'sise' at position 1; valid: size=LO-HI, ranks=LO-HI, nodes=LO-HI, "
-            "dtype=TYPE,TYPE");
+            "ppn=LO-HI, dtype=TYPE,TYPE");
   EXPECT_EQ(error("allreduce barrier:ring"),
             "unexpected 'barrier' at position 11; valid: size=LO-HI, ranks=LO-HI, nodes=LO-HI, "
-            "dtype=TYPE,TYPE or ':'");
+            "ppn=LO-HI, dtype=TYPE,TYPE or ':'");
   EXPECT_EQ(error("allreduce size=4X-1M:ring"),
             "unexpected '4X' at position 16; valid: size=LO-HI in bytes, with K, M or G");
   EXPECT_EQ(error("size=0-1.5K:ring"),
@@ -222,6 +222,20 @@ TEST(Rules, nodes_and_types) {
   EXPECT_THAT(right[1].types, ElementsAre(DataType::kInt8));
   EXPECT_EQ(right[0].number, 1);
   EXPECT_EQ(right[1].number, 2);
+}
+
+TEST(Rules, ranks_of_a_node) {
+  const Rules right = rules("allreduce ppn=2-8 : ring; ppn=4- nodes=2-: ring");
+  ASSERT_EQ(right.size(), 2U);
+  EXPECT_EQ(right[0].ppn_least, 2);
+  EXPECT_EQ(right[0].ppn_most, 8);
+  EXPECT_EQ(right[1].ppn_least, 4);
+  EXPECT_EQ(right[1].ppn_most, std::numeric_limits<int>::max());
+  EXPECT_EQ(error("ppn=4-2:ring"),
+            "empty range '4-2' at position 5; valid: ppn=LO-HI, LO at most HI");
+  EXPECT_EQ(error("ppn=:ring"),
+            "missing ranks of a node at position 5, found ':'; valid: ppn=LO-HI");
+  EXPECT_EQ(error("ppn=1- ppn=2-:ring"), "unexpected 'ppn' at position 8; valid: ppn=LO-HI once");
 }
 
 TEST(Rules, wrong_nodes_and_types) {

@@ -197,46 +197,6 @@ TEST(DefaultTable, sends_fewer_messages_over_a_network) {
   EXPECT_EQ(of(kBarrier, 0, 5), "direct");
 }
 
-TEST(DefaultTable, goes_by_hosts_on_a_network) {
-  using enum Collective;
-  const std::vector<int> labels = {0, 0, 1, 1, 2, 2};
-  const Hierarchy hosts = Hierarchy::of_labels("host", labels);
-  const Hierarchy flat;
-  const auto of = [&](Collective collective, uint64_t bytes, const Hierarchy* hierarchy,
-                      Medium medium = Medium::kNetwork, std::string_view text = "") {
-    return name(
-        choose(call(collective, bytes, 6, DataType::kFloat32), 6, medium, rules(text), hierarchy)
-            .algorithm);
-  };
-  EXPECT_EQ(of(kAllreduce, 4, &hosts), "leaders");
-  EXPECT_EQ(of(kAllreduce, 64 * kKiB, &hosts), "leaders");
-  EXPECT_EQ(of(kAllreduce, 64 * kKiB + 4, &hosts), "hierarchical");
-  EXPECT_EQ(of(kAllreduce, 64 * kMiB, &hosts, Medium::kNetwork, "^hierarchical"), "circulant");
-  EXPECT_EQ(of(kBarrier, 0, &hosts), "leaders");
-  EXPECT_EQ(of(kSplit, 0, &hosts), "leaders");
-  EXPECT_EQ(of(kBroadcast, 128 * kKiB, &hosts), "leaders");
-  EXPECT_EQ(of(kBroadcast, 128 * kKiB + 4, &hosts), "hierarchical");
-  EXPECT_EQ(of(kReduce, 64 * kKiB, &hosts), "leaders");
-  EXPECT_EQ(of(kReduce, 64 * kKiB + 4, &hosts), "hierarchical");
-  EXPECT_EQ(of(kReduceScatter, 16 * kKiB, &hosts), "direct");
-  EXPECT_EQ(of(kReduceScatter, 16 * kKiB + 4, &hosts), "hierarchical");
-  EXPECT_EQ(of(kAllgather, 16 * kKiB, &hosts), "bruck");  // of one rank
-  EXPECT_EQ(of(kAllgather, 32 * kKiB, &hosts), "hierarchical");
-  EXPECT_EQ(of(kAllreduce, 64 * kMiB, &flat), "circulant");
-  EXPECT_EQ(of(kAllreduce, 64 * kMiB, nullptr), "circulant");
-  EXPECT_EQ(of(kAllreduce, 64 * kMiB, &hosts, Medium::kMemory), "circulant");
-}
-
-TEST(Candidates, go_by_hosts) {
-  const std::vector<int> labels = {0, 0, 0, 1, 1, 1};
-  const Hierarchy hosts = Hierarchy::of_labels("host", labels);
-  const auto list = candidates(call(Collective::kAllreduce, 1200, 6), 6, Medium::kNetwork,
-                               rules("allreduce:hierarchical"), &hosts);
-  EXPECT_EQ(name(list[0].algorithm), "hierarchical");
-  // Two thirds of the vector inside, a sixth to the other host, and as much back.
-  EXPECT_EQ(list[0].bytes_sent, 2U * (800 + 200));
-}
-
 TEST(DefaultTable, does_little_in_all_where_ranks_share_cores) {
   using enum Collective;
   const auto of = [](Collective collective, uint64_t bytes, int ranks,

@@ -64,6 +64,17 @@ TEST(TunedChoice, counts_nodes_as_ranks_lie) {
   EXPECT_EQ(chosen(three), by_default());
 }
 
+// Of the largest node, where they differ.
+TEST(TunedChoice, counts_ranks_of_a_node) {
+  const Hierarchy hosts = *Hierarchy::make(6, {{"host", {{0, 1}, {2, 3, 4}, {5}}}});
+  EXPECT_EQ(ppn_of(6, Medium::kMemory, nullptr), 6);
+  EXPECT_EQ(ppn_of(6, Medium::kNetwork, nullptr), 1);
+  EXPECT_EQ(ppn_of(6, Medium::kNetwork, &hosts), 3);
+  const Rules three = rules("", "allreduce ppn=2-3: ring");
+  EXPECT_EQ(chosen(three, Medium::kNetwork, &hosts), "ring: tuning file rule 1");
+  EXPECT_EQ(chosen(three), by_default());
+}
+
 TEST(TunedChoice, looks_at_the_type) {
   const Rules floats = rules("", "dtype=float32,float64: ring; barrier dtype=int8: star");
   EXPECT_EQ(chosen(floats), "ring: tuning file rule 1");

@@ -1,0 +1,90 @@
+// What the default table has for ranks that lie on hosts.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/select.h"
+
+namespace banyan {
+namespace {
+
+constexpr uint64_t kKiB = 1024;
+constexpr uint64_t kMiB = 1024 * kKiB;
+
+std::string_view name(int algorithm) {
+  return algorithms()[static_cast<size_t>(algorithm)].name;
+}
+
+Hierarchy hosts_of(int hosts, int each) {
+  std::vector<int> labels;
+  for (int place = 0; place < hosts * each; ++place) labels.push_back(place / each);
+  return Hierarchy::of_labels("host", labels);
+}
+
+Problem call(Collective collective, uint64_t bytes) {
+  Problem problem;
+  problem.collective = collective;
+  problem.count = bytes / problem.element();
+  return problem;
+}
+
+std::string_view chosen(Collective collective, uint64_t bytes, int ranks, const Hierarchy* hosts,
+                        Medium medium = Medium::kNetwork, std::string_view text = "") {
+  return name(choose(call(collective, bytes), ranks, medium, *parse_rules(text), hosts).algorithm);
+}
+
+TEST(DefaultTable, goes_by_hosts_on_a_network) {
+  using enum Collective;
+  const Hierarchy hosts = hosts_of(3, 2);
+  const Hierarchy flat;
+  const auto of = [](Collective collective, uint64_t bytes, const Hierarchy* hierarchy,
+                     Medium medium = Medium::kNetwork, std::string_view text = "") {
+    return chosen(collective, bytes, 6, hierarchy, medium, text);
+  };
+  EXPECT_EQ(of(kAllreduce, 4, &hosts), "leaders");
+  EXPECT_EQ(of(kAllreduce, 64 * kKiB, &hosts), "leaders");
+  EXPECT_EQ(of(kAllreduce, 64 * kKiB + 4, &hosts), "hierarchical");
+  EXPECT_EQ(of(kAllreduce, 64 * kMiB, &hosts, Medium::kNetwork, "^hierarchical"), "circulant");
+  EXPECT_EQ(of(kBarrier, 0, &hosts), "leaders");
+  EXPECT_EQ(of(kSplit, 0, &hosts), "leaders");
+  EXPECT_EQ(of(kBroadcast, 128 * kKiB, &hosts), "leaders");
+  EXPECT_EQ(of(kBroadcast, 128 * kKiB + 4, &hosts), "hierarchical");
+  EXPECT_EQ(of(kReduce, 64 * kKiB, &hosts), "leaders");
+  EXPECT_EQ(of(kReduce, 64 * kKiB + 4, &hosts), "hierarchical");
+  EXPECT_EQ(of(kReduceScatter, 16 * kKiB, &hosts), "direct");
+  EXPECT_EQ(of(kReduceScatter, 16 * kKiB + 4, &hosts), "hierarchical");
+  EXPECT_EQ(of(kAllgather, 16 * kKiB, &hosts), "bruck");  // of one rank
+  EXPECT_EQ(of(kAllgather, 32 * kKiB, &hosts), "hierarchical");
+  EXPECT_EQ(of(kGather, 2 * kKiB, &hosts), "leaders");
+  EXPECT_EQ(of(kGather, 2 * kKiB + 4, &hosts), "binomial");
+  EXPECT_EQ(of(kScatter, 8 * kKiB, &hosts), "leaders");
+  EXPECT_EQ(of(kScatter, 8 * kKiB + 4, &hosts), "direct");
+  EXPECT_EQ(of(kAlltoall, 256, &hosts), "bruck");
+  EXPECT_EQ(of(kAlltoall, 2 * kKiB, &hosts), "direct");
+  EXPECT_EQ(of(kAllreduce, 64 * kMiB, &flat), "circulant");
+  EXPECT_EQ(of(kAllreduce, 64 * kMiB, nullptr), "circulant");
+  EXPECT_EQ(of(kAllreduce, 64 * kMiB, &hosts, Medium::kMemory), "circulant");
+}
+
+TEST(DefaultTable, collects_small_blocks_where_hosts_have_many) {
+  const Hierarchy hosts = hosts_of(3, 4);
+  EXPECT_EQ(chosen(Collective::kAlltoall, 256, 12, &hosts), "bruck");
+  EXPECT_EQ(chosen(Collective::kAlltoall, 2 * kKiB, 12, &hosts), "hierarchical");
+  EXPECT_EQ(chosen(Collective::kAlltoall, 2 * kKiB + 4, 12, &hosts), "direct");
+}
+
+TEST(Candidates, go_by_hosts) {
+  const Hierarchy hosts = hosts_of(2, 3);
+  const auto list = candidates(call(Collective::kAllreduce, 1200), 6, Medium::kNetwork,
+                               *parse_rules("allreduce:hierarchical"), &hosts);
+  EXPECT_EQ(name(list[0].algorithm), "hierarchical");
+  // Two thirds of the vector inside, a sixth to the other host, and as much back.
+  EXPECT_EQ(list[0].bytes_sent, 2U * (800 + 200));
+}
+
+}  // namespace
+}  // namespace banyan
