@@ -198,9 +198,19 @@ Accumulators::Accumulators(ScheduleBuilder& builder, const Problem& problem,
       accumulator_(problem.accumulator()),
       ends_(ends),
       inputs_(std::move(inputs)),
-      targets_(std::move(targets)),
-      own_(inputs_.size()),
-      last_(inputs_.size()) {}
+      targets_(std::move(targets)) {}
+
+Accumulators::Accumulators(ScheduleBuilder& builder, const Problem& problem,
+                           std::vector<Slice> inputs, int block, Slice target, Ends ends)
+    : Accumulators(builder, problem, std::move(inputs), {}, ends) {
+  only_ = block;
+  only_target_ = target;
+}
+
+Slice Accumulators::target(int block) const {
+  if (!targets_.empty()) return targets_[static_cast<size_t>(block)];
+  return block == only_ ? only_target_ : Slice{};
+}
 
 uint64_t Accumulators::accumulator_bytes(int block) const {
   if (ends_.sums_in) return raw(block).size;
@@ -208,9 +218,10 @@ uint64_t Accumulators::accumulator_bytes(int block) const {
 }
 
 Slice Accumulators::own(int block) {
+  if (plain()) return raw(block);
+  own_.resize(inputs_.size());
   Slice& own = own_[static_cast<size_t>(block)];
   if (own.size != 0 || raw(block).size == 0) return own;
-  if (plain()) return own = raw(block);
   own = room(block);
   widen(raw(block), own);
   return own;
@@ -225,11 +236,10 @@ Slice Accumulators::room(int block) {
 }
 
 Slice Accumulators::last(int block) {
-  Slice& last = last_[static_cast<size_t>(block)];
-  if (last.size != 0) return last;
+  for (const auto& [known, slice] : last_)
+    if (known == block) return slice;
   const bool in_target = (same_type() || ends_.sums_out) && target(block).size != 0;
-  last = in_target ? target(block) : room(block);
-  return last;
+  return last_.emplace_back(block, in_target ? target(block) : room(block)).second;
 }
 
 void Accumulators::store(int block) {

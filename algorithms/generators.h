@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "algorithms/builder.h"
@@ -69,6 +70,9 @@ class Accumulators {
   // Without agreement, which is the caller's.
   Accumulators(ScheduleBuilder& builder, const Problem& problem, std::vector<Slice> inputs,
                std::vector<Slice> targets, Ends ends);
+  // The same, where this rank finishes one block only: there may be thousands of others.
+  Accumulators(ScheduleBuilder& builder, const Problem& problem, std::vector<Slice> inputs,
+               int block, Slice target, Ends ends);
 
   int blocks() const { return static_cast<int>(inputs_.size()); }
   DataType type() const { return accumulator_; }
@@ -93,7 +97,7 @@ class Accumulators {
   // Where the last reduction of a block writes; store() then makes elements of it.
   Slice last(int block);
   void store(int block);
-  Slice target(int block) const { return targets_[static_cast<size_t>(block)]; }
+  Slice target(int block) const;
   // Receives the partial sum of that block and adds this rank's `partial` to it.
   void absorb(int block, int peer, Slice partial, Slice dst);
 
@@ -103,9 +107,11 @@ class Accumulators {
   DataType accumulator_;
   Ends ends_;
   std::vector<Slice> inputs_;
-  std::vector<Slice> targets_;
-  std::vector<Slice> own_;  // empty: not asked for yet
-  std::vector<Slice> last_;
+  std::vector<Slice> targets_;  // empty: there is one
+  int only_ = 0;
+  Slice only_target_;
+  std::vector<Slice> own_;  // of converted contributions; empty: not asked for yet
+  std::vector<std::pair<int, Slice>> last_;
 };
 
 // What travels of a block to whoever sums it: elements, or accumulators where the sender must

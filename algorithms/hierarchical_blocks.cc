@@ -158,9 +158,7 @@ class BlockSums {
       return;
     }
     const bool together = packed(blocks);
-    std::vector<Slice> targets(blocks.size());
-    targets[static_cast<size_t>(members.me)] = target;
-    Accumulators sums(builder_, problem_, std::move(blocks), std::move(targets), ends);
+    Accumulators sums(builder_, problem_, std::move(blocks), members.me, target, ends);
     if (sums.sends_raw())
       direct_reduce_scatter_phase(builder_, members, sums, problem_);
     else if (together)

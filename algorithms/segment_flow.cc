@@ -106,9 +106,7 @@ SegmentFlow::Piece SegmentFlow::reduce_inside(const Stage& stage, const Piece& g
   const uint64_t width = size_of(problem_.accumulator());
   const Piece sum{blocks[me],
                   at_top ? result(blocks[me]) : builder_.scratch(blocks[me].count * width), true};
-  std::vector<Slice> targets(blocks.size());
-  targets[me] = sum.where;
-  Accumulators sums(builder_, problem_, std::move(inputs), std::move(targets),
+  Accumulators sums(builder_, problem_, std::move(inputs), stage.inside.me, sum.where,
                     {.sums_in = given.is_sum, .sums_out = !at_top});
   if (sums.sends_raw())
     direct_reduce_scatter_phase(builder_, stage.inside, sums, problem_);

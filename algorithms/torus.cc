@@ -96,13 +96,10 @@ class ShareOfVector {
     std::vector<Slice> inputs;
     for (const Part& block : blocks)
       inputs.push_back(elements(sum_, {block.begin - part_.begin, block.count}, width));
-    std::vector<Slice> targets(blocks.size());
     const auto me = static_cast<size_t>(ring.me);
-    Slice& target = targets[me];
-    target = last ? elements(output_, blocks[me], problem_.element())
-                  : builder_.scratch(blocks[me].count * size_of(problem_.accumulator()));
-    sum_ = target;
-    Accumulators sums(builder_, problem_, std::move(inputs), std::move(targets),
+    sum_ = last ? elements(output_, blocks[me], problem_.element())
+                : builder_.scratch(blocks[me].count * size_of(problem_.accumulator()));
+    Accumulators sums(builder_, problem_, std::move(inputs), ring.me, sum_,
                       {.sums_in = !first, .sums_out = !last});
     ring_reduce_scatter_phase(builder_, ring, sums);
     part_ = blocks[me];
@@ -160,11 +157,8 @@ class ShareOfBlocks {
       const std::vector<int> line = torus_.line(share_, dimension, place);
       std::vector<Slice> inputs;
       for (const int each : line) inputs.push_back(at(each));
-      std::vector<Slice> targets(line.size());
-      Slice& target = targets[static_cast<size_t>(ring.me)];
-      target = last ? output_ : builder_.scratch(accumulator_bytes(at(place), stage));
-      const Slice sum = target;
-      Accumulators sums(builder_, problem_, std::move(inputs), std::move(targets),
+      const Slice sum = last ? output_ : builder_.scratch(accumulator_bytes(at(place), stage));
+      Accumulators sums(builder_, problem_, std::move(inputs), ring.me, sum,
                         {.sums_in = stage > 0, .sums_out = !last});
       ring_reduce_scatter_phase(builder_, ring, sums);
       at(place) = sum;
