@@ -57,7 +57,7 @@ struct RendezvousOptions {
   Address address;
   PortRange ports;
   Key key{};
-  TimePoint deadline;
+  TimePoint deadline{};
 };
 Result<Address> open_rendezvous(const RendezvousOptions& options, const Log& log);
 
@@ -75,7 +75,7 @@ struct JoinOptions {
   bool must_listen = false;
   Key key{};
   bool key_is_private = true;  // other users of the host cannot know it
-  TimePoint deadline;
+  TimePoint deadline{};
   TimePoint begun = Clock::now();
   Watch watch = {};  // outlives the exchange; what it says is the result of whatever waits
 };
