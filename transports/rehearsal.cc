@@ -68,18 +68,6 @@ uint64_t one_after_the_other(uint64_t in, uint64_t out) {
   return in > kNotMeasured - out ? kNotMeasured : in + out;
 }
 
-// Copies of a message in slots: the first is filled alone, or the last emptied.
-uint64_t overlapping(uint64_t in, uint64_t out, uint64_t bytes, uint64_t slot) {
-  if (bytes <= slot) return one_after_the_other(in, out);
-  const double alone = static_cast<double>(std::min(in, out)) * static_cast<double>(slot) /
-                       static_cast<double>(bytes);
-  return one_after_the_other(std::max(in, out), static_cast<uint64_t>(alone));
-}
-
-uint64_t mean_of(uint64_t a, uint64_t b) {
-  return static_cast<uint64_t>(std::sqrt(static_cast<double>(a) * static_cast<double>(b)));
-}
-
 size_t ring_bytes(const Layout& layout) {
   return size_t{layout.slots[0]} * layout.slot_bytes[0];
 }
@@ -129,8 +117,8 @@ class Player {
     if (!first || !again) return false;
     const uint64_t slot = from_->layout.slot_bytes[static_cast<size_t>(Lane::kMessage)];
     collective.slots_ns = std::min(collective.slots_ns, one_after_the_other(in, out));
-    message.slots_ns = std::min(message.slots_ns, overlapping(in, out, bytes, slot));
-    const uint64_t afar = mean_of(*first, *again);
+    message.slots_ns = std::min(message.slots_ns, overlapping_ns(in, out, bytes, slot));
+    const uint64_t afar = afar_ns(*first, *again);
     for (WayTimes* times : {&collective, &message}) times->afar_ns = std::min(times->afar_ns, afar);
     return true;
   }
@@ -157,6 +145,17 @@ class Player {
 };
 
 }  // namespace
+
+uint64_t overlapping_ns(uint64_t in, uint64_t out, uint64_t bytes, uint64_t slot) {
+  if (bytes <= slot) return one_after_the_other(in, out);
+  const double alone = static_cast<double>(std::min(in, out)) * static_cast<double>(slot) /
+                       static_cast<double>(bytes);
+  return one_after_the_other(std::max(in, out), static_cast<uint64_t>(alone));
+}
+
+uint64_t afar_ns(uint64_t first, uint64_t again) {
+  return static_cast<uint64_t>(std::sqrt(static_cast<double>(first) * static_cast<double>(again)));
+}
 
 uint64_t choose_afar_least(std::span<const WayTimes> times) {
   uint64_t least = 0;

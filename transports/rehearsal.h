@@ -27,6 +27,12 @@ struct WayTimes {
   uint64_t afar_ns = 0;
 };
 
+// Of a message between two through slots of so many bytes, from the times of its two copies: the
+// first slot is filled alone, or the last emptied.
+uint64_t overlapping_ns(uint64_t in, uint64_t out, uint64_t bytes, uint64_t slot);
+// From the times of reading what has just been written, and of reading it again.
+uint64_t afar_ns(uint64_t first, uint64_t again);
+
 // The shortest of these messages, in order of length, from which on reading from afar takes no
 // longer; 0: none.
 uint64_t choose_afar_least(std::span<const WayTimes> times);
