@@ -82,29 +82,36 @@ void hierarchical_allreduce(ScheduleBuilder& builder, const Group& group, const 
       [](const SegmentFlow& segment, int layer) { segment.gather(layer); });
 }
 
+namespace {
+
+// To or from a root; nobody has heard from all by the way of the data.
+template <typename Up, typename Down>
+void rooted(ScheduleBuilder& builder, const Group& group, const Problem& problem,
+            const Hierarchy& levels, Up up, Down down) {
+  if (problem.check) leaders_barrier(builder, group, problem);
+  builder.fence();
+  const Stages stages(group, levels, group.place_of(problem.root));
+  const int count = segments_of(problem, levels);
+  auto segments = segments_for(builder, group, problem, stages, count, is_chained(count, levels));
+  in_slots(segments, stages.layers(), up, down);
+}
+
+}  // namespace
+
 void hierarchical_reduce(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
   const Levels levels(group);
   if (levels->depth() == 0) return circulant_reduce(builder, group, problem);
-  if (problem.check) leaders_barrier(builder, group, problem);
-  builder.fence();
-  const Stages stages(group, *levels, group.place_of(problem.root));
-  const int count = segments_of(problem, *levels);
-  auto segments = segments_for(builder, group, problem, stages, count, is_chained(count, *levels));
-  in_slots(
-      segments, stages.layers(), [](SegmentFlow& segment, int layer) { segment.reduce(layer); },
+  rooted(
+      builder, group, problem, *levels,
+      [](SegmentFlow& segment, int layer) { segment.reduce(layer); },
       [](const SegmentFlow& segment, int layer) { segment.collect(layer); });
 }
 
 void hierarchical_broadcast(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
   const Levels levels(group);
   if (levels->depth() == 0) return circulant_broadcast(builder, group, problem);
-  if (problem.check) leaders_barrier(builder, group, problem);
-  builder.fence();
-  const Stages stages(group, *levels, group.place_of(problem.root));
-  const int count = segments_of(problem, *levels);
-  auto segments = segments_for(builder, group, problem, stages, count, is_chained(count, *levels));
-  in_slots(
-      segments, stages.layers(),
+  rooted(
+      builder, group, problem, *levels,
       [](const SegmentFlow& segment, int layer) { segment.spread(layer); },
       [](const SegmentFlow& segment, int layer) { segment.gather(layer); });
 }

@@ -1,8 +1,8 @@
 // Hierarchical alltoall: what the ranks of a part have for one rank of another part goes there in
 // one message. Member i of a part collects, from all members, what is for the members i of all
 // other parts (of M members, the member i mod M for i of M and more), so a rank sends a message to
-// each other part instead of one to each of its ranks. (Two-phase personalised exchange: Bruck et
-// al. 1997, section 3; by nodes: Kumar et al. 2008.) Only the lowest level is looked at.
+// each other part instead of one to each of its ranks. (Blocks that go the same way share a
+// message, as in Bruck et al. 1997.) Only the lowest level is looked at.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <utility>
