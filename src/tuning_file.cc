@@ -184,7 +184,7 @@ std::string to_json(const TuningFile& file) {
   std::string json = fmt::format(
       "{{\n  \"schema\": {},\n  \"library\": {},\n  \"fingerprint\": {{\"cpu\": {}, \"cores\": {}, "
       "\"ranks\": {}, \"hosts\": {}, \"transports\": {}}},\n  \"rules\": [",
-      kTuningSchema, json_string(file.library), json_string(tuned.cpu), tuned.cores, tuned.ranks,
+      kTuningSchema, json_string(file.version), json_string(tuned.cpu), tuned.cores, tuned.ranks,
       tuned.hosts, json_string(tuned.transports));
   std::string_view separator = "\n";
   for (const TuningRule& rule : file.rules) {
@@ -209,7 +209,7 @@ Result<TuningFile> parse_tuning(std::string_view text) {
   BANYAN_TRY(
       expect_members(*root, "a tuning file", {"schema", "fingerprint", "rules", "library"}, 3));
   TuningFile file;
-  BANYAN_TRY(read_text(*root, "library", &file.library));
+  BANYAN_TRY(read_text(*root, "library", &file.version));
   BANYAN_TRY(read_fingerprint(*root->find("fingerprint"), &file.tuned_on));
   const JsonValue& rules = *root->find("rules");
   BANYAN_TRY(expect_kind(rules, Kind::kArray));

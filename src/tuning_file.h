@@ -62,7 +62,7 @@ struct TuningRule {
 };
 
 struct TuningFile {
-  std::string library{};  // version that wrote it
+  std::string version{};  // of the library that wrote it
   Fingerprint tuned_on{};
   std::vector<TuningRule> rules{};
 

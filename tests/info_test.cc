@@ -152,7 +152,7 @@ TEST(InfoExplain, ranks_are_gpus_then_cores_and_rules_count) {
 TEST(InfoExplain, has_what_a_tuning_file_measured) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() / "tune.json";
-  TuningFile file{.library = "0"};
+  TuningFile file{.version = "0"};
   file.rules.push_back({"barrier: dissemination"});
   file.rules.push_back({"allreduce size=1K-64K: ring", Measured{4096, 12.5, 7, "star", 14.25}});
   ASSERT_TRUE(write_tuning_file(path, file).ok());

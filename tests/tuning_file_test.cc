@@ -28,7 +28,7 @@ using ::testing::StartsWith;
 
 TuningFile example() {
   TuningFile file;
-  file.library = "0.1.0";
+  file.version = "0.1.0";
   file.tuned_on = {.cpu = "AMD \"EPYC\"", .cores = 2, .ranks = 4, .hosts = 1, .transports = "shm"};
   file.rules.push_back(
       {"allreduce size=0-12K ranks=4-4 : star",

@@ -134,7 +134,7 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
   BANYAN_TRY(trials.stop());
   const auto fingerprint = fingerprint_of(job.comm());
   BANYAN_TRY(fingerprint.status());
-  Tuned tuned{.file = {.library = version_text(), .tuned_on = *fingerprint}};
+  Tuned tuned{.file = {.version = version_text(), .tuned_on = *fingerprint}};
   for (const Subject& subject : subjects)
     for (TuningRule& rule : rules_of(subject, job.size(), *nodes))
       tuned.file.rules.push_back(std::move(rule));
