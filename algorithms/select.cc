@@ -75,7 +75,7 @@ constexpr Line kTable[] = {
     {kReduce, kAny, kAnySize, 0, kAnyRanks, "double_tree"},
 
     {kAlltoall, kAny, 4 * kKiB, 0, 16, "direct"},
-    {kAlltoall, kAny, 64 * kKiB, 3, 8, "direct"},
+    {kAlltoall, kAny, 32 * kKiB, 3, 8, "direct"},
     {kAlltoall, kAny, 256, 0, kAnyRanks, "bruck"},
     {kAlltoall, kAny, kAnySize, 0, kAnyRanks, "pairwise"},
     {kAlltoallv, kAny, kAnySize, 0, kAnyRanks, "pairwise"},

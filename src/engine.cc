@@ -10,18 +10,24 @@
 namespace banyan {
 namespace {
 
-// An output of so much is not in the caches of its core any more when it is done. buffers.cc cuts
-// vectors of that size into segments, for the same reason.
+// An output of so much is not in the caches of its core any more when it is done (lengths.h cuts
+// vectors of that size into segments, for the same reason).
 constexpr uint64_t kLargeLeast = 16 << 20;
+// Of so much input and output, what one rank reads is in no cache when another one wants it.
+constexpr uint64_t kStreamLeast = 32 << 20;
 // What is summed was written just before, by the caller or by an earlier step. Memory that another
 // core has just written is read from afar at half the speed of memory that has lain there for a
 // while; for longer messages than this the second copy of a slot costs more.
 constexpr uint64_t kFreshMost = (1 << 20) - 1;
+// What a slot takes whole needs no turns of sender and receiver. Two ranks that share a core are
+// faster so than by asking the kernel for a copy; of more ranks one has other work meanwhile.
+constexpr uint64_t kSlotMost = 32 << 10;
 
-uint64_t output_bytes(const Schedule& schedule) {
+uint64_t bytes_of(const Schedule& schedule, Space space) {
   uint64_t end = 0;
   for (const Step& step : schedule.steps)
-    if (step.dst.space == Space::kOutput) end = std::max(end, step.dst.end());
+    for (const Slice& slice : {step.src, step.dst})
+      if (slice.space == space) end = std::max(end, slice.end());
   return end;
 }
 
@@ -32,7 +38,8 @@ Execution::Execution(const Schedule& schedule)
       waiting_for_(schedule.steps.size()),
       finished_(schedule.steps.size()),
       turns_(schedule.ports.size()),
-      large_(output_bytes(schedule) >= kLargeLeast),
+      output_bytes_(bytes_of(schedule, Space::kOutput)),
+      caller_bytes_(output_bytes_ + bytes_of(schedule, Space::kInput)),
       sums_(sums_messages(schedule)) {
   ready_.reserve(schedule.steps.size());
 }
@@ -49,7 +56,7 @@ Engine::Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<i
         routes_[peer] < 0 ? nullptr : transport_to(rank).quick_link(rank, Lane::kCollective));
   }
   for (const auto& transport : transports_)
-    cores_are_shared_ = cores_are_shared_ || transport->ranks_per_core() > 1;
+    ranks_per_core_ = std::max(ranks_per_core_, transport->ranks_per_core());
   postable_.reserve(ports_.size());
   retry_.reserve(ports_.size());
 }
@@ -162,8 +169,10 @@ bool Engine::run_local() {
 
 // Through slots, although the peer could read the memory.
 bool Engine::streams(const Execution& execution, uint64_t bytes) const {
-  if (cores_are_shared_) return execution.sums_ || execution.large_;
-  return execution.sums_ && (execution.large_ || bytes <= kFreshMost);
+  if (execution.sums_)
+    return ranks_per_core_ > 1 || execution.output_bytes_ >= kLargeLeast || bytes <= kFreshMost;
+  return (ranks_per_core_ > 1 && execution.caller_bytes_ >= kStreamLeast) ||
+         (ranks_per_core_ == 2 && bytes <= kSlotMost);
 }
 
 Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
@@ -173,7 +182,7 @@ Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
   transfer.lane = execution.lane_;
   transfer.sent = execution.sent_;
   transfer.stream = streams(execution, transfer.envelope.bytes);
-  transfer.far = execution.large_ && what.dst.space == Space::kOutput &&
+  transfer.far = execution.output_bytes_ >= kLargeLeast && what.dst.space == Space::kOutput &&
                  execution.schedule_.successors_of(step).empty();
   transfer.cookie = (uint64_t{execution.slot_} << 32) | step;
   return transfer;

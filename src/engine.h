@@ -57,8 +57,8 @@ class Execution {
   std::vector<uint32_t> ready_;  // local steps that may run, a stack with room for all of them
   size_t remaining_ = 0;
   bool cancelled_ = false;
-  bool large_;  // the output is more than the caches hold
-  bool sums_;   // messages are summed as they come
+  uint64_t output_bytes_, caller_bytes_;  // the latter with the input
+  bool sums_;                             // messages are summed as they come
   Spaces spaces_;
   Arithmetic arithmetic_;
   Envelope envelope_;  // without bytes
@@ -146,7 +146,7 @@ class Engine {
   std::vector<int> routes_;
   std::vector<QuickLink*> quick_links_;  // by peer; null: none
   const Kernels& kernels_;
-  bool cores_are_shared_ = false;  // with other ranks of the host
+  int ranks_per_core_ = 0;  // of this host, rounded up; 0: a transport does not know
   std::vector<PortQueue> ports_;
   std::vector<uint32_t> postable_;   // ports whose head may be posted
   std::vector<uint32_t> retry_;      // scratch of post_all

@@ -212,24 +212,33 @@ TEST(Engine, LetsABusyPortBlockNoOther) {
   EXPECT_FALSE(posted.done);
 }
 
-// A peer that shares its core with others reads faster from afar than through slots, but neither
-// what was just summed nor what leaves the caches.
+// A peer that shares its core with others reads faster from afar than through slots, but not what
+// was just summed, what leaves the caches, or what fits a slot where two share a core.
 TEST(Engine, SaysWhatPeersHadBetterNotRead) {
   struct Case {
     Collective collective;
     uint64_t bytes;
     int ranks_per_core;
     bool streams;
+    bool in_place = false;
   };
   constexpr uint64_t kMiB = 1 << 20;
   const Case cases[] = {
-      {Collective::kAlltoall, kMiB, 1, false},      {Collective::kAlltoall, kMiB, 2, false},
-      {Collective::kAlltoall, 8 * kMiB, 2, true},   {Collective::kAllreduce, kMiB - 1, 1, true},
-      {Collective::kAllreduce, 2 * kMiB, 1, false}, {Collective::kAllreduce, 2 * kMiB, 2, true},
+      {Collective::kAlltoall, kMiB, 1, false},
+      {Collective::kAlltoall, kMiB, 2, false},
+      {Collective::kAlltoall, 7 * kMiB, 2, false},
+      {Collective::kAlltoall, 8 * kMiB, 2, true},
+      {Collective::kAlltoall, 8 * kMiB, 2, false, true},  // has no input
+      {Collective::kAlltoall, kMiB / 32, 2, true},
+      {Collective::kAlltoall, kMiB / 32, 3, false},
+      {Collective::kAlltoall, kMiB / 32, 1, false},
+      {Collective::kAllreduce, kMiB - 1, 1, true},
+      {Collective::kAllreduce, 2 * kMiB, 1, false},
+      {Collective::kAllreduce, 2 * kMiB, 2, true},
   };
   for (const Case& row : cases) {
-    Calls calls = make_calls(row.collective, DataType::kInt8, ReduceOp::kSum, 2, row.bytes, false,
-                             find_algorithm("direct"), 1);
+    Calls calls = make_calls(row.collective, DataType::kInt8, ReduceOp::kSum, 2, row.bytes,
+                             row.in_place, find_algorithm("direct"), 1);
     const Posted posted = posted_by(calls, std::make_unique<Keeper>(row.ranks_per_core));
     int sends = 0;
     for (const Transfer& transfer : posted.transfers) {

@@ -151,7 +151,7 @@ TEST(DefaultTable, sizes) {
       {kReduce, kBfloat16, 5, 16 * kKiB, "binomial", "direct"},
       {kAlltoall, kInt8, 17, 256, "bruck", "pairwise"},
       {kAlltoall, kInt8, 16, 4 * kKiB, "direct", "pairwise"},
-      {kAlltoall, kInt8, 8, 64 * kKiB, "direct", "pairwise"},
+      {kAlltoall, kInt8, 8, 32 * kKiB, "direct", "pairwise"},
       {kAlltoall, kInt8, 2, 4 * kKiB, "direct", "pairwise"},
       {kAlltoallv, kInt8, 9, 256, "pairwise", "pairwise"},
       {kGather, kFloat32, 5, 4 * kKiB, "binomial", "direct"},
