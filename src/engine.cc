@@ -13,8 +13,8 @@ namespace {
 // An output of so much is not in the caches of its core any more when it is done (lengths.h cuts
 // vectors of that size into segments, for the same reason).
 constexpr uint64_t kLargeLeast = 16 << 20;
-// Of so much input and output, what one rank reads is in no cache when another one wants it.
-constexpr uint64_t kStreamLeast = 32 << 20;
+// Of more input and output, what one rank reads is in no cache when another one wants it.
+constexpr uint64_t kCachedMost = 32 << 20;
 // What is summed was written just before, by the caller or by an earlier step. Memory that another
 // core has just written is read from afar at half the speed of memory that has lain there for a
 // while; for longer messages than this the second copy of a slot costs more.
@@ -171,7 +171,7 @@ bool Engine::run_local() {
 bool Engine::streams(const Execution& execution, uint64_t bytes) const {
   if (execution.sums_)
     return ranks_per_core_ > 1 || execution.output_bytes_ >= kLargeLeast || bytes <= kFreshMost;
-  return (ranks_per_core_ > 1 && execution.caller_bytes_ >= kStreamLeast) ||
+  return (ranks_per_core_ > 1 && execution.caller_bytes_ > kCachedMost) ||
          (ranks_per_core_ == 2 && bytes <= kSlotMost);
 }
 

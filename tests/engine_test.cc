@@ -226,9 +226,9 @@ TEST(Engine, SaysWhatPeersHadBetterNotRead) {
   const Case cases[] = {
       {Collective::kAlltoall, kMiB, 1, false},
       {Collective::kAlltoall, kMiB, 2, false},
-      {Collective::kAlltoall, 7 * kMiB, 2, false},
-      {Collective::kAlltoall, 8 * kMiB, 2, true},
-      {Collective::kAlltoall, 8 * kMiB, 2, false, true},  // has no input
+      {Collective::kAlltoall, 8 * kMiB, 2, false},
+      {Collective::kAlltoall, 9 * kMiB, 2, true},
+      {Collective::kAlltoall, 9 * kMiB, 2, false, true},  // has no input
       {Collective::kAlltoall, kMiB / 32, 2, true},
       {Collective::kAlltoall, kMiB / 32, 3, false},
       {Collective::kAlltoall, kMiB / 32, 1, false},
