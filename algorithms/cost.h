@@ -37,6 +37,8 @@ struct LinkCost {
   Figure long_byte;
   // What a byte takes beside the above, at the receiver, where buffers are in no cache.
   Figure far_byte;
+
+  friend bool operator==(const LinkCost&, const LinkCost&) = default;
 };
 
 struct CostModel {

@@ -18,8 +18,9 @@ namespace {
 using Kind = JsonValue::Kind;
 using Words = std::vector<std::string_view>;
 
-// The file is an object with an array of objects; a rule has at most seven members.
-constexpr JsonLimits kTuningLimits = {.depth = 4, .values = 16 + 8 * kMostTuningRules};
+// The file is an object with arrays of objects; a rule has at most seven members, of the two links
+// a link eight.
+constexpr JsonLimits kTuningLimits = {.depth = 4, .values = 40 + 8 * kMostTuningRules};
 constexpr size_t kMostNameText = 256;            // of names
 constexpr double kMostWhole = 9007199254740992;  // 2^53: exact in a double
 constexpr double kMostNumber = 1 << 30;
@@ -128,6 +129,39 @@ Status read_rule(const JsonValue& json, size_t number, TuningRule* rule) {
   return {};
 }
 
+// A figure that something is divided by, or compared with.
+Status read_positive(const JsonValue& object, std::string_view key, double* number) {
+  BANYAN_TRY(read_number(object, key, number));
+  if (!(*number > 0 && *number <= kMostWhole))
+    return wrong_at(*object.find(key), fmt::format("'{}' is {}; right is a number above 0 and up "
+                                                   "to {}",
+                                                   key, *number, kMostWhole));
+  return {};
+}
+
+Status read_link(const JsonValue& json, MeasuredLinks* links) {
+  BANYAN_TRY(expect_members(json, "a link",
+                            {"where", "latency_us", "busy_latency_us", "message_us", "GBps",
+                             "busy_GBps", "pairs", "spread"},
+                            8));
+  std::string where;
+  BANYAN_TRY(read_text(json, "where", &where));
+  if (where != "within" && where != "between")
+    return wrong_at(*json.find("where"),
+                    fmt::format("'where' is '{}'; valid: within, between", shown(where)));
+  auto& link = where == "within" ? links->within : links->between;
+  if (link) return wrong_at(json, fmt::format("a second link '{}'", where));
+  link.emplace();
+  BANYAN_TRY(read_positive(json, "latency_us", &link->latency_us));
+  BANYAN_TRY(read_positive(json, "busy_latency_us", &link->busy_latency_us));
+  BANYAN_TRY(read_number(json, "message_us", &link->message_us));
+  BANYAN_TRY(read_positive(json, "GBps", &link->GBps));
+  BANYAN_TRY(read_positive(json, "busy_GBps", &link->busy_GBps));
+  BANYAN_TRY(read_whole(json, "pairs", kMostNumber, &link->pairs));
+  if (link->pairs == 0) return wrong_at(*json.find("pairs"), "'pairs' is 0; right is 1 or more");
+  return read_number(json, "spread", &link->spread);
+}
+
 Status about_file(const std::string& path, const Status& status) {
   return {status.code(), fmt::format("{}: {}", printable(path), status.message())};
 }
@@ -151,6 +185,23 @@ std::string rule_json(const TuningRule& rule) {
                           json_string(measured.runner_up), measured.runner_up_us);
   }
   return json + "}";
+}
+
+std::string link_json(std::string_view where, const std::optional<MeasuredLink>& link) {
+  if (!link) return "";
+  return fmt::format(
+      "\n    {{\"where\": {}, \"latency_us\": {:.6g}, \"busy_latency_us\": {:.6g}, \"message_us\": "
+      "{:.6g},\n     \"GBps\": {:.6g}, \"busy_GBps\": {:.6g}, \"pairs\": {}, \"spread\": {:.3g}}}",
+      json_string(where), link->latency_us, link->busy_latency_us, link->message_us, link->GBps,
+      link->busy_GBps, link->pairs, link->spread);
+}
+
+std::string links_json(const MeasuredLinks& links) {
+  const std::string within = link_json("within", links.within);
+  const std::string between = link_json("between", links.between);
+  if (within.empty() && between.empty()) return "";
+  return fmt::format("  \"links\": [{}{}{}\n  ],\n", within,
+                     within.empty() || between.empty() ? "" : ",", between);
 }
 
 }  // namespace
@@ -183,9 +234,9 @@ std::string to_json(const TuningFile& file) {
   const Fingerprint& tuned = file.tuned_on;
   std::string json = fmt::format(
       "{{\n  \"schema\": {},\n  \"library\": {},\n  \"fingerprint\": {{\"cpu\": {}, \"cores\": {}, "
-      "\"ranks\": {}, \"hosts\": {}, \"transports\": {}}},\n  \"rules\": [",
+      "\"ranks\": {}, \"hosts\": {}, \"transports\": {}}},\n{}  \"rules\": [",
       kTuningSchema, json_string(file.version), json_string(tuned.cpu), tuned.cores, tuned.ranks,
-      tuned.hosts, json_string(tuned.transports));
+      tuned.hosts, json_string(tuned.transports), links_json(file.links));
   std::string_view separator = "\n";
   for (const TuningRule& rule : file.rules) {
     json += separator;
@@ -206,11 +257,15 @@ Result<TuningFile> parse_tuning(std::string_view text) {
   const JsonValue& schema = *root->find("schema");
   if (schema.kind != Kind::kNumber || schema.number != kTuningSchema)
     return wrong_at(schema, fmt::format("this version reads schema {} only", kTuningSchema));
-  BANYAN_TRY(
-      expect_members(*root, "a tuning file", {"schema", "fingerprint", "rules", "library"}, 3));
+  BANYAN_TRY(expect_members(*root, "a tuning file",
+                            {"schema", "fingerprint", "rules", "library", "links"}, 3));
   TuningFile file;
   BANYAN_TRY(read_text(*root, "library", &file.version));
   BANYAN_TRY(read_fingerprint(*root->find("fingerprint"), &file.tuned_on));
+  if (const JsonValue* links = root->find("links"); links != nullptr) {
+    BANYAN_TRY(expect_kind(*links, Kind::kArray));
+    for (const JsonValue& link : links->children) BANYAN_TRY(read_link(link, &file.links));
+  }
   const JsonValue& rules = *root->find("rules");
   BANYAN_TRY(expect_kind(rules, Kind::kArray));
   if (rules.children.size() > kMostTuningRules)

@@ -3,6 +3,9 @@
 //
 //   {"schema": 1, "library": "0.1.0",
 //    "fingerprint": {"cpu": "AMD EPYC", "cores": 2, "ranks": 4, "hosts": 1, "transports": "shm"},
+//    "links": [
+//      {"where": "within", "latency_us": 0.3, "busy_latency_us": 0.5, "message_us": 0.1,
+//       "GBps": 8.5, "busy_GBps": 6, "pairs": 2, "spread": 0}],
 //    "rules": [
 //      {"rule": "allreduce size=0-12K ranks=4-4 nodes=1-1 dtype=float32: star", "bytes": 4096,
 //       "measured_us": 12.5, "runs": 7, "runner_up": "direct", "runner_up_us": 14.25}]}
@@ -20,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "algorithms/measured_links.h"
 #include "algorithms/select.h"
 #include "banyan/status.h"
 
@@ -64,6 +68,7 @@ struct TuningRule {
 struct TuningFile {
   std::string version{};  // of the library that wrote it
   Fingerprint tuned_on{};
+  MeasuredLinks links{};  // none: the file has no member for them
   std::vector<TuningRule> rules{};
 
   // "RULE; RULE", as BANYAN_ALGO would have them.

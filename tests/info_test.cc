@@ -183,6 +183,36 @@ TEST(InfoExplain, has_what_a_tuning_file_measured) {
   EXPECT_THAT(std::string(damaged.status().message()), HasSubstr("BANYAN_TUNE_FILE: " + path));
 }
 
+// What was measured between hosts goes before what is assumed of them, but not on another machine.
+TEST(InfoExplain, takes_links_of_the_tuning_file) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() / "tune.json";
+  TuningFile file{.version = "0"};
+  file.links.between = MeasuredLink{.latency_us = 20,
+                                    .busy_latency_us = 30,
+                                    .message_us = 2,
+                                    .GBps = 0.12,
+                                    .busy_GBps = 0.06,
+                                    .pairs = 2};
+  ASSERT_TRUE(write_tuning_file(path, file).ok());
+  const RawEnvironment raw({{"BANYAN_TUNE_FILE", path}});
+  Options here;
+  here.nodes = 4;
+  here.ranks_per_node = 2;
+  here.explain = *parse_explain_request("allreduce:64M");
+  const auto measured = explain_call(here, raw);
+  ASSERT_TRUE(measured.ok()) << measured.status().message();
+  const double cut = 2.0 * 3 / 4 * 67108864 * 1e-3 / 0.12;
+  EXPECT_NEAR(measured->explanation.bound_us, cut, 0.01 * cut);
+  const std::string text = show_explanation(*measured);
+  EXPECT_THAT(text, AllOf(HasSubstr("0.12 GB/s   measured"), HasSubstr("26 us     measured")));
+  EXPECT_THAT(show_explanation(*explain_call(here, RawEnvironment({}))), Not(HasSubstr("0.12")));
+  const auto elsewhere = explained_on(test::machine({}), "allreduce:64M", 4, 2, raw);
+  ASSERT_TRUE(elsewhere.ok()) << elsewhere.status().message();
+  EXPECT_THAT(show_explanation(*elsewhere), Not(HasSubstr("measured  ")));
+  EXPECT_LT(elsewhere->explanation.bound_us, cut / 2);
+}
+
 TEST(InfoSchedule, json_of_every_rank) {
   const auto request = parse_schedule_request("allreduce:ring:3");
   ASSERT_TRUE(request.ok());

@@ -64,6 +64,63 @@ TEST(TuningFile, comes_back_as_it_was_written) {
   EXPECT_EQ(empty->table(), "");
 }
 
+TuningFile with_measured_links() {
+  TuningFile file = example();
+  file.links.within = MeasuredLink{.latency_us = 0.25,
+                                   .busy_latency_us = 0.5,
+                                   .message_us = 0,
+                                   .GBps = 8.5,
+                                   .busy_GBps = 6.25,
+                                   .pairs = 2,
+                                   .spread = 0.02};
+  file.links.between = MeasuredLink{.latency_us = 23.5,
+                                    .busy_latency_us = 31,
+                                    .message_us = 1.25,
+                                    .GBps = 0.1195,
+                                    .busy_GBps = 0.06,
+                                    .pairs = 2,
+                                    .spread = 0.5};
+  return file;
+}
+
+TEST(TuningFile, keeps_links) {
+  TuningFile file = with_measured_links();
+  for (const bool within : {true, false})
+    for (const bool between : {true, false}) {
+      if (!within) file.links.within.reset();
+      if (!between) file.links.between.reset();
+      const Result<TuningFile> back = parse_tuning(to_json(file));
+      ASSERT_TRUE(back.ok()) << back.status().message();
+      EXPECT_EQ(*back, file);
+      file = with_measured_links();
+    }
+}
+
+TEST(TuningFile, names_what_is_wrong_with_a_link) {
+  const std::string right = to_json(with_measured_links());
+  const auto error_with = [&](std::string_view what, std::string_view by) {
+    std::string text = right;
+    const size_t at = text.find(what);
+    EXPECT_NE(at, std::string::npos) << what;
+    return error(text.replace(at, what.size(), by));
+  };
+  EXPECT_EQ(error_with("\"within\"", "\"in\""), "line 6: 'where' is 'in'; valid: within, between");
+  EXPECT_EQ(error_with("\"within\"", "\"between\""), "line 8: a second link 'between'");
+  EXPECT_EQ(error_with("\"GBps\": 8.5", "\"GBps\": 0"),
+            "line 7: 'GBps' is 0; right is a number above 0 and up to 9007199254740992");
+  EXPECT_EQ(error_with("\"GBps\": 8.5", "\"GBps\": -1"),
+            "line 7: 'GBps' is -1; right is a number from 0");
+  EXPECT_EQ(error_with("\"GBps\": 8.5", "\"GBps\": 1e300"),
+            "line 7: 'GBps' is 1e+300; right is a number above 0 and up to 9007199254740992");
+  EXPECT_EQ(error_with("\"pairs\": 2", "\"pairs\": 0"), "line 7: 'pairs' is 0; right is 1 or more");
+  EXPECT_EQ(error_with(", \"spread\": 0.02", ""), "line 6: a link without the member 'spread'");
+  EXPECT_EQ(error_with("\"spread\": 0.02", "\"spread\": 0.02, \"us\": 1"),
+            "line 7: a link has no member 'us'; valid: where, latency_us, busy_latency_us, "
+            "message_us, GBps, busy_GBps, pairs, spread");
+  EXPECT_EQ(error_with("\"links\": [", "\"links\": [[],"),
+            "line 5: a link is an array; right is an object");
+}
+
 TEST(TuningFile, needs_little_where_it_is_written_by_hand) {
   const Result<TuningFile> file = parse_tuning(
       R"({"schema": 1, "fingerprint": {"cpu": "", "cores": 0, "ranks": 0, "hosts": 0,
@@ -95,7 +152,7 @@ TEST(TuningFile, names_what_is_wrong_and_where) {
             "line 2: this version reads schema 1 only");
   EXPECT_EQ(error(with("\"fingerprint\"", "\"fingerprnt\"")),
             "line 4: a tuning file has no member 'fingerprnt'; valid: schema, fingerprint, rules, "
-            "library");
+            "library, links");
   EXPECT_EQ(error(with("\"cores\": 2, ", "")), "line 4: 'fingerprint' without the member 'cores'");
   EXPECT_EQ(error(with("\"cores\": 2", "\"cores\": 2.5")),
             "line 4: 'cores' is 2.5; right is a whole number from 0 to 1073741824");
@@ -137,7 +194,7 @@ TEST(TuningFile, has_limits) {
   EXPECT_THAT(error(std::string(100000, '[')), HasSubstr("nested more than 4 deep"));
   std::string values = "{\"schema\": 1, \"rules\": [0";
   for (int i = 0; i < 10000; ++i) values += ",0";
-  EXPECT_THAT(error(values), HasSubstr("more than 4112 values"));
+  EXPECT_THAT(error(values), HasSubstr("more than 4136 values"));
   const std::string long_rule = "ring" + std::string(kMostRulesText - 9, ' ') + ",star";
   EXPECT_THAT(error(many_rules(9, long_rule)), HasSubstr("characters of rules; valid: at most"));
   EXPECT_THAT(error(many_rules(1, long_rule + std::string(10, ' ') + ",star")),

@@ -109,6 +109,17 @@ void use_gpus(DescribedMachine& machine, const Figure& bandwidth) {
   machine.lines.push_back(line_of("latency there", kGpuLinkUs, "us", Source::kTable));
 }
 
+void show_network(DescribedMachine& machine) {
+  const CostModel& model = machine.model;
+  const Source source = model.wire_byte.source;
+  const Figure& alpha = model.between.alpha;
+  machine.lines.push_back(
+      line_of("a NIC", kMicrosecondsPerGB / model.wire_byte.value.value_or(1), "GB/s", source));
+  machine.lines.push_back(line_of("NICs of a node", model.nics, "", source));
+  machine.lines.push_back(
+      line_of("latency between nodes", alpha.value.value_or(0), "us", alpha.source));
+}
+
 void use_network(DescribedMachine& machine, const std::vector<Node>& nodes) {
   CostModel& model = machine.model;
   const Node* fewest = &nodes.front();
@@ -135,14 +146,13 @@ void use_network(DescribedMachine& machine, const std::vector<Node>& nodes) {
                    .long_overhead = none,
                    .long_byte = none,
                    .far_byte = none};
-  machine.lines.push_back(line_of("a NIC", *rate.value, "GB/s", rate.source));
-  machine.lines.push_back(line_of("NICs of a node", model.nics, "", rate.source));
-  machine.lines.push_back(line_of("latency between nodes", *alpha.value, "us", alpha.source));
+  show_network(machine);
 }
 
 }  // namespace
 
-Result<DescribedMachine> describe_machine(const Topology& topology, int times, int ranks_per_node) {
+Result<DescribedMachine> describe_machine(const Topology& topology, int times, int ranks_per_node,
+                                          const MeasuredLinks& measured) {
   const std::vector<Node> nodes = nodes_of(topology);
   if (nodes.empty())
     return Status(Code::kInvalidArgument, "a network without nodes: nothing runs on switches");
@@ -171,7 +181,9 @@ Result<DescribedMachine> describe_machine(const Topology& topology, int times, i
   for (int copy = 1; copy < times; ++copy)
     machine.hosts.insert(machine.hosts.end(), one.begin(), one.end());
 
+  const bool apart = machine.hosts.size() > 1;
   machine.model = memory_model(most, machine.cores);
+  if (apart) machine.model = with_links(machine.model, measured);
   const Figure links = gpus ? gpu_links(topology, nodes.front().gpus) : Figure{};
   if (links.known() && *links.value > 0) {
     use_gpus(machine, links);
@@ -186,7 +198,8 @@ Result<DescribedMachine> describe_machine(const Topology& topology, int times, i
     machine.lines.push_back(line_of("long messages in memory", kMicrosecondsPerGB / byte, "GB/s",
                                     within.long_byte.source));
   }
-  if (machine.hosts.size() > 1) use_network(machine, nodes);
+  if (apart && measured.between) show_network(machine);
+  if (apart && !measured.between) use_network(machine, nodes);
   return machine;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "algorithms/cost.h"
+#include "algorithms/measured_links.h"
 #include "banyan/status.h"
 #include "topology/topology.h"
 
@@ -22,8 +23,10 @@ struct DescribedMachine {
 inline constexpr int kMostRanksExplained = 1 << 20;
 // So many of a machine or cluster. A node has a rank for each GPU, else for each core, unless
 // `ranks_per_node` is not 0. Where several GPUs of a node are linked and the figures of the links
-// are known, these are the figures within a host; otherwise those of shared memory.
+// are known, these are the figures within a host; otherwise those of shared memory. `measured`:
+// what is known of messages between such nodes; it goes before what their NICs say.
 // kInvalidArgument: fewer than 2 ranks, or more than kMostRanksExplained.
-Result<DescribedMachine> describe_machine(const Topology& topology, int times, int ranks_per_node);
+Result<DescribedMachine> describe_machine(const Topology& topology, int times, int ranks_per_node,
+                                          const MeasuredLinks& measured = {});
 
 }  // namespace banyan::info

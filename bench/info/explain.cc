@@ -96,10 +96,12 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
   one.nodes = 1;
   const auto topology = topology_of(one, raw);
   BANYAN_TRY(topology.status());
-  auto machine = describe_machine(*topology, options.nodes, options.ranks_per_node);
-  BANYAN_TRY(machine.status());
   const auto rules = rules_of(raw);
   BANYAN_TRY(rules.status());
+  // Links were measured where the tuning file was: they say nothing of another machine.
+  const MeasuredLinks links = options.from.empty() ? rules->tuning.links : MeasuredLinks();
+  auto machine = describe_machine(*topology, options.nodes, options.ranks_per_node, links);
+  BANYAN_TRY(machine.status());
   const int ranks = std::accumulate(machine->hosts.begin(), machine->hosts.end(), 0);
   const Hierarchy hierarchy = hierarchy_for(machine->hosts);
   // Hosts of one rank each are no levels, and yet a network lies between them.

@@ -11,8 +11,12 @@ namespace {
 
 constexpr int32_t kAnswer = 0;
 
+int peer_of(const Call& call) {
+  return call.peer >= 0 ? call.peer : 1 - call.rank;
+}
+
 banyan_result_t ping_pong(const Call& call) {
-  const int peer = 1 - call.rank;
+  const int peer = peer_of(call);
   if (call.rank == 0) {
     const banyan_result_t sent = banyan_send(call.send, call.count, call.type, peer, call.comm);
     if (sent != BANYAN_SUCCESS) return sent;
@@ -25,7 +29,7 @@ banyan_result_t ping_pong(const Call& call) {
 
 // The messages of a window are in flight together and share one buffer on either side, as in OSU.
 banyan_result_t window(const Call& call, bool sends, bool receives) {
-  const int peer = 1 - call.rank;
+  const int peer = peer_of(call);
   banyan_result_t result = banyan_group_start();
   if (result != BANYAN_SUCCESS) return result;
   for (int i = 0; i < kWindow && result == BANYAN_SUCCESS; ++i) {
@@ -41,9 +45,9 @@ banyan_result_t one_way(const Call& call) {
   const bool sender = call.rank == 0;
   const banyan_result_t moved = window(call, sender, !sender);
   if (moved != BANYAN_SUCCESS) return moved;
-  if (!sender) return banyan_send(&kAnswer, 1, BANYAN_INT32, 0, call.comm);
+  if (!sender) return banyan_send(&kAnswer, 1, BANYAN_INT32, peer_of(call), call.comm);
   int32_t answer = 0;
-  return banyan_recv(&answer, 1, BANYAN_INT32, 1, call.comm);
+  return banyan_recv(&answer, 1, BANYAN_INT32, peer_of(call), call.comm);
 }
 
 banyan_collective_t collective_of(const Call& call) {
@@ -67,7 +71,7 @@ banyan_collective_t collective_of(const Call& call) {
 }  // namespace
 
 banyan_result_t run_once(const Call& call) {
-  const auto [pattern, send, recv, count, type, op, rank, comm] = call;
+  const auto [pattern, send, recv, count, type, op, rank, comm, peer] = call;
   switch (pattern) {
     case Pattern::kAllreduce: return banyan_allreduce(send, recv, count, type, op, comm);
     case Pattern::kAllgather: return banyan_allgather(send, recv, count, type, comm);
@@ -93,7 +97,7 @@ banyan_call_t describe(const Call& call) {
   described.count = call.count;
   described.datatype = call.type;
   described.op = call.op;
-  described.root = is_pair(call.pattern) ? 1 - call.rank : kRoot;
+  described.root = is_pair(call.pattern) ? peer_of(call) : kRoot;
   return described;
 }
 

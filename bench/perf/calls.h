@@ -18,8 +18,9 @@ struct Call {
   size_t count = 0;
   banyan_datatype_t type = BANYAN_FLOAT32;
   banyan_op_t op = BANYAN_SUM;
-  int rank = 0;
+  int rank = 0;  // of a pair: 0 begins
   banyan_comm_t comm = nullptr;
+  int peer = -1;  // of a pair; -1: these are ranks 0 and 1
 };
 
 // One iteration. Patterns between two ranks: a ping-pong, or a window of messages one way with a

@@ -13,12 +13,14 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "algorithms/algorithms.h"
 #include "bench/machine.h"
 #include "bench/output.h"
 #include "bench/perf/run.h"
 #include "bench/tune/options.h"
+#include "bench/tune/probes.h"
 #include "bench/tune/result.h"
 #include "bench/tune/search.h"
 #include "bench/tune/trials.h"
@@ -35,8 +37,9 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 constexpr uint32_t kSeed = 1;
-constexpr double kReserve = 0.2;  // of the budget in seconds, for leaving and writing
-constexpr double kOvertime = 4;   // beyond the budget, in seconds: then this process ends
+constexpr double kPartForLinks = 0.15;  // of the budget
+constexpr double kReserve = 0.2;        // of the budget in seconds, for leaving and writing
+constexpr double kOvertime = 4;         // beyond the budget, in seconds: then this process ends
 
 int fail(int status, std::string_view text) {
   if (!text.empty()) std::fputs(fmt::format("banyan_tune: {}\n", text).c_str(), stderr);
@@ -110,7 +113,9 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
   if (job.size() < 2) return Status(Code::kInvalidUsage, "one rank has nothing to choose");
   const auto nodes = nodes_of(job.comm());
   BANYAN_TRY(nodes.status());
-  Trials trials(job);
+  const auto hosts = hosts_of(job.comm());
+  BANYAN_TRY(hosts.status());
+  Trials trials(job, *hosts);
   std::vector<Subject> subjects;
   for (const perf::Pattern pattern : options.collectives) {
     const auto most = trials.most_bytes(pattern);
@@ -121,9 +126,16 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
     BANYAN_TRY(trials.follow());
     return Tuned{};
   }
+  MeasuredLinks links;
   {
     const Progress progress(options.budget_s);
     const auto left = [&] { return seconds_until(end) - kReserve; };
+    auto measured = measure_links(
+        *hosts,
+        {.run = [&](const Probe& probe) { return trials.probe(probe); }, .seconds_left = left},
+        kPartForLinks * left());
+    BANYAN_TRY(measured.status());
+    links = *measured;
     const Laboratory laboratory{
         .run = [&](const Trial& trial) { return trials.run(trial); },
         .default_of = [&](auto pattern, auto bytes) { return trials.default_of(pattern, bytes); },
@@ -134,7 +146,8 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
   BANYAN_TRY(trials.stop());
   const auto fingerprint = fingerprint_of(job.comm());
   BANYAN_TRY(fingerprint.status());
-  Tuned tuned{.file = {.version = version_text(), .tuned_on = *fingerprint}};
+  Tuned tuned{
+      .file = {.version = version_text(), .tuned_on = *fingerprint, .links = std::move(links)}};
   for (const Subject& subject : subjects)
     for (TuningRule& rule : rules_of(subject, job.size(), *nodes))
       tuned.file.rules.push_back(std::move(rule));
@@ -142,7 +155,7 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
       fmt::format("# banyan_tune {}, {} ranks on {} host{}, {}; {}, {} cores\n", version_text(),
                   fingerprint->ranks, fingerprint->hosts, fingerprint->hosts == 1 ? "" : "s",
                   fingerprint->transports, fingerprint->cpu, fingerprint->cores) +
-      report_of(subjects);
+      report_of(tuned.file.links) + report_of(subjects);
   return tuned;
 }
 

@@ -46,7 +46,25 @@ std::string size_condition(const Subject& subject, const std::vector<Finding>& a
   return fmt::format(" size={}-{}", format_size(least), format_size(most));
 }
 
+constexpr double kUneven = 0.15;
+
+std::string line_of(std::string_view where, const std::optional<MeasuredLink>& link) {
+  if (!link) return "";
+  return fmt::format(
+      "# {}: {:.2f} us, {:.3f} GB/s each way; {} at once {:.2f} us, {:.3f} GB/s each{}\n", where,
+      link->latency_us, link->GBps,
+      link->pairs == 1 ? "1 pair" : fmt::format("{} pairs", link->pairs), link->busy_latency_us,
+      link->busy_GBps,
+      link->spread > kUneven
+          ? fmt::format("; uneven: single pairs differ by {:.0f} %", 100 * link->spread)
+          : "");
+}
+
 }  // namespace
+
+std::string report_of(const MeasuredLinks& links) {
+  return line_of("within a host", links.within) + line_of("between hosts", links.between);
+}
 
 std::vector<TuningRule> rules_of(const Subject& subject, int ranks, int nodes) {
   std::vector<Finding> all;

@@ -35,11 +35,40 @@ perf::Case case_of(perf::Pattern pattern, const perf::Job& job, uint64_t bytes) 
           .count = barrier ? 0 : std::max<uint64_t>(bytes / kElementBytes, 1)};
 }
 
+// What a rank does with its partner.
+banyan_result_t exchange_with(const perf::Call& call) {
+  const banyan_result_t begun = banyan_group_start();
+  if (begun != BANYAN_SUCCESS) return begun;
+  banyan_result_t called = banyan_recv(call.recv, call.count, call.type, call.peer, call.comm);
+  if (called == BANYAN_SUCCESS)
+    called = banyan_send(call.send, call.count, call.type, call.peer, call.comm);
+  const banyan_result_t ended = banyan_group_end();
+  return called == BANYAN_SUCCESS ? ended : called;
+}
+
+banyan_result_t run_probe(Probe::Kind kind, const perf::Call& call) {
+  return kind == Probe::Kind::kExchange ? exchange_with(call) : perf::run_once(call);
+}
+
+perf::Pattern pattern_of(Probe::Kind kind) {
+  return kind == Probe::Kind::kWindow ? perf::Pattern::kBandwidth : perf::Pattern::kLatency;
+}
+
+// That follow each other in it.
+double messages_of(Probe::Kind kind) {
+  switch (kind) {
+    case Probe::Kind::kRoundTrip: return 2;
+    case Probe::Kind::kWindow: return perf::kWindow;
+    case Probe::Kind::kExchange: return 1;
+  }
+  return 1;
+}
+
 }  // namespace
 
-// As it travels. kStop has no trial.
+// As it travels. kStop has no trial, and only kProbe has a probe.
 struct Trials::Order {
-  enum class Kind : uint32_t { kTry, kDefault, kStop };
+  enum class Kind : uint32_t { kTry, kDefault, kProbe, kStop };
 
   Kind kind = Kind::kStop;
   uint32_t pattern = 0;
@@ -48,6 +77,7 @@ struct Trials::Order {
   uint64_t warm_up = 0;
   int32_t algorithm = 0;
   uint32_t unused = 0;
+  Probe probe{};
 };
 
 Result<uint64_t> Trials::most_bytes(perf::Pattern pattern) {
@@ -68,18 +98,18 @@ Result<uint64_t> Trials::most_bytes(perf::Pattern pattern) {
   return most;
 }
 
-Status Trials::reserve(const perf::Case& which) {
-  const perf::Layout layout = perf::layout_of(which);
-  const auto grow = [&](perf::Memory& memory, uint64_t elements) -> Status {
-    if (elements * kElementBytes <= memory.size()) return {};
+// Bytes.
+Status Trials::reserve(uint64_t input, uint64_t output) {
+  const auto grow = [&](perf::Memory& memory, uint64_t bytes) -> Status {
+    if (bytes <= memory.size()) return {};
     memory = perf::Memory();  // before the larger one comes
-    auto larger = perf::Memory::allocate(job_, elements * kElementBytes, false);
+    auto larger = perf::Memory::allocate(job_, bytes, false);
     BANYAN_TRY(larger.status());
     memory = std::move(*larger);
     return {};
   };
-  BANYAN_TRY(grow(buffers_.input, layout.input));
-  return grow(buffers_.output, layout.output);
+  BANYAN_TRY(grow(buffers_.input, input));
+  return grow(buffers_.output, output);
 }
 
 // All ranks come here between the same two calls.
@@ -96,13 +126,13 @@ Status Trials::use(const std::string& rules) {
 Result<double> Trials::obey(const Order& order) {
   const auto pattern = static_cast<perf::Pattern>(order.pattern);
   const perf::Case which = case_of(pattern, job_, order.bytes);
-  BANYAN_TRY(reserve(which));
+  const perf::Layout layout = perf::layout_of(which);
+  BANYAN_TRY(reserve(layout.input * kElementBytes, layout.output * kElementBytes));
   // The barrier before each call stays what it is, unless it is what is tried.
   BANYAN_TRY(use(order.kind == Order::Kind::kTry
                      ? fmt::format("{}: {}", perf::name_of(pattern),
                                    algorithms()[static_cast<size_t>(order.algorithm)].name)
                      : std::string()));
-  const perf::Layout layout = perf::layout_of(which);
   const perf::Call call{.pattern = pattern,
                         .send = layout.input != 0 ? buffers_.input.data() : nullptr,
                         .recv = layout.output != 0 ? buffers_.output.data() : nullptr,
@@ -148,6 +178,40 @@ Result<int> Trials::default_of(perf::Pattern pattern, uint64_t bytes) {
   return static_cast<int>(*algorithm);
 }
 
+// Everybody's microseconds of a message, at rank 0.
+Result<std::vector<double>> Trials::exchange(const Probe& probe) {
+  const int partner = partners_of(hosts_, probe)[static_cast<size_t>(job_.rank())];
+  BANYAN_TRY(reserve(probe.bytes, probe.bytes));
+  const perf::Call call{.pattern = pattern_of(probe.kind),
+                        .send = buffers_.input.data(),
+                        .recv = buffers_.output.data(),
+                        .count = probe.bytes,
+                        .type = BANYAN_UINT8,
+                        .rank = job_.rank() < partner ? 0 : 1,
+                        .comm = job_.comm(),
+                        .peer = partner};
+  BANYAN_TRY(use({}));
+  BANYAN_TRY(job_.barrier());
+  double us = 0;
+  if (partner >= 0) {
+    const uint64_t warm_up = probe.iterations / 4 + 1;
+    TimePoint begin{};
+    for (uint64_t i = 0; i < warm_up + probe.iterations; ++i) {
+      if (i == warm_up) begin = Clock::now();
+      BANYAN_TRY(perf::status_of(run_probe(probe.kind, call), job_.comm()));
+    }
+    us = std::chrono::duration<double, std::micro>(Clock::now() - begin).count() /
+         static_cast<double>(probe.iterations) / messages_of(probe.kind);
+  }
+  return job_.gather({us});
+}
+
+Result<std::vector<double>> Trials::probe(const Probe& probe) {
+  Order order{.kind = Order::Kind::kProbe, .probe = probe};
+  BANYAN_TRY(job_.broadcast(&order, sizeof order));
+  return exchange(probe);
+}
+
 Status Trials::stop() {
   Order order;
   return job_.broadcast(&order, sizeof order);
@@ -158,7 +222,10 @@ Status Trials::follow() {
     Order order;
     BANYAN_TRY(job_.broadcast(&order, sizeof order));
     if (order.kind == Order::Kind::kStop) return {};
-    BANYAN_TRY(obey(order).status());
+    if (order.kind == Order::Kind::kProbe)
+      BANYAN_TRY(exchange(order.probe).status());
+    else
+      BANYAN_TRY(obey(order).status());
   }
 }
 

@@ -6,11 +6,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "banyan/status.h"
 #include "bench/perf/job.h"
 #include "bench/perf/measure.h"
 #include "bench/perf/pattern.h"
+#include "bench/tune/probes.h"
 #include "bench/tune/search.h"
 
 namespace banyan::tune {
@@ -19,7 +22,8 @@ namespace banyan::tune {
 // call together, and the mean over calls and ranks is what it takes.
 class Trials {
  public:
-  explicit Trials(perf::Job& job) : job_(job) {}
+  // `hosts`: see probes.h.
+  Trials(perf::Job& job, std::vector<int> hosts) : job_(job), hosts_(std::move(hosts)) {}
 
   // Collective. Of the sizes up to 64 MiB, the largest for which the buffers of all ranks find
   // room: the whole vector counts where a rank has a block of each.
@@ -28,6 +32,7 @@ class Trials {
   // At rank 0; the others are in follow().
   Result<double> run(const Trial& trial);
   Result<int> default_of(perf::Pattern pattern, uint64_t bytes);
+  Result<std::vector<double>> probe(const Probe& probe);  // for each rank, as Prober has it
   Status stop();
   // At the others, until rank 0 stops.
   Status follow();
@@ -36,10 +41,12 @@ class Trials {
   struct Order;
 
   Result<double> obey(const Order& order);
-  Status reserve(const perf::Case& which);
+  Result<std::vector<double>> exchange(const Probe& probe);
+  Status reserve(uint64_t input, uint64_t output);
   Status use(const std::string& rules);
 
   perf::Job& job_;
+  std::vector<int> hosts_;
   perf::Buffers buffers_;
   std::optional<std::string> rules_;  // that decide now; nothing: those it was made with
 };

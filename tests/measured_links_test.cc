@@ -1,0 +1,117 @@
+// Links as measured: the fitted line does not mind wild samples, and the model has the figures.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/measured_links.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "algorithms/algorithms.h"
+#include "algorithms/machine_cost.h"
+
+namespace banyan {
+namespace {
+
+std::vector<LinkSample> samples_on(double us, double byte_us, int each) {
+  std::vector<LinkSample> samples;
+  for (const double bytes : {65536.0, 262144.0, 1048576.0, 4194304.0})
+    samples.insert(samples.end(), static_cast<size_t>(each), {bytes, us + byte_us * bytes});
+  return samples;
+}
+
+TEST(FitLine, finds_the_line_that_samples_lie_on) {
+  const auto line = fit_line(samples_on(7, 0.008, 3));
+  ASSERT_TRUE(line);
+  EXPECT_NEAR(line->us, 7, 1e-6);
+  EXPECT_NEAR(line->byte_us, 0.008, 1e-9);
+}
+
+// One in four is interrupted, and takes up to twenty times as long.
+TEST(FitLine, does_not_mind_wild_samples) {
+  std::mt19937 random(5);
+  std::uniform_real_distribution<double> noise(0.99, 1.01);
+  std::uniform_real_distribution<double> wild(2, 20);
+  for (int trial = 0; trial < 20; ++trial) {
+    std::vector<LinkSample> samples = samples_on(10, 0.001, 8);
+    for (size_t i = 0; i < samples.size(); ++i)
+      samples[i].us *= i % 4 == 0 ? wild(random) : noise(random);
+    const auto line = fit_line(samples);
+    ASSERT_TRUE(line);
+    EXPECT_NEAR(line->byte_us, 0.001, 0.00005) << "trial " << trial;
+  }
+}
+
+TEST(FitLine, says_nothing_where_there_is_no_line) {
+  EXPECT_FALSE(fit_line({}));
+  EXPECT_FALSE(fit_line(std::vector<LinkSample>{{8, 1}}));
+  EXPECT_FALSE(fit_line(std::vector<LinkSample>{{8, 1}, {8, 2}, {8, 3}}));
+  EXPECT_FALSE(fit_line(std::vector<LinkSample>{{8, 2}, {16, 2}}));  // longer ones cost nothing
+  EXPECT_FALSE(fit_line(std::vector<LinkSample>{{8, 3}, {16, 2}}));
+  // Long ones that are dearer than in proportion would have a negative time for none.
+  const auto steep = fit_line(std::vector<LinkSample>{{1, 1}, {2, 4}});
+  ASSERT_TRUE(steep);
+  EXPECT_EQ(steep->us, 0);
+}
+
+MeasuredLink link(double GBps, double busy_GBps, int pairs) {
+  return {.latency_us = 20,
+          .busy_latency_us = 30,
+          .message_us = 2,
+          .GBps = GBps,
+          .busy_GBps = busy_GBps,
+          .pairs = pairs};
+}
+
+TEST(WithLinks, has_as_many_nics_as_pairs_are_faster_together) {
+  const CostModel model = memory_model(4, 4);
+  struct Case {
+    double GBps, busy_GBps;
+    int pairs;
+    double nics, wire_byte;
+  };
+  const Case cases[] = {
+      {0.12, 0.12, 1, 1, 1e-3 / 0.12},   {0.12, 0.03, 4, 1, 1e-3 / 0.12},
+      {0.12, 0.12, 4, 4, 1e-3 / 0.12},   {0.12, 0.06, 4, 2, 1e-3 / 0.12},
+      {0.12, 0.021, 4, 1, 1e-3 / 0.084},  // all together less than one alone: the cable counts
+  };
+  for (const Case& row : cases) {
+    const CostModel known =
+        with_links(model, {.within = {}, .between = link(row.GBps, row.busy_GBps, row.pairs)});
+    EXPECT_EQ(known.nics, row.nics);
+    EXPECT_NEAR(*known.wire_byte.value, row.wire_byte, 1e-9);
+    EXPECT_EQ(known.wire_byte.source, Source::kMeasured);
+    EXPECT_EQ(*known.between.alpha.value, 26);  // the cores at both ends take 2 us each of the 30
+    EXPECT_EQ(*known.between.overhead.value, 2);
+    EXPECT_EQ(known.within, model.within);
+  }
+}
+
+TEST(WithLinks, leaves_one_host_to_what_is_known_of_memory) {
+  const CostModel model = memory_model(4, 2);
+  EXPECT_EQ(with_links(model, {}), model);
+  EXPECT_EQ(with_links(model, {.within = link(8, 4, 2), .between = {}}), model);
+  const CostModel known = with_links(model, {.within = link(8, 4, 2), .between = link(1, 1, 2)});
+  EXPECT_EQ(*known.within.alpha.value, 26);
+  EXPECT_NEAR(*known.within.send_byte.value + *known.within.recv_byte.value, 1e-3 / 8, 1e-12);
+  EXPECT_EQ(*known.turn.value, 0);  // in the latency
+}
+
+// A long allreduce takes what the slowest cut says, by that model.
+TEST(WithLinks, predicts_the_cut) {
+  const MeasuredLinks links{.within = link(8, 4, 1), .between = link(0.12, 0.06, 2)};
+  const CostModel model = with_links(memory_model(2, 2), links);
+  const Hierarchy hosts = Hierarchy::of_labels("host", std::vector<int>{0, 0, 1, 1, 2, 2, 3, 3});
+  Problem problem;
+  problem.collective = Collective::kAllreduce;
+  problem.count = 16 << 20;  // of fp32: 64 MiB
+  const double cut = 2.0 * 3 / 4 * 67108864 * 1e-3 / 0.12;
+  const double predicted = predict(problem, find_algorithm("hierarchical"), 8, model, &hosts);
+  EXPECT_GT(predicted, cut);
+  EXPECT_LT(predicted, 1.05 * cut);
+}
+
+}  // namespace
+}  // namespace banyan

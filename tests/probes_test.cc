@@ -1,0 +1,195 @@
+// Probes of links: who talks with whom, and what is made of the times, on networks made up here.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/tune/probes.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace banyan::tune {
+namespace {
+
+using Kind = Probe::Kind;
+using Level = Probe::Level;
+
+// Ranks around the hosts where `dealt`, else host by host.
+std::vector<int> hosts_of(const std::vector<int>& sizes, bool dealt) {
+  std::vector<int> labels;
+  std::vector<int> left = sizes;
+  if (!dealt)
+    for (size_t host = 0; host < sizes.size(); ++host)
+      labels.insert(labels.end(), static_cast<size_t>(sizes[host]), static_cast<int>(host));
+  for (bool any = dealt; any;) {
+    any = false;
+    for (size_t host = 0; host < left.size(); ++host)
+      if (left[host] > 0) {
+        --left[host];
+        any = true;
+        labels.push_back(static_cast<int>(host));
+      }
+  }
+  std::map<int, int> lowest;
+  std::vector<int> hosts;
+  for (size_t rank = 0; rank < labels.size(); ++rank)
+    hosts.push_back(lowest.try_emplace(labels[rank], static_cast<int>(rank)).first->second);
+  return hosts;
+}
+
+const std::vector<std::vector<int>> kShapes{{1},
+                                            {2},
+                                            {5},
+                                            {1, 1},
+                                            {2, 2},
+                                            {1, 2, 3},
+                                            {4, 4},
+                                            {2, 2, 2},
+                                            {1, 1, 1, 1},
+                                            {3, 1, 2, 2},
+                                            {2, 2, 2, 2, 2},
+                                            {1, 7},
+                                            {1, 1, 1},
+                                            {3, 3},
+                                            {2, 1, 2, 1, 2, 1}};
+
+TEST(Partners, agree_with_each_other_and_keep_to_their_level) {
+  for (const auto& shape : kShapes)
+    for (const bool dealt : {false, true})
+      for (const Level level : {Level::kWithin, Level::kBetween})
+        for (const uint32_t busy : {0U, 1U})
+          for (uint32_t round = 0; round < rounds_of(hosts_of(shape, dealt), level); ++round) {
+            const std::vector<int> hosts = hosts_of(shape, dealt);
+            const Probe probe{.level = level, .busy = busy, .round = round};
+            const std::vector<int> partners = partners_of(hosts, probe);
+            ASSERT_EQ(partners.size(), hosts.size());
+            std::map<int, int> active;
+            for (size_t rank = 0; rank < partners.size(); ++rank) {
+              if (partners[rank] < 0) continue;
+              const auto partner = static_cast<size_t>(partners[rank]);
+              ASSERT_LT(partner, partners.size());
+              EXPECT_EQ(partners[partner], static_cast<int>(rank));
+              EXPECT_EQ(hosts[partner] == hosts[rank], level == Level::kWithin);
+              ++active[hosts[rank]];
+            }
+            EXPECT_FALSE(active.empty());
+            for (const auto& [host, ranks] : active)
+              if (busy == 0) {
+                EXPECT_EQ(ranks, level == Level::kWithin ? 2 : 1);
+              }
+          }
+}
+
+TEST(Partners, let_every_two_hosts_meet_once) {
+  for (int count = 2; count <= 16; ++count) {
+    const std::vector<int> hosts = hosts_of(std::vector<int>(static_cast<size_t>(count), 2), false);
+    std::set<std::pair<int, int>> met;
+    for (uint32_t round = 0; round < rounds_of(hosts, Level::kBetween); ++round) {
+      const auto partners = partners_of(hosts, {.level = Level::kBetween, .round = round});
+      for (size_t rank = 0; rank < partners.size(); ++rank)
+        if (partners[rank] > static_cast<int>(rank)) {
+          EXPECT_TRUE(met.emplace(hosts[rank], hosts[static_cast<size_t>(partners[rank])]).second);
+        }
+    }
+    EXPECT_EQ(met.size(), static_cast<size_t>(count * (count - 1) / 2)) << count << " hosts";
+  }
+  EXPECT_EQ(rounds_of(hosts_of(std::vector<int>(100, 1), false), Level::kBetween), 16U);
+  EXPECT_EQ(rounds_of(hosts_of({1, 1, 1}, false), Level::kWithin), 0U);
+  EXPECT_EQ(rounds_of(hosts_of({3}, false), Level::kBetween), 0U);
+}
+
+// A network with one cable for each host, and memory; it also keeps the time.
+struct MadeUp {
+  std::vector<int> hosts;
+  double seconds_left = 60;
+  double cable_GBps = 0.125;
+  double slow_host_GBps = 0.125;  // of the host of rank 0
+  int probes = 0;
+
+  std::vector<double> run(const Probe& probe) {
+    ++probes;
+    const std::vector<int> partners = partners_of(hosts, probe);
+    std::map<int, int> active;
+    for (size_t rank = 0; rank < partners.size(); ++rank)
+      if (partners[rank] >= 0) ++active[hosts[rank]];
+    std::vector<double> times(partners.size(), -1);
+    for (size_t rank = 0; rank < partners.size(); ++rank) {
+      if (partners[rank] < 0) continue;
+      const bool near = probe.level == Level::kWithin;
+      const bool slow = hosts[rank] == 0 || hosts[static_cast<size_t>(partners[rank])] == 0;
+      const double rate = near ? 8 : (slow ? slow_host_GBps : cable_GBps) / active[hosts[rank]];
+      const double start = (near ? 0.5 : 25) + (probe.busy != 0 ? 5 : 0);
+      times[rank] = probe.kind == Kind::kWindow
+                        ? 1.5
+                        : start + static_cast<double>(probe.bytes) * 1e-3 / rate;
+    }
+    seconds_left -= *std::max_element(times.begin(), times.end()) *
+                    static_cast<double>(probe.iterations) * 1e-6;
+    return times;
+  }
+  Result<MeasuredLinks> measure(double seconds) {
+    return measure_links(
+        hosts,
+        {.run = [&](const Probe& probe) -> Result<std::vector<double>> { return run(probe); },
+         .seconds_left = [&] { return seconds_left; }},
+        seconds);
+  }
+};
+
+TEST(MeasureLinks, finds_what_the_network_is_made_of) {
+  MadeUp network{.hosts = hosts_of({2, 2, 2, 2}, false)};
+  const auto links = network.measure(30);
+  ASSERT_TRUE(links.ok());
+  ASSERT_TRUE(links->between && links->within);
+  EXPECT_NEAR(links->between->latency_us, 25, 0.1);
+  EXPECT_NEAR(links->between->busy_latency_us, 30, 0.2);
+  EXPECT_NEAR(links->between->message_us, 1.5, 1e-9);
+  EXPECT_NEAR(links->between->GBps, 0.125, 1e-6);
+  EXPECT_NEAR(links->between->busy_GBps, 0.0625, 1e-6);
+  EXPECT_EQ(links->between->pairs, 2);
+  EXPECT_NEAR(links->between->spread, 0, 1e-9);
+  EXPECT_NEAR(links->within->latency_us, 0.5, 0.01);
+  EXPECT_NEAR(links->within->GBps, 8, 1e-3);
+  EXPECT_EQ(links->within->pairs, 1);
+}
+
+TEST(MeasureLinks, says_that_links_are_uneven) {
+  MadeUp network{.hosts = hosts_of({1, 1, 1, 1}, false), .slow_host_GBps = 0.05};
+  const auto links = network.measure(30);
+  ASSERT_TRUE(links.ok());
+  ASSERT_TRUE(links->between);
+  EXPECT_GT(links->between->spread, 0.5);
+  EXPECT_FALSE(links->within);
+}
+
+// What is left of the time is kept, and what was not measured is not made up.
+TEST(MeasureLinks, ends_in_time) {
+  MadeUp slow{.hosts = hosts_of({2, 2}, false), .cable_GBps = 0.001, .slow_host_GBps = 0.001};
+  const auto some = slow.measure(10);
+  ASSERT_TRUE(some.ok());
+  EXPECT_GT(slow.seconds_left, 45);
+  ASSERT_TRUE(some->between);
+  EXPECT_NEAR(some->between->GBps, 0.001, 1e-5);
+
+  MadeUp none{.hosts = hosts_of({2, 2}, false)};
+  const auto nothing = none.measure(0);
+  ASSERT_TRUE(nothing.ok());
+  EXPECT_EQ(*nothing, MeasuredLinks());
+  EXPECT_EQ(none.probes, 0);
+}
+
+TEST(MeasureLinks, reports_a_probe_that_fails) {
+  const Prober broken{.run = [](const Probe&) -> Result<std::vector<double>> {
+                        return Status(Code::kPeerLost, "rank 1 is gone");
+                      },
+                      .seconds_left = [] { return 60.0; }};
+  const auto links = measure_links(hosts_of({1, 1}, false), broken, 10);
+  EXPECT_EQ(links.status().code(), Code::kPeerLost);
+}
+
+}  // namespace
+}  // namespace banyan::tune
