@@ -158,7 +158,10 @@ class Levelled {
   // At the top a chain of hosts, where segments fill it; otherwise blocks to or from the root.
   double rooted() const {
     const bool sums = problem_.collective == kReduce;
-    const double segments = segments_of_vector();
+    const RootedSegments cut = rooted_segments(static_cast<uint64_t>(volume_.bytes),
+                                               static_cast<uint64_t>(site_.largest()),
+                                               static_cast<uint64_t>(site_.hosts()), sums);
+    const auto segments = static_cast<double>(cut.count);
     const double n = volume_.bytes / segments;
     const Taken inside = of([&](Cost& cost) {
       if (sums) {
@@ -170,7 +173,6 @@ class Levelled {
       }
     });
     const double shard = n / largest_ * volume_.wide;
-    const bool chained = segments >= 2 * hosts_;
     const Taken hop = of([&](Cost& cost) {
       cost.add({.bytes = shard, .active = hosts_ * largest_, .far = 1, .summed = sums ? shard : 0});
     });
@@ -185,7 +187,7 @@ class Levelled {
       tell(cost, 0);
     })
                                         : Taken{};
-    if (!chained) return agreed.us + overlapped(segments, inside, blocks);
+    if (!cut.chained) return agreed.us + overlapped(segments, inside, blocks);
     return agreed.us + (hosts_ - 2) * hop.us + overlapped(segments, inside, hop);
   }
 

@@ -29,11 +29,6 @@ int segments_of(const Problem& problem, const Hierarchy& levels) {
   return static_cast<int>(level_segments(bytes, shards));
 }
 
-// A chain has the least volume, and is long: segments must fill it.
-bool is_chained(int segments, const Hierarchy& levels) {
-  return segments >= 2 * levels.parts(levels.depth() - 1);
-}
-
 // So many segments are on their way up at the top, beside the one that has come there and goes
 // down: an exchange in several rounds leaves gaps on its links, which they fill. On four hosts of
 // two at 1 Gb/s, 64 MiB took 907 ms with none and 853 with two; 842 is the least.
@@ -91,8 +86,12 @@ void rooted(ScheduleBuilder& builder, const Group& group, const Problem& problem
   if (problem.check) leaders_barrier(builder, group, problem);
   builder.fence();
   const Stages stages(group, levels, group.place_of(problem.root));
-  const int count = segments_of(problem, levels);
-  auto segments = segments_for(builder, group, problem, stages, count, is_chained(count, levels));
+  const RootedSegments cut = rooted_segments(
+      problem.count * problem.element(), static_cast<uint64_t>(levels.largest_part(0)),
+      static_cast<uint64_t>(levels.parts(levels.depth() - 1)),
+      problem.collective == Collective::kReduce);
+  auto segments =
+      segments_for(builder, group, problem, stages, static_cast<int>(cut.count), cut.chained);
   in_slots(segments, stages.layers(), up, down);
 }
 

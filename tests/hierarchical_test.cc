@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "algorithms/lengths.h"
 #include "tests/verified_case.h"
 
 namespace banyan {
@@ -97,6 +98,39 @@ TEST(Hierarchical, allreduce_of_three_levels_crosses_each_once) {
   const auto hosts = crossings(built, shape.hierarchy);
   // Within the rack half of the vector there and back, and half of that half between the racks.
   EXPECT_EQ(bytes_of_part(hosts, shape.hierarchy, 0), 8 * kMiB + 4 * kMiB);
+}
+
+// A chain of hosts: what leaves each of them is the vector once, but for the last, and blocks would
+// make that 2(N - 1)/N vectors of the root's.
+TEST(Hierarchical, broadcast_and_reduce_pass_the_vector_on) {
+  for (const std::vector<int>& sizes : {std::vector<int>{2, 2, 2, 2}, {1, 2, 3}, {4, 4}, {1, 3}})
+    for (const Collective collective : {Collective::kBroadcast, Collective::kReduce})
+      for (const int root : {0, static_cast<int>(sizes.size()) - 1}) {
+        const Shape shape = hosts_of(sizes);
+        const uint64_t bytes = 3 * kMiB;
+        VerifiedCase call = call_on(shape, "hierarchical", bytes);
+        call.collective = collective;
+        call.root = root;
+        const auto all = crossings(build_case(call), shape.hierarchy);
+        uint64_t sum = 0;
+        for (int host = 0; host < static_cast<int>(sizes.size()); ++host) {
+          EXPECT_LE(bytes_of_part(all, shape.hierarchy, host), bytes) << sizes.size() << " hosts";
+          sum += bytes_of_part(all, shape.hierarchy, host);
+        }
+        EXPECT_EQ(sum, (sizes.size() - 1) * bytes);
+      }
+}
+
+TEST(Hierarchical, chains_have_segments_that_fill_them) {
+  EXPECT_TRUE(rooted_segments(4, 1, 2, false).chained);  // nothing to fill
+  EXPECT_EQ(rooted_segments(4, 1, 2, false).count, 1U);
+  EXPECT_FALSE(rooted_segments(128 * 1024 - 1, 2, 4, false).chained);
+  EXPECT_TRUE(rooted_segments(128 * 1024, 2, 4, false).chained);
+  EXPECT_EQ(rooted_segments(128 * 1024, 2, 4, false).count, 4U);
+  EXPECT_FALSE(rooted_segments(512 * 1024 - 1, 2, 4, true).chained);
+  EXPECT_TRUE(rooted_segments(512 * 1024, 2, 4, true).chained);
+  EXPECT_EQ(rooted_segments(uint64_t{1} << 30, 8, 4, false).count, 64U);
+  EXPECT_FALSE(rooted_segments(uint64_t{1} << 30, 8, 65, false).chained);
 }
 
 // While one segment is between the hosts, the next ones are summed inside.

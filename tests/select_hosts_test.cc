@@ -46,19 +46,19 @@ TEST(DefaultTable, goes_by_hosts_on_a_network) {
     return chosen(collective, bytes, 6, hierarchy, medium, text);
   };
   EXPECT_EQ(of(kAllreduce, 4, &hosts), "leaders");
-  EXPECT_EQ(of(kAllreduce, 64 * kKiB, &hosts), "leaders");
-  EXPECT_EQ(of(kAllreduce, 64 * kKiB + 4, &hosts), "hierarchical");
   EXPECT_EQ(of(kAllreduce, 64 * kMiB, &hosts, Medium::kNetwork, "^hierarchical"), "circulant");
   EXPECT_EQ(of(kBarrier, 0, &hosts), "leaders");
   EXPECT_EQ(of(kSplit, 0, &hosts), "leaders");
-  EXPECT_EQ(of(kBroadcast, 128 * kKiB, &hosts), "leaders");
-  EXPECT_EQ(of(kBroadcast, 128 * kKiB + 4, &hosts), "hierarchical");
-  EXPECT_EQ(of(kReduce, 64 * kKiB, &hosts), "leaders");
-  EXPECT_EQ(of(kReduce, 64 * kKiB + 4, &hosts), "hierarchical");
-  EXPECT_EQ(of(kReduceScatter, 16 * kKiB, &hosts), "direct");
-  EXPECT_EQ(of(kReduceScatter, 16 * kKiB + 4, &hosts), "hierarchical");
-  EXPECT_EQ(of(kAllgather, 16 * kKiB, &hosts), "bruck");  // of one rank
-  EXPECT_EQ(of(kAllgather, 32 * kKiB, &hosts), "hierarchical");
+  for (const Collective collective : {kAllreduce, kBroadcast, kReduce}) {
+    EXPECT_EQ(of(collective, 8 * kKiB, &hosts), "leaders");
+    EXPECT_EQ(of(collective, 8 * kKiB + 4, &hosts), "hierarchical");
+  }
+  EXPECT_EQ(of(kReduceScatter, 4, &hosts), "hierarchical");
+  EXPECT_EQ(of(kReduceScatter, 16 * kKiB, &hosts), "hierarchical");
+  EXPECT_EQ(of(kAllgather, 168, &hosts), "star");  // of one of six ranks
+  EXPECT_EQ(of(kAllgather, 172, &hosts), "bruck");
+  EXPECT_EQ(of(kAllgather, 1364, &hosts), "bruck");
+  EXPECT_EQ(of(kAllgather, 1368, &hosts), "hierarchical");
   EXPECT_EQ(of(kGather, 2 * kKiB, &hosts), "leaders");
   EXPECT_EQ(of(kGather, 2 * kKiB + 4, &hosts), "binomial");
   EXPECT_EQ(of(kScatter, 8 * kKiB, &hosts), "leaders");
