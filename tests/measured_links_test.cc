@@ -56,12 +56,12 @@ TEST(FitLine, says_nothing_where_there_is_no_line) {
   EXPECT_EQ(steep->us, 0);
 }
 
-MeasuredLink link(double GBps, double busy_GBps, int pairs) {
+MeasuredLink link(double rate, double busy_rate, int pairs) {
   return {.latency_us = 20,
           .busy_latency_us = 30,
           .message_us = 2,
-          .GBps = GBps,
-          .busy_GBps = busy_GBps,
+          .GBps = rate,
+          .busy_GBps = busy_rate,
           .pairs = pairs};
 }
 

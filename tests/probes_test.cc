@@ -41,24 +41,23 @@ std::vector<int> hosts_of(const std::vector<int>& sizes, bool dealt) {
   return hosts;
 }
 
-const std::vector<std::vector<int>> kShapes{{1},
-                                            {2},
-                                            {5},
-                                            {1, 1},
-                                            {2, 2},
-                                            {1, 2, 3},
-                                            {4, 4},
-                                            {2, 2, 2},
-                                            {1, 1, 1, 1},
-                                            {3, 1, 2, 2},
-                                            {2, 2, 2, 2, 2},
-                                            {1, 7},
-                                            {1, 1, 1},
-                                            {3, 3},
-                                            {2, 1, 2, 1, 2, 1}};
-
 TEST(Partners, agree_with_each_other_and_keep_to_their_level) {
-  for (const auto& shape : kShapes)
+  const std::vector<std::vector<int>> shapes{{1},
+                                             {2},
+                                             {5},
+                                             {1, 1},
+                                             {2, 2},
+                                             {1, 2, 3},
+                                             {4, 4},
+                                             {2, 2, 2},
+                                             {1, 1, 1, 1},
+                                             {3, 1, 2, 2},
+                                             {2, 2, 2, 2, 2},
+                                             {1, 7},
+                                             {1, 1, 1},
+                                             {3, 3},
+                                             {2, 1, 2, 1, 2, 1}};
+  for (const auto& shape : shapes)
     for (const bool dealt : {false, true})
       for (const Level level : {Level::kWithin, Level::kBetween})
         for (const uint32_t busy : {0U, 1U})

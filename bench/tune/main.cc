@@ -146,8 +146,7 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
   BANYAN_TRY(trials.stop());
   const auto fingerprint = fingerprint_of(job.comm());
   BANYAN_TRY(fingerprint.status());
-  Tuned tuned{
-      .file = {.version = version_text(), .tuned_on = *fingerprint, .links = std::move(links)}};
+  Tuned tuned{.file = {.version = version_text(), .tuned_on = *fingerprint, .links = links}};
   for (const Subject& subject : subjects)
     for (TuningRule& rule : rules_of(subject, job.size(), *nodes))
       tuned.file.rules.push_back(std::move(rule));
