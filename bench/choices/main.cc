@@ -1,7 +1,8 @@
-// Measures every algorithm of some collectives on local ranks, and judges choices by that.
-// bench/select makes tables of it.
+// Measures every algorithm of some collectives, and judges choices by that. bench/select makes
+// tables of it.
 //
 // usage: choices measure RANKS COLLECTIVE,... BYTES,... ROUNDS
+//                                  RANKS 0: those that a launcher has started
 //        choices judge FILE...     what was measured on stdin; on stdout the choices of each point:
 //                                  the default, the model's, that of the tuning files, joined
 //        choices fit STEPS SEED    the same on stdin; figures for algorithms/machine_cost.cc
@@ -12,14 +13,18 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "algorithms/algorithms.h"
 #include "algorithms/cost.h"
 #include "algorithms/machine_cost.h"
+#include "algorithms/measured_links.h"
 #include "bench/choices/fit.h"
 #include "bench/choices/measure.h"
 #include "src/base/parse.h"
@@ -30,8 +35,9 @@ namespace {
 
 Result<Plan> plan_of(std::span<const std::string_view> words) {
   Plan plan;
-  const auto ranks = parse_integer(words[0], 2, 256);
+  const auto ranks = parse_integer(words[0], 0, 256);
   BANYAN_TRY(ranks.status());
+  if (*ranks == 1) return Status(Code::kInvalidArgument, "1 rank has nothing to choose");
   plan.ranks = static_cast<int>(*ranks);
   for (const std::string_view word : split(words[1], ',')) {
     const auto collective = parse_collective(word);
@@ -63,43 +69,70 @@ double time_of(const Point& point, int algorithm) {
   return std::numeric_limits<double>::infinity();
 }
 
-// The rules of all files, in that order.
-Result<Rules> rules_of(std::span<const std::string_view> paths) {
+struct Tuned {
+  Rules rules;
+  MeasuredLinks links;
+};
+
+// The rules of all files, in that order; the links of the first that has some between hosts.
+Result<Tuned> tuned_by(std::span<const std::string_view> paths) {
+  Tuned tuned;
   std::string table;
   for (const std::string_view path : paths) {
     const auto file = read_tuning_file(std::string(path));
     BANYAN_TRY(file.status());
     if (!file->rules.empty()) table += (table.empty() ? "" : "; ") + file->table();
+    if (!tuned.links.between) tuned.links = file->links;
   }
-  return parse_table(table);
+  auto rules = parse_table(table);
+  BANYAN_TRY(rules.status());
+  tuned.rules = std::move(*rules);
+  return tuned;
+}
+
+// Nothing: no figures are known of that network.
+std::optional<CostModel> model_for(const Point& point, const Hierarchy& hosts,
+                                   const MeasuredLinks& links) {
+  if (point.hosts.empty()) return memory_model(point.ranks, point.medium);
+  if (!links.between) return std::nullopt;
+  return with_links(memory_model(hosts.largest_part(0), point.medium), links);
+}
+
+const Entry& least_of(const Point& point, const std::function<double(const Entry&)>& value) {
+  return *std::min_element(point.entries.begin(), point.entries.end(),
+                           [&](const Entry& a, const Entry& b) { return value(a) < value(b); });
 }
 
 // collective,ranks,medium,bytes,best,best_us,default,default_us,model,model_us,tuned,tuned_us
-void judge(const std::vector<Point>& points, const Rules& tuned) {
+// Where the model knows nothing: -,nan.
+void judge(const std::vector<Point>& points, const Tuned& tuned) {
   for (const Point& point : points) {
     const auto name = [](int algorithm) {
       return algorithms()[static_cast<size_t>(algorithm)].name;
     };
-    const CostModel model = memory_model(point.ranks, point.medium);
-    const auto predicted = [&](const Entry& entry) {
-      return predict(point.problem, entry.algorithm, point.ranks, model);
+    const auto hosts =
+        point.hosts.empty() ? Hierarchy() : Hierarchy::of_labels("host", point.hosts);
+    const Hierarchy levels = hosts.simplified();
+    const auto chosen = [&](const Rules& rules) {
+      return choose(point.problem, point.ranks, point.medium, rules, &levels).algorithm;
     };
-    const Entry& best =
-        *std::min_element(point.entries.begin(), point.entries.end(),
-                          [](const Entry& a, const Entry& b) { return a.us < b.us; });
-    const Entry& by_model = *std::min_element(
-        point.entries.begin(), point.entries.end(),
-        [&](const Entry& a, const Entry& b) { return predicted(a) < predicted(b); });
-    const int by_default = choose(point.problem, point.ranks, point.medium, {}).algorithm;
-    const int by_tuning = choose(point.problem, point.ranks, point.medium, tuned).algorithm;
-    std::fputs(
-        fmt::format("{},{},{},{},{},{:.3f},{},{:.3f},{},{:.3f},{},{:.3f}\n",
-                    name_of(point.problem.collective), point.ranks, name_of(point.medium),
-                    point.problem.count * point.problem.element(), name(best.algorithm), best.us,
-                    name(by_default), time_of(point, by_default), name(by_model.algorithm),
-                    by_model.us, name(by_tuning), time_of(point, by_tuning))
-            .c_str(),
-        stdout);
+    const Entry& best = least_of(point, [](const Entry& entry) { return entry.us; });
+    std::string by_model = "-,nan";
+    if (const auto model = model_for(point, hosts, tuned.links)) {
+      const Entry& entry = least_of(point, [&](const Entry& each) {
+        return predict(point.problem, each.algorithm, point.ranks, *model, &hosts);
+      });
+      by_model = fmt::format("{},{:.3f}", name(entry.algorithm), entry.us);
+    }
+    const int by_default = chosen({});
+    const int by_tuning = chosen(tuned.rules);
+    std::fputs(fmt::format("{},{},{},{},{},{:.3f},{},{:.3f},{},{},{:.3f}\n",
+                           name_of(point.problem.collective), point.ranks, name_of(point.medium),
+                           point.problem.count * point.problem.element(), name(best.algorithm),
+                           best.us, name(by_default), time_of(point, by_default), by_model,
+                           name(by_tuning), time_of(point, by_tuning))
+                   .c_str(),
+               stdout);
   }
 }
 
@@ -135,7 +168,7 @@ int run(std::span<const std::string_view> words) {
   const auto points = read_points(standard_input());
   if (!points.ok()) return refuse(points.status().message());
   if (!fits_here) {
-    const auto tuned = rules_of(words.subspan(1));
+    const auto tuned = tuned_by(words.subspan(1));
     if (!tuned.ok()) return refuse(tuned.status().message());
     judge(*points, *tuned);
     return 0;

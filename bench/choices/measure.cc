@@ -3,20 +3,24 @@
 #include "bench/choices/measure.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "algorithms/algorithms.h"
 #include "algorithms/select.h"
 #include "bench/choices/rows.h"
 #include "bench/perf/job.h"
+#include "bench/perf/run.h"
 #include "bench/perf/team.h"
 #include "src/base/clock.h"
 #include "src/c_api/arguments.h"
+#include "src/c_api/inspect.h"
 #include "src/c_api/run.h"
 
 namespace banyan::choices {
@@ -84,6 +88,12 @@ class Rank {
     const auto open = find_communicator(job_.comm());
     BANYAN_TRY(open.status());
     open_ = *open;
+    const auto hosts = hosts_of(job_.comm());
+    BANYAN_TRY(hosts.status());
+    const auto nodes = nodes_of(job_.comm());
+    BANYAN_TRY(nodes.status());
+    by_levels_ = *nodes > 1 && *nodes < job_.size();
+    if (medium() == Medium::kNetwork) hosts_ = fmt::format("{}", fmt::join(*hosts, "."));
     auto inputs = Memory::allocate(job_, input, false);
     BANYAN_TRY(inputs.status());
     auto outputs = Memory::allocate(job_, output, false);
@@ -97,6 +107,8 @@ class Rank {
   }
 
  private:
+  Medium medium() const { return open_->membership->medium(); }
+
   banyan_call_t call_of(Collective collective, uint64_t bytes, std::string_view algorithm) const {
     banyan_call_t call = BANYAN_CALL_INIT;
     call.collective = static_cast<banyan_collective_t>(collective);
@@ -132,8 +144,8 @@ class Rank {
     std::vector<Series> all;
     for (int index = 0; index < static_cast<int>(algorithms().size()); ++index) {
       const Algorithm& algorithm = algorithms()[static_cast<size_t>(index)];
-      // On one host these are others by another name.
-      if (!algorithm.fits(collective) || algorithm.by_levels) continue;
+      // On one host, or with one rank a host, these are others by another name.
+      if (!algorithm.fits(collective) || (algorithm.by_levels && !by_levels_)) continue;
       const auto call = check_call(*open_, call_of(collective, bytes, algorithm.name));
       BANYAN_TRY(call.status());
       all.push_back({index, *call});
@@ -156,10 +168,10 @@ class Rank {
     if (job_.rank() != 0) return {};
     for (const Series& series : all) {
       const auto [least, most] = std::minmax_element(series.times.begin(), series.times.end());
-      std::fputs(fmt::format("{},{},{},{},{},{:.3f},{:.3f},{:.3f}\n", name_of(collective),
-                             job_.size(), name_of(medium_here(job_.size())), bytes,
+      std::fputs(fmt::format("{},{},{},{},{},{:.3f},{:.3f},{:.3f},{}\n", name_of(collective),
+                             job_.size(), name_of(medium()), bytes,
                              algorithms()[static_cast<size_t>(series.algorithm)].name,
-                             median_of(series.times), *least, *most)
+                             median_of(series.times), *least, *most, hosts_)
                      .c_str(),
                  stdout);
     }
@@ -170,41 +182,37 @@ class Rank {
   Job& job_;
   const Plan& plan_;
   OpenCommunicator* open_ = nullptr;
+  bool by_levels_ = false;
+  std::string hosts_;
   std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
 };
 
-Status run_rank(const Plan& plan, Team& team, int rank) {
-  banyan_unique_id_t id{};
-  if (rank == 0) {
-    const Status made = perf::status_of(banyan_get_unique_id(&id), nullptr);
-    team.give_id(made.ok() ? &id : nullptr);
-    BANYAN_TRY(made);
-  } else {
-    const auto taken = team.take_id();
-    BANYAN_TRY(taken.status());
-    id = *taken;
-  }
-  const auto job = Job::join(&id, rank, plan.ranks);
+// `team` is null where a launcher has started the ranks.
+Status run_rank(const Plan& plan, Team* team, int rank) {
+  const auto job = perf::join_team(team, rank);
   BANYAN_TRY(job.status());
   return Rank(**job, plan).run();
+}
+
+int failed(std::string_view text) {
+  std::fputs(fmt::format("choices: {}\n", text).c_str(), stderr);
+  return 1;
 }
 
 }  // namespace
 
 int measure(const Plan& plan) {
-  const auto team = Team::create(plan.ranks);
-  if (!team.ok()) {
-    std::fputs(fmt::format("choices: {}\n", team.status().message()).c_str(), stderr);
-    return 1;
+  if (plan.ranks == 0) {
+    const Status status = run_rank(plan, nullptr, 0);
+    return status.ok() ? 0 : failed(status.message());
   }
+  const auto team = Team::create(plan.ranks, "choices");
+  if (!team.ok()) return failed(team.status().message());
   const auto rank = (*team)->start();
-  if (!rank.ok()) {
-    std::fputs(fmt::format("choices: {}\n", rank.status().message()).c_str(), stderr);
-    return 1;
-  }
+  if (!rank.ok()) return failed(rank.status().message());
   if (*rank < 0) return (*team)->supervise();
-  const Status status = run_rank(plan, **team, *rank);
+  const Status status = run_rank(plan, team->get(), *rank);
   if (!status.ok()) (*team)->leave_words(*rank, status.message());
   return status.ok() ? 0 : 1;
 }

@@ -1,4 +1,4 @@
-// Every algorithm of a collective, timed on local ranks: what the choice between them is judged by.
+// Every algorithm of a collective, timed: what the choice between them is judged by.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -13,7 +13,7 @@
 namespace banyan::choices {
 
 struct Plan {
-  int ranks = 2;
+  int ranks = 2;  // 0: those that a launcher has started
   std::vector<Collective> collectives;
   std::vector<uint64_t> sizes;  // bytes of the call's count, ascending
   int rounds = 5;
@@ -24,7 +24,8 @@ struct Plan {
 inline constexpr uint64_t kMostBytes = uint64_t{3} << 30;
 
 // Starts the ranks and prints a line for each point and algorithm as it is done:
-//   collective,ranks,medium,bytes,algorithm,us,least_us,most_us
+//   collective,ranks,medium,bytes,algorithm,us,least_us,most_us,hosts
+// `hosts` is there on a network only: for each rank the lowest rank of its host, "0.0.2.2".
 // The time of a round is the mean over calls, then over ranks, as banyan_perf has it; `us` is the
 // median of the rounds, in which algorithms take turns. Points whose buffers would take more than
 // kMostBytes are left out. The exit status of the program.

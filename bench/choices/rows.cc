@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "algorithms/algorithms.h"
-#include "bench/machine.h"
 #include "src/base/parse.h"
 
 namespace banyan::choices {
@@ -22,12 +22,21 @@ std::string_view name_of(Medium medium) {
   return "";
 }
 
-Medium medium_here(int ranks) {
-  const auto cores = static_cast<int>(usable_cores().size());
-  const int each = cores == 0 ? ranks : (ranks + cores - 1) / cores;
-  if (each >= 3) return Medium::kCrowdedCores;
-  return each == 2 ? Medium::kSharedCores : Medium::kMemory;
+namespace {
+
+Result<std::vector<int>> read_hosts(std::string_view text, int ranks) {
+  std::vector<int> hosts;
+  for (const std::string_view word : split(text, '.')) {
+    const auto host = parse_integer(word, 0, ranks - 1);
+    BANYAN_TRY(host.status());
+    hosts.push_back(static_cast<int>(*host));
+  }
+  if (static_cast<int>(hosts.size()) == ranks) return hosts;
+  return Status(Code::kInvalidArgument,
+                fmt::format("hosts of {} ranks; right are {}", hosts.size(), ranks));
 }
+
+}  // namespace
 
 Result<std::vector<Point>> read_points(std::string_view text) {
   std::vector<Point> points;
@@ -51,10 +60,16 @@ Result<std::vector<Point>> read_points(std::string_view text) {
     point.problem.collective = *collective;
     point.problem.count = *bytes / sizeof(float);
     point.ranks = static_cast<int>(*ranks);
-    for (const Medium medium : {Medium::kMemory, Medium::kSharedCores, Medium::kCrowdedCores})
+    for (const Medium medium :
+         {Medium::kMemory, Medium::kSharedCores, Medium::kCrowdedCores, Medium::kNetwork})
       if (name_of(medium) == words[2]) point.medium = medium;
+    if (point.medium == Medium::kNetwork) {
+      auto hosts = read_hosts(words.size() > 8 ? words[8] : "", point.ranks);
+      if (!hosts.ok()) return wrong(hosts.status().message());
+      point.hosts = std::move(*hosts);
+    }
     if (points.empty() || points.back().problem != point.problem ||
-        points.back().ranks != point.ranks)
+        points.back().ranks != point.ranks || points.back().hosts != point.hosts)
       points.push_back(point);
     points.back().entries.push_back({algorithm, std::atof(std::string(words[5]).c_str())});
   }

@@ -22,13 +22,11 @@ struct Point {
   Problem problem;
   int ranks = 2;
   Medium medium = Medium::kMemory;
+  std::vector<int> hosts;  // of kNetwork: for each rank, the lowest rank of its host
   std::vector<Entry> entries;
 };
 
 std::string_view name_of(Medium medium);  // "shared_cores"
-// Of so many ranks on this machine, as a communicator of theirs has it.
-Medium medium_here(int ranks);
-
 // Lines as measure() prints them, point by point. kInvalidArgument names the line.
 Result<std::vector<Point>> read_points(std::string_view text);
 
