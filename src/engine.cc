@@ -19,6 +19,9 @@ constexpr uint64_t kCachedMost = 32 << 20;
 // core has just written is read from afar at half the speed of memory that has lain there for a
 // while; for longer messages than this the second copy of a slot costs more.
 constexpr uint64_t kFreshMost = (1 << 20) - 1;
+// Between ranks that have a core each, messages of this length and more go the way that costs less
+// (Flow): it is worth looking at a clock, and no program has them.
+constexpr uint64_t kWeighedLeast = 64 << 10;
 // What a slot takes whole needs no turns of sender and receiver. Two ranks that share a core are
 // faster so than by asking the kernel for a copy; of more ranks one has other work meanwhile.
 constexpr uint64_t kSlotMost = 32 << 10;
@@ -175,6 +178,13 @@ bool Engine::streams(const Execution& execution, uint64_t bytes) const {
          (ranks_per_core_ == 2 && bytes <= kSlotMost);
 }
 
+Flow Engine::flow_of(const Execution& execution, uint64_t bytes) const {
+  if (ranks_per_core_ != 1 || bytes < kWeighedLeast) return Flow::kAny;
+  const bool far = execution.output_bytes_ >= kLargeLeast;
+  if (execution.sums_) return far ? Flow::kFarSums : Flow::kSums;
+  return far ? Flow::kFarData : Flow::kData;
+}
+
 Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
   const Step& what = execution.schedule_.steps[step];
   Transfer transfer = transfer_of(what, execution.arithmetic_.op, execution.envelope_, kernels_);
@@ -182,6 +192,7 @@ Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
   transfer.lane = execution.lane_;
   transfer.sent = execution.sent_;
   transfer.stream = streams(execution, transfer.envelope.bytes);
+  transfer.flow = flow_of(execution, transfer.envelope.bytes);
   transfer.far = execution.output_bytes_ >= kLargeLeast && what.dst.space == Space::kOutput &&
                  execution.schedule_.successors_of(step).empty();
   transfer.cookie = (uint64_t{execution.slot_} << 32) | step;

@@ -138,6 +138,7 @@ class Engine {
   bool post_all(Trouble& trouble);
   bool post_port(size_t port, Trouble& trouble);
   bool streams(const Execution& execution, uint64_t bytes) const;
+  Flow flow_of(const Execution& execution, uint64_t bytes) const;
   Transfer transfer_for(const Execution& execution, uint32_t step) const;
   bool moves_at_once(const Transfer& transfer) const;
   Result<bool> collect(Trouble& trouble);

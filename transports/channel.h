@@ -38,7 +38,7 @@ namespace banyan::shm {
 using Word = std::atomic<uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8, "words are shared by processes");
 
-inline constexpr uint64_t kMagic = 0x354d48534e594e42;  // "BNYNSHM5"
+inline constexpr uint64_t kMagic = 0x364d48534e594e42;  // "BNYNSHM6"
 inline constexpr size_t kLineBytes = 64;
 inline constexpr size_t kPageBytes = 4096;
 inline constexpr size_t kInlineMost = 24;
@@ -75,7 +75,7 @@ constexpr SlotWord unpack(uint64_t word) {
 struct alignas(kLineBytes) Line {
   Word word;
   std::array<Word, 4> envelope;
-  std::array<Word, 3> payload;  // or in the first: offset, address
+  std::array<Word, 3> payload;  // or in the first: offset, address, ns that filling the slot took
 
   // The payload as bytes. The word orders them between writer and reader.
   std::byte* bytes() { return reinterpret_cast<std::byte*>(payload.data()); }
@@ -119,6 +119,7 @@ struct alignas(kLineBytes) Abilities {
   Word flags;
   // Messages of so many bytes and more had better be kMemory, by lane; 0: none may.
   std::array<Word, kLaneCount> afar_least;
+  Word wanted;  // ways of flows in the collective lane (ways.h)
 };
 
 // While ranks meet, each one times how a message comes from the rank before it (rehearsal.h).

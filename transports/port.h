@@ -18,6 +18,7 @@
 #include "transports/message.h"
 #include "transports/quick.h"
 #include "transports/single_copy.h"
+#include "transports/ways.h"
 
 namespace banyan::shm {
 
@@ -91,6 +92,7 @@ class SendPort {
   bool has_room();
   void update_read();
   SlotKind kind_for(const Transfer& transfer) const;
+  Way wanted_for(Flow flow) const;
   void look_for_offer(Pending& pending) const;
   size_t put(Pending& pending);
   size_t send_slot(Pending& pending);
@@ -104,6 +106,7 @@ class SendPort {
   bool is_read_from_afar(uint64_t bytes) const;
   void prepare_next(uint64_t bytes, uint32_t after = 0) const;
   void copy_in(Line& line, const SlotWord& word, const std::byte* memory) const;
+  void copy_in_timed(Line& line, const SlotWord& word, const std::byte* memory) const;
   void publish(Line& line, const SlotWord& word);
   void complete(Completions& completions);
 
@@ -133,6 +136,7 @@ class RecvPort {
     Owner owner{};
     bool reads_memory = false;
     uint64_t afar_least = 0;  // as we have told the peer
+    Word* wanted = nullptr;   // of flows, which the peer reads; null: ways are not weighed
     uint32_t epoch = 0;
     Lane lane = Lane::kCollective;
     Fence fence = Fence::kNear;
@@ -193,6 +197,10 @@ class RecvPort {
   bool is_withdrawn() const;
   size_t move_from_afar(Completions& completions, std::span<std::byte> bounce);
   int read_from_afar(uint64_t address, size_t bytes, std::span<std::byte> bounce);
+  bool is_weighed() const;
+  Way settled_way() const;
+  void spend(uint64_t ns);
+  void judge_way();
   void take(bool at_once);
   void acknowledge();
   void acknowledge_rest();
@@ -206,6 +214,8 @@ class RecvPort {
   std::optional<Head> head_;
   bool open_ = false;  // the first of pending_ has taken head_
   uint64_t bytes_done_ = 0;
+  uint64_t spent_ns_ = 0;  // on the message that is open, at both ends
+  std::array<WayJudge, kFlowCount> judges_{};
   uint64_t bytes_to_drop_ = 0;  // of fragments of another epoch
   uint64_t slots_taken_ = 0;
   uint64_t slots_acknowledged_ = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "src/base/clock.h"
 #include "transports/port.h"
 
 namespace banyan::shm {
@@ -222,6 +223,7 @@ bool RecvPort::open(Completions& completions) {
   }
   open_ = true;
   bytes_done_ = 0;
+  spent_ns_ = 0;
   return true;
 }
 
@@ -243,6 +245,37 @@ size_t RecvPort::move(Completions& completions, std::span<std::byte> bounce) {
   return 1024;
 }
 
+bool RecvPort::is_weighed() const {
+  return channel_.wanted != nullptr && pending_.front().flow != Flow::kAny;
+}
+
+// What the sender does while nothing is wanted.
+Way RecvPort::settled_way() const {
+  const Transfer& transfer = pending_.front();
+  const uint64_t least = channel_.afar_least;
+  return !transfer.stream && least != 0 && transfer.envelope.bytes >= least ? Way::kAfar
+                                                                            : Way::kSlots;
+}
+
+// No peer's word for it counts for more than a second.
+void RecvPort::spend(uint64_t ns) {
+  constexpr uint64_t kMost = 1'000'000'000;
+  spent_ns_ += std::min(ns, kMost);
+}
+
+// The message that is open is done.
+void RecvPort::judge_way() {
+  const SlotKind kind = head_->word.kind;
+  if (!is_weighed() || (kind != SlotKind::kFragment && kind != SlotKind::kMemory)) return;
+  const Flow flow = pending_.front().flow;
+  WayJudge& judge = judges_[static_cast<size_t>(flow)];
+  judge.took(kind == SlotKind::kMemory ? Way::kAfar : Way::kSlots, settled_way(),
+             static_cast<double>(spent_ns_) / static_cast<double>(head_->envelope.bytes));
+  const uint64_t before = channel_.wanted->load(std::memory_order_relaxed);
+  const uint64_t wanted = with_way(before, flow, judge.wanted());
+  if (wanted != before) channel_.wanted->store(wanted, std::memory_order_relaxed);
+}
+
 size_t RecvPort::move_fragment(Completions& completions) {
   if (!slot_is_there(std::memory_order_acquire)) return 0;
   const uint64_t left = head_->envelope.bytes - bytes_done_;
@@ -254,10 +287,17 @@ size_t RecvPort::move_fragment(Completions& completions) {
       return 1024;
     }
   }
+  const bool weighed = is_weighed();
+  const TimePoint begin = weighed ? Clock::now() : TimePoint();
   deliver(pending_.front(), bytes_done_, payload(), bytes);
+  if (weighed) {
+    spend(nanoseconds_since(begin));
+    spend(line().payload[0].load(std::memory_order_relaxed));
+  }
   bytes_done_ += bytes;
   take(true);
   if (bytes_done_ == head_->envelope.bytes) {
+    judge_way();
     complete(completions, Code::kOk, head_->envelope);
     head_.reset();
     open_ = false;
@@ -287,6 +327,7 @@ size_t RecvPort::move_from_afar(Completions& completions, std::span<std::byte> b
   const size_t most = bounces ? std::min(bounce.size(), kChunkBytes) : kChunkBytes;
   const size_t bytes = std::min<uint64_t>(head_->envelope.bytes - bytes_done_, most);
   const uint64_t from = head_->where + bytes_done_;
+  const TimePoint begin = is_weighed() ? Clock::now() : TimePoint();
   if (heap) {
     deliver(pending_.front(), bytes_done_, channel_.heap.data() + from, bytes);
   } else {
@@ -296,6 +337,7 @@ size_t RecvPort::move_from_afar(Completions& completions, std::span<std::byte> b
     fail(completions, code_of(read_error_));
     return 1024;
   }
+  if (is_weighed()) spend(nanoseconds_since(begin));
   bytes_done_ += bytes;
   if (bytes_done_ == head_->envelope.bytes) {
     if (is_withdrawn()) {
@@ -303,6 +345,7 @@ size_t RecvPort::move_from_afar(Completions& completions, std::span<std::byte> b
       return 1024;
     }
     take(true);
+    judge_way();
     complete(completions, Code::kOk, head_->envelope);
     head_.reset();
     open_ = false;
@@ -318,7 +361,7 @@ bool RecvPort::progress(Completions& completions, std::span<std::byte> bounce) {
       complete(completions, broken_, {});
       continue;
     }
-    if (!open_) {
+    if (!open_ && !is_weighed()) {
       const Whole whole = take_whole(pending_.front());
       if (whole == Whole::kNotThere && !head_) break;
       if (whole == Whole::kTaken) {

@@ -60,8 +60,7 @@ template <typename Function>
 uint64_t nanoseconds_of(Function function) {
   const TimePoint begin = Clock::now();
   function();
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count());
+  return nanoseconds_since(begin);
 }
 
 uint64_t one_after_the_other(uint64_t in, uint64_t out) {

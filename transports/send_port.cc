@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "src/base/clock.h"
 #include "src/base/copy.h"
 #include "src/base/copy_far.h"
 #include "src/base/prepare_store.h"
@@ -75,7 +76,17 @@ SlotKind SendPort::kind_for(const Transfer& transfer) const {
   const uint64_t bytes = transfer.envelope.bytes;
   if (bytes <= kInlineMost) return SlotKind::kInline;
   if (is_read_in_place(transfer.memory, bytes)) return SlotKind::kHeap;
+  switch (wanted_for(transfer.flow)) {
+    case Way::kSlots: return SlotKind::kFragment;
+    case Way::kAfar: return SlotKind::kMemory;
+    case Way::kUnknown: break;
+  }
   return !transfer.stream && is_read_from_afar(bytes) ? SlotKind::kMemory : SlotKind::kFragment;
+}
+
+Way SendPort::wanted_for(Flow flow) const {
+  if (flow == Flow::kAny || channel_.lane != Lane::kCollective) return Way::kUnknown;
+  return way_in(channel_.abilities->wanted.load(std::memory_order_relaxed), flow);
 }
 
 bool SendPort::is_read_from_afar(uint64_t bytes) const {
@@ -95,6 +106,13 @@ void SendPort::copy_in(Line& line, const SlotWord& word, const std::byte* memory
     return;
   }
   copy_few(line.bytes(), memory, word.bytes);
+}
+
+// And tells the receiver, which weighs ways, how long that took.
+void SendPort::copy_in_timed(Line& line, const SlotWord& word, const std::byte* memory) const {
+  const TimePoint begin = Clock::now();
+  copy_in(line, word, memory);
+  line.payload[0].store(nanoseconds_since(begin), std::memory_order_relaxed);
 }
 
 void SendPort::publish(Line& line, const SlotWord& word) {
@@ -204,7 +222,11 @@ size_t SendPort::send_slot(Pending& pending) {
   } else {
     const uint64_t left = bytes - pending.bytes_sent;
     word.bytes = static_cast<uint32_t>(std::min<uint64_t>(left, channel_.slot_bytes));
-    copy_in(line, word, transfer.memory + pending.bytes_sent);
+    const std::byte* memory = transfer.memory + pending.bytes_sent;
+    if (transfer.flow == Flow::kAny || word.kind == SlotKind::kInline)
+      copy_in(line, word, memory);
+    else
+      copy_in_timed(line, word, memory);
   }
   publish(line, word);
   pending.bytes_sent += word.bytes;

@@ -44,6 +44,7 @@ struct Neighbour {
   Owner owner;
   bool reads_memory = false;
   AfarLeast afar_least{};      // from which length on we would rather do that
+  bool weighs_ways = false;    // we look again and again which way is better
   Fence fence = Fence::kNear;  // before we look whether it sleeps
   Layout layout;               // checked
   const std::byte* segment = nullptr;

@@ -32,6 +32,12 @@ enum class Lane : uint8_t { kCollective, kMessage };
 inline constexpr int kLaneCount = 2;
 enum class Direction : uint8_t { kSend, kRecv };
 
+// What a long message is part of, as both ends see it: whether it may be summed, and whether the
+// call's output is more than caches hold. A transport with more than one way may learn which of
+// them is better for each. kAny: it goes as ever.
+enum class Flow : uint8_t { kAny, kData, kSums, kFarData, kFarSums };
+inline constexpr int kFlowCount = 5;
+
 // The header of a message, 32 bytes.
 struct Envelope {
   uint32_t call = 0;   // number of the call on this communicator and lane
@@ -59,7 +65,8 @@ struct Transfer {
   uint32_t local_element = 1;
   const void* parameter = nullptr;
   bool sent = false;    // sends only: it has left by the quick link, and its completion is wanted
-  bool stream = false;  // sends only: the receiver had better not read the memory itself
+  bool stream = false;  // the receiver had better not read the memory itself
+  Flow flow = Flow::kAny;
   bool far = false;     // receives only: nobody reads the memory soon, so it need not be in a cache
   bool more = false;    // receives by a quick link only: the next one of the lane follows at once
   uint64_t cookie = 0;  // comes back in the Completion

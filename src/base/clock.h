@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 
 namespace banyan {
 
@@ -16,6 +17,11 @@ inline TimePoint deadline_after(double seconds) {
   if (!(seconds < 1e9)) return TimePoint::max();
   return Clock::now() +
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+inline uint64_t nanoseconds_since(TimePoint begin) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count());
 }
 
 // Milliseconds until then for poll(): at least 0, at most `most`.

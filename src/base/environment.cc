@@ -41,7 +41,7 @@ constexpr std::array<Variable, 21> kVariables = {{
      "are up where unset, and UCX_TLS has no effect."},
     {"BANYAN_SINGLE_COPY", "auto",
      "From which length on a rank reads messages straight from the memory of ranks of its host: a "
-     "size such as 64K, never, or auto, which measures when the ranks meet."},
+     "size such as 64K, never, or auto, which measures when the ranks meet and goes on doing so."},
     {"BANYAN_COMPRESS", "off", "Compression of what is sent; this version has only off."},
     {"BANYAN_TUNE_FILE", "",
      "File of measured choices that banyan_tune writes; rank 0 reads it for all ranks, and "

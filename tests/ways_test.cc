@@ -1,0 +1,182 @@
+// Which way long messages take: what a receiver makes of their costs, and how the sender hears.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "transports/ways.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <deque>
+#include <vector>
+
+#include "tests/slots.h"
+
+namespace banyan::shm {
+namespace {
+
+struct Costs {
+  double slots, afar;  // ns of a byte
+};
+constexpr Costs kNear{0.13, 0.2};
+constexpr Costs kApart{0.55, 0.25};
+
+// A sender that hears three messages late what is wanted.
+class Traffic {
+ public:
+  explicit Traffic(Way settled) : settled_(settled) {}
+
+  // How many of them went through slots.
+  int pass(int messages, const Costs& costs) {
+    int by_slots = 0;
+    for (int i = 0; i < messages; ++i) {
+      const Way wanted = heard_.front() == Way::kUnknown ? settled_ : heard_.front();
+      heard_.pop_front();
+      by_slots += wanted == Way::kSlots ? 1 : 0;
+      judge_.took(wanted, settled_, wanted == Way::kSlots ? costs.slots : costs.afar);
+      heard_.push_back(judge_.wanted());
+    }
+    return by_slots;
+  }
+
+ private:
+  Way settled_;
+  WayJudge judge_;
+  std::deque<Way> heard_{Way::kUnknown, Way::kUnknown, Way::kUnknown};
+};
+
+TEST(Ways, TheCheaperOneIsFoundWhateverWasSettled) {
+  for (const Way settled : {Way::kSlots, Way::kAfar}) {
+    Traffic near(settled);
+    near.pass(64, kNear);
+    EXPECT_GE(near.pass(64, kNear), 64);
+    Traffic apart(settled);
+    apart.pass(64, kApart);
+    EXPECT_EQ(apart.pass(64, kApart), 0);
+  }
+}
+
+// A few in a hundred find out, of the first ones; of thousands hardly any.
+TEST(Ways, FewMessagesTakeTheDearOne) {
+  Traffic traffic(Way::kSlots);
+  EXPECT_GT(traffic.pass(1000, kNear), 900);
+  EXPECT_GT(traffic.pass(20000, kNear), 19800);
+}
+
+TEST(Ways, TheyChangeWithWhatTheyCost) {
+  Traffic traffic(Way::kSlots);
+  traffic.pass(20000, kNear);
+  for (int turn = 0; turn < 3; ++turn) {
+    EXPECT_LT(traffic.pass(200, kApart), 120) << turn;
+    EXPECT_LT(traffic.pass(128, kApart), 20) << turn << ", but for a try";
+    // What reading from afar takes has changed little: only the next try tells.
+    traffic.pass(WayJudge::kTrySeldom, kNear);
+    EXPECT_GT(traffic.pass(128, kNear), 108) << turn << ", but for a try";
+  }
+}
+
+TEST(Ways, AWaySlightlyCheaperIsNotWorthAChange) {
+  Traffic traffic(Way::kSlots);
+  traffic.pass(100, {1, 0.95});
+  EXPECT_EQ(traffic.pass(20, {1, 0.95}), 20);
+}
+
+TEST(Ways, OneThatTakesLongForOnceIsForgiven) {
+  Traffic traffic(Way::kAfar);
+  traffic.pass(100, kApart);
+  traffic.pass(1, {1e6, 1e6});
+  EXPECT_EQ(traffic.pass(50, kApart), 0);
+}
+
+// A sender that cannot or will not: the receiver goes on with what it gets.
+TEST(Ways, ATryThatNobodyFollowsEnds) {
+  WayJudge judge;
+  int tries = 0;
+  for (int i = 0; i < 2000; ++i) {
+    judge.took(Way::kSlots, Way::kSlots, 1);
+    tries += judge.wanted() == Way::kAfar ? 1 : 0;
+  }
+  EXPECT_GT(tries, 0);
+  EXPECT_LT(tries, 2000 / 3);
+  EXPECT_EQ(judge.wanted(), Way::kSlots);
+}
+
+TEST(Ways, AWordHoldsOneForEachFlow) {
+  uint64_t word = 0;
+  word = with_way(word, Flow::kSums, Way::kAfar);
+  word = with_way(word, Flow::kFarSums, Way::kSlots);
+  EXPECT_EQ(way_in(word, Flow::kSums), Way::kAfar);
+  EXPECT_EQ(way_in(word, Flow::kFarSums), Way::kSlots);
+  EXPECT_EQ(way_in(word, Flow::kData), Way::kUnknown);
+  EXPECT_EQ(way_in(with_way(word, Flow::kSums, Way::kUnknown), Flow::kSums), Way::kUnknown);
+  EXPECT_EQ(way_in(UINT64_MAX, Flow::kSums), Way::kUnknown) << "of a peer that writes anything";
+}
+
+constexpr uint32_t kBytes = 64 << 10;
+
+Transfer message_of(Flow flow, std::vector<std::byte>& memory, Direction direction) {
+  Transfer transfer;
+  transfer.direction = direction;
+  transfer.envelope = {.call = 1, .epoch = test::Slots::kEpoch, .bytes = kBytes, .signature = {}};
+  transfer.memory = memory.data();
+  transfer.flow = flow;
+  return transfer;
+}
+
+TEST(Ways, ASenderGoesByWhatItsPeerWants) {
+  struct Case {
+    Flow flow;
+    Way wanted;
+    bool stream;
+    SlotKind kind;
+  };
+  // The peer reads from afar what is no part of a sum.
+  const Case cases[] = {{Flow::kSums, Way::kAfar, true, SlotKind::kMemory},
+                        {Flow::kSums, Way::kUnknown, true, SlotKind::kFragment},
+                        {Flow::kData, Way::kSlots, false, SlotKind::kFragment},
+                        {Flow::kData, Way::kUnknown, false, SlotKind::kMemory},
+                        {Flow::kAny, Way::kAfar, true, SlotKind::kFragment}};
+  for (const Case& row : cases) {
+    test::Slots slots(kBytes);
+    slots.abilities.afar_least[0] = kBytes;
+    slots.abilities.wanted = with_way(0, row.flow, row.wanted);
+    SendPort port(slots.channel());
+    Completions completions;
+    std::vector<std::byte> memory(kBytes);
+    Transfer transfer = message_of(row.flow, memory, Direction::kSend);
+    transfer.stream = row.stream;
+    port.push(transfer);
+    port.progress(completions);
+    EXPECT_EQ(unpack(slots.lines[0].word).kind, row.kind)
+        << static_cast<int>(row.flow) << ", " << static_cast<int>(row.wanted);
+  }
+}
+
+// What the sender says of its time may be anything.
+TEST(Ways, AReceiverAsksForATryAfterSomeMessages) {
+  for (const Flow flow : {Flow::kSums, Flow::kAny}) {
+    for (const uint64_t said : {uint64_t{0}, UINT64_MAX}) {
+      test::Slots slots(kBytes);
+      SendPort send(slots.channel());
+      RecvPort::Channel channel = slots.other_end();
+      channel.wanted = &slots.abilities.wanted;
+      RecvPort receive(channel);
+      std::vector<std::byte> source(kBytes, std::byte{7});
+      std::vector<std::byte> target(kBytes);
+      for (int i = 0; i < WayJudge::kTryFirst; ++i) {
+        EXPECT_NE(way_in(slots.abilities.wanted, Flow::kSums), Way::kAfar) << i;
+        Completions completions;
+        send.push(message_of(flow, source, Direction::kSend));
+        send.progress(completions);
+        slots.lines[static_cast<size_t>(i % 4)].payload[0] = said;
+        receive.push(message_of(flow, target, Direction::kRecv));
+        receive.progress(completions, {});
+        EXPECT_EQ(target, source);
+      }
+      EXPECT_EQ(way_in(slots.abilities.wanted, Flow::kSums),
+                flow == Flow::kSums ? Way::kAfar : Way::kUnknown);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace banyan::shm
