@@ -19,8 +19,9 @@ constexpr uint64_t kCachedMost = 32 << 20;
 // core has just written is read from afar at half the speed of memory that has lain there for a
 // while; for longer messages than this the second copy of a slot costs more.
 constexpr uint64_t kFreshMost = (1 << 20) - 1;
-// Between ranks that have a core each, messages of this length and more go the way that costs less
-// (Flow): it is worth looking at a clock, and no program has them.
+// Messages of this length and more go the way that costs less (Flow): it is worth looking at a
+// clock, and no program has them. Of ranks that share cores only those of outputs that no cache
+// holds: with shorter ones a time is too often that of another rank's turn.
 constexpr uint64_t kWeighedLeast = 64 << 10;
 // What a slot takes whole needs no turns of sender and receiver. Two ranks that share a core are
 // faster so than by asking the kernel for a copy; of more ranks one has other work meanwhile.
@@ -179,8 +180,9 @@ bool Engine::streams(const Execution& execution, uint64_t bytes) const {
 }
 
 Flow Engine::flow_of(const Execution& execution, uint64_t bytes) const {
-  if (ranks_per_core_ != 1 || bytes < kWeighedLeast) return Flow::kAny;
   const bool far = execution.output_bytes_ >= kLargeLeast;
+  if (bytes < kWeighedLeast || ranks_per_core_ == 0 || (ranks_per_core_ > 1 && !far))
+    return Flow::kAny;
   if (execution.sums_) return far ? Flow::kFarSums : Flow::kSums;
   return far ? Flow::kFarData : Flow::kData;
 }

@@ -35,7 +35,7 @@ class WayJudge {
   static constexpr int kTryLength = 12;    // with these
   static constexpr int kGivenUp = 48;      // where the sender does not go along
   // Ratios of costs.
-  static constexpr double kClearly = 0.9;  // of a better way to the one before
+  static constexpr double kClearly = 0.8;  // of a better way to the one before
   static constexpr double kChanged = 2;    // since the last try
   static constexpr double kHopeless = 3;   // of the other way, so that the try ends
 
