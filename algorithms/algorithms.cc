@@ -2,6 +2,8 @@
 
 #include "algorithms/algorithms.h"
 
+#include <fmt/format.h>
+
 #include <cassert>
 #include <initializer_list>
 #include <utility>
@@ -25,7 +27,16 @@ constexpr Algorithm by_levels(Algorithm made) {
   return made;
 }
 
+constexpr Algorithm taking(Algorithm made, std::initializer_list<ParameterKey> keys,
+                           std::initializer_list<Collective> collectives) {
+  for (const ParameterKey key : keys)
+    for (const Collective collective : collectives)
+      made.parameters[static_cast<size_t>(key)] |= uint32_t{1} << static_cast<int>(collective);
+  return made;
+}
+
 using enum Collective;
+using enum ParameterKey;
 
 constexpr Algorithm kAlgorithms[] = {
     algorithm("recursive_doubling", "everything to the rank that differs in bit k; log2 P rounds",
@@ -33,22 +44,24 @@ constexpr Algorithm kAlgorithms[] = {
                {kBarrier, recursive_doubling_barrier},
                {kFinalize, recursive_doubling_barrier},
                {kSplit, recursive_doubling_barrier}}),
-    algorithm("circulant", "least volume in 2 log2 P rounds for any P (Träff 2024)",
-              {{kAllreduce, circulant_allreduce},
-               {kReduce, circulant_reduce},
-               {kBroadcast, circulant_broadcast},
-               {kAllgather, circulant_allgather},
-               {kAllgatherv, circulant_allgather},
-               {kReduceScatter, circulant_reduce_scatter},
-               {kReduceScatterv, circulant_reduce_scatter}}),
-    algorithm("ring", "neighbours only, least volume in 2(P-1) rounds",
-              {{kAllreduce, ring_allreduce},
-               {kReduce, ring_reduce},
-               {kBroadcast, ring_broadcast},
-               {kAllgather, ring_allgather},
-               {kAllgatherv, ring_allgather},
-               {kReduceScatter, ring_reduce_scatter},
-               {kReduceScatterv, ring_reduce_scatter}}),
+    taking(algorithm("circulant", "least volume in 2 log2 P rounds for any P (Träff 2024)",
+                     {{kAllreduce, circulant_allreduce},
+                      {kReduce, circulant_reduce},
+                      {kBroadcast, circulant_broadcast},
+                      {kAllgather, circulant_allgather},
+                      {kAllgatherv, circulant_allgather},
+                      {kReduceScatter, circulant_reduce_scatter},
+                      {kReduceScatterv, circulant_reduce_scatter}}),
+           {kSegment}, {kAllreduce}),
+    taking(algorithm("ring", "neighbours only, least volume in 2(P-1) rounds",
+                     {{kAllreduce, ring_allreduce},
+                      {kReduce, ring_reduce},
+                      {kBroadcast, ring_broadcast},
+                      {kAllgather, ring_allgather},
+                      {kAllgatherv, ring_allgather},
+                      {kReduceScatter, ring_reduce_scatter},
+                      {kReduceScatterv, ring_reduce_scatter}}),
+           {kSegment}, {kAllreduce, kBroadcast}),
     algorithm("binomial", "one binomial tree; log2 P rounds",
               {{kAllreduce, binomial_allreduce},
                {kReduce, binomial_reduce},
@@ -58,20 +71,23 @@ constexpr Algorithm kAlgorithms[] = {
                {kBarrier, binomial_barrier},
                {kFinalize, binomial_barrier},
                {kSplit, binomial_barrier}}),
-    algorithm("double_tree", "two binary trees with half the data each, pipelined (Sanders 2009)",
-              {{kAllreduce, double_tree_allreduce},
-               {kReduce, double_tree_reduce},
-               {kBroadcast, double_tree_broadcast}}),
+    taking(algorithm("double_tree",
+                     "two binary trees with half the data each, pipelined (Sanders 2009)",
+                     {{kAllreduce, double_tree_allreduce},
+                      {kReduce, double_tree_reduce},
+                      {kBroadcast, double_tree_broadcast}}),
+           {kSegment}, {kAllreduce, kReduce, kBroadcast}),
     algorithm("bruck", "small blocks in log2 P rounds for any P (Bruck 1997)",
               {{kAllgather, bruck_allgather},
                {kAllgatherv, bruck_allgather},
                {kAlltoall, bruck_alltoall}}),
-    algorithm("pairwise", "one partner after the other, no block through a third rank",
-              {{kAllreduce, pairwise_allreduce},
-               {kReduceScatter, pairwise_reduce_scatter},
-               {kReduceScatterv, pairwise_reduce_scatter},
-               {kAlltoall, pairwise_alltoall},
-               {kAlltoallv, pairwise_alltoall}}),
+    taking(algorithm("pairwise", "one partner after the other, no block through a third rank",
+                     {{kAllreduce, pairwise_allreduce},
+                      {kReduceScatter, pairwise_reduce_scatter},
+                      {kReduceScatterv, pairwise_reduce_scatter},
+                      {kAlltoall, pairwise_alltoall},
+                      {kAlltoallv, pairwise_alltoall}}),
+           {kSegment}, {kAllreduce}),
     algorithm("dissemination", "empty messages over doubling distances (Hensgen 1988)",
               {{kBarrier, dissemination_barrier},
                {kFinalize, dissemination_barrier},
@@ -99,23 +115,27 @@ constexpr Algorithm kAlgorithms[] = {
                {kBarrier, star_barrier},
                {kFinalize, star_barrier},
                {kSplit, star_barrier}}),
-    algorithm("torus",
-              "rings in each of up to three dimensions, both ways, all at once (Jain 2010)",
-              {{kAllreduce, torus_allreduce},
-               {kAllgather, torus_allgather},
-               {kAllgatherv, torus_allgather},
-               {kReduceScatter, torus_reduce_scatter},
-               {kReduceScatterv, torus_reduce_scatter}}),
-    by_levels(algorithm("hierarchical",
-                        "inside the hosts, then between them by all ranks, in segments",
-                        {{kAllreduce, hierarchical_allreduce},
-                         {kReduce, hierarchical_reduce},
-                         {kBroadcast, hierarchical_broadcast},
-                         {kAllgather, hierarchical_allgather},
-                         {kAllgatherv, hierarchical_allgather},
-                         {kReduceScatter, hierarchical_reduce_scatter},
-                         {kReduceScatterv, hierarchical_reduce_scatter},
-                         {kAlltoall, hierarchical_alltoall}})),
+    taking(algorithm("torus",
+                     "rings in each of up to three dimensions, both ways, all at once (Jain 2010)",
+                     {{kAllreduce, torus_allreduce},
+                      {kAllgather, torus_allgather},
+                      {kAllgatherv, torus_allgather},
+                      {kReduceScatter, torus_reduce_scatter},
+                      {kReduceScatterv, torus_reduce_scatter}}),
+           {kDimensions}, {kAllreduce, kAllgather, kAllgatherv, kReduceScatter, kReduceScatterv}),
+    taking(by_levels(algorithm("hierarchical",
+                               "inside the hosts, then between them by all ranks, in segments",
+                               {{kAllreduce, hierarchical_allreduce},
+                                {kReduce, hierarchical_reduce},
+                                {kBroadcast, hierarchical_broadcast},
+                                {kAllgather, hierarchical_allgather},
+                                {kAllgatherv, hierarchical_allgather},
+                                {kReduceScatter, hierarchical_reduce_scatter},
+                                {kReduceScatterv, hierarchical_reduce_scatter},
+                                {kAlltoall, hierarchical_alltoall}})),
+           {kSegment, kIntra, kInter},
+           {kAllreduce, kReduce, kBroadcast, kAllgather, kAllgatherv, kReduceScatter,
+            kReduceScatterv}),
     by_levels(algorithm("leaders", "inside the hosts to one rank, and these among themselves",
                         {{kAllreduce, leaders_allreduce},
                          {kReduce, leaders_reduce},
@@ -181,6 +201,25 @@ int find_algorithm(std::string_view name) {
 
 bool fits(int algorithm, Collective collective) {
   return algorithm >= 0 && algorithms()[static_cast<size_t>(algorithm)].fits(collective);
+}
+
+Parameters effective(const Parameters& parameters, int algorithm, Collective collective,
+                     const Hierarchy* hierarchy) {
+  if (algorithm < 0) return {};
+  const Algorithm& which = algorithms()[static_cast<size_t>(algorithm)];
+  if (which.by_levels && (hierarchy == nullptr || hierarchy->depth() == 0)) return {};
+  Parameters kept = parameters;
+  if (!which.takes(kSegment, collective)) kept.segment = 0;
+  if (!which.takes(kIntra, collective)) kept.intra = Phase::kOwn;
+  if (!which.takes(kInter, collective)) kept.inter = Phase::kOwn;
+  if (!which.takes(kDimensions, collective)) kept.dimensions = {};
+  return kept;
+}
+
+std::string text_of(int algorithm, const Parameters& parameters) {
+  const std::string_view name = algorithms()[static_cast<size_t>(algorithm)].name;
+  const std::string text = text_of(parameters);
+  return text.empty() ? std::string(name) : fmt::format("{}({})", name, text);
 }
 
 Schedule build_schedule(const Problem& problem, const Group& group, const Algorithm& algorithm) {

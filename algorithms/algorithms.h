@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "algorithms/builder.h"
+#include "algorithms/parameters.h"
 #include "algorithms/problem.h"
 #include "banyan/status.h"
 
@@ -22,9 +23,15 @@ struct Algorithm {
   std::string_view text;                                 // one sentence with its source
   std::array<Generator, kCollectiveCount> generators{};  // null where it does not fit
   bool by_levels = false;                                // goes by the group's hierarchy
+  // By key: the collectives, as bits, in which it goes by that parameter.
+  std::array<uint32_t, kParameterKeyCount> parameters{};
 
   bool fits(Collective collective) const {
     return generators[static_cast<size_t>(collective)] != nullptr;
+  }
+  bool takes(ParameterKey key) const { return parameters[static_cast<size_t>(key)] != 0; }
+  bool takes(ParameterKey key, Collective collective) const {
+    return (parameters[static_cast<size_t>(key)] >> static_cast<int>(collective) & 1) != 0;
   }
 };
 
@@ -35,6 +42,12 @@ std::span<const Algorithm> algorithms();
 int find_algorithm(std::string_view name);
 // Of the algorithm at that place; false for -1.
 bool fits(int algorithm, Collective collective);
+// Of the parameters, those that it goes by in that collective. An algorithm by levels goes by none
+// where there are no levels.
+Parameters effective(const Parameters& parameters, int algorithm, Collective collective,
+                     const Hierarchy* hierarchy);
+// "ring", "hierarchical(seg=1M)".
+std::string text_of(int algorithm, const Parameters& parameters);
 
 // The fused schedule of this rank. Requires algorithm.fits(problem.collective). A group of one
 // needs no algorithm: copies and conversions only.

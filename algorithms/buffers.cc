@@ -287,8 +287,9 @@ Accumulators accumulate_scatter(ScheduleBuilder& builder, const Group& group,
 namespace {
 
 int segments_of(const Group& group, const Problem& problem) {
-  return static_cast<int>(
-      cache_segments(problem.count * problem.element(), static_cast<uint64_t>(group.size())));
+  return static_cast<int>(cache_segments(problem.count * problem.element(),
+                                         static_cast<uint64_t>(group.size()),
+                                         given_length(group.parameters, problem)));
 }
 
 }  // namespace

@@ -91,8 +91,9 @@ class DoubleTree {
 };
 
 // The chunks of both trees in turn; chunk i travels along tree i % 2. None is empty.
-std::vector<Part> chunks_of(const Problem& problem) {
-  const uint64_t chunks = 2 * tree_chunks(problem.count * problem.element());
+std::vector<Part> chunks_of(const Group& group, const Problem& problem) {
+  const uint64_t chunks =
+      2 * tree_chunks(problem.count * problem.element(), given_length(group.parameters, problem));
   const auto count = static_cast<int>(std::min(chunks, problem.count));
   std::vector<Part> parts;
   for (int i = 0; i < count; ++i) parts.push_back(part_of(problem.count, count, i));
@@ -137,7 +138,7 @@ Accumulators accumulate_chunks(ScheduleBuilder& builder, const Group& group, con
 
 void double_tree_allreduce(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
   const DoubleTree trees(group, group.ranks.front());
-  const std::vector<Part> chunks = chunks_of(problem);
+  const std::vector<Part> chunks = chunks_of(group, problem);
   Accumulators sums = accumulate_chunks(builder, group, problem, chunks);
   const std::vector<Slice> output =
       slices_of(whole_output(group, problem), chunks, problem.element());
@@ -151,7 +152,7 @@ void double_tree_allreduce(ScheduleBuilder& builder, const Group& group, const P
 void double_tree_reduce(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
   agree(builder, group, problem);
   const DoubleTree trees(group, problem.root);
-  const std::vector<Part> chunks = chunks_of(problem);
+  const std::vector<Part> chunks = chunks_of(group, problem);
   Accumulators sums = accumulate_chunks(builder, group, problem, chunks);
   for (int chunk = 0; chunk < static_cast<int>(chunks.size()); ++chunk)
     sum_chunk_up(builder, trees, sums, chunk);
@@ -160,7 +161,7 @@ void double_tree_reduce(ScheduleBuilder& builder, const Group& group, const Prob
 void double_tree_broadcast(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
   agree(builder, group, problem);
   const DoubleTree trees(group, problem.root);
-  const std::vector<Part> chunks = chunks_of(problem);
+  const std::vector<Part> chunks = chunks_of(group, problem);
   const Slice output = whole_output(group, problem);
   const Slice source = trees.is_root() ? whole_input(group, problem) : output;
   for (int chunk = 0; chunk < static_cast<int>(chunks.size()); ++chunk) {

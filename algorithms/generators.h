@@ -159,6 +159,15 @@ void circulant_allgather_apart_phase(ScheduleBuilder& builder, const Group& grou
 void direct_allgather_phase(ScheduleBuilder& builder, const Group& group,
                             const std::vector<Slice>& slices);
 
+// By name. Of its own a reduction is direct where that sends raw elements, else circulant, whose
+// blocks must lie one behind the other; where they do not (`together` is false), it is pairwise.
+void named_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group,
+                                const Problem& problem, Phase phase, bool together,
+                                Accumulators& sums);
+// `apart`: with a message for each slice, where that is a question. Pairwise gathers as direct.
+void named_allgather_phase(ScheduleBuilder& builder, const Group& group, Phase phase, bool apart,
+                           const std::vector<Slice>& slices);
+
 // Everybody has the sum of block 0 in its target.
 void recursive_doubling_phase(ScheduleBuilder& builder, const Group& group, Accumulators& sum);
 // The rank `root` has stored the sum of block 0.

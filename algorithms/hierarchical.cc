@@ -23,10 +23,10 @@ namespace banyan {
 namespace {
 
 // The same on all ranks: by the largest part, not by the own one.
-int segments_of(const Problem& problem, const Hierarchy& levels) {
+int segments_of(const Group& group, const Problem& problem, const Hierarchy& levels) {
   const uint64_t bytes = problem.count * problem.element();
   const auto shards = static_cast<uint64_t>(levels.largest_part(0));
-  return static_cast<int>(level_segments(bytes, shards));
+  return static_cast<int>(level_segments(bytes, shards, given_length(group.parameters, problem)));
 }
 
 // So many segments are on their way up at the top, beside the one that has come there and goes
@@ -71,7 +71,7 @@ void hierarchical_allreduce(ScheduleBuilder& builder, const Group& group, const 
   if (levels->depth() == 0) return circulant_allreduce(builder, group, problem);
   const Stages stages(group, *levels);
   auto segments =
-      segments_for(builder, group, problem, stages, segments_of(problem, *levels), false);
+      segments_for(builder, group, problem, stages, segments_of(group, problem, *levels), false);
   in_slots(
       segments, stages.layers(), [](SegmentFlow& segment, int layer) { segment.reduce(layer); },
       [](const SegmentFlow& segment, int layer) { segment.gather(layer); });
@@ -89,7 +89,7 @@ void rooted(ScheduleBuilder& builder, const Group& group, const Problem& problem
   const RootedSegments cut = rooted_segments(
       problem.count * problem.element(), static_cast<uint64_t>(levels.largest_part(0)),
       static_cast<uint64_t>(levels.parts(levels.depth() - 1)),
-      problem.collective == Collective::kReduce);
+      problem.collective == Collective::kReduce, given_length(group.parameters, problem));
   auto segments =
       segments_for(builder, group, problem, stages, static_cast<int>(cut.count), cut.chained);
   in_slots(segments, stages.layers(), up, down);

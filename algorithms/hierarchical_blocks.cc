@@ -81,9 +81,10 @@ class Crossing {
 
 // Between the parts first; then each part has all blocks among its members.
 void spread_blocks(ScheduleBuilder& builder, const Group& group, const Hierarchy& levels, int level,
-                   const Team& team, AllgatherPhase phase) {
+                   const Team& team, bool apart) {
   if (level == levels.depth()) {
-    phase(builder, group_of(group, team.places), team.blocks);
+    named_allgather_phase(builder, group_of(group, team.places), group.parameters.inter, apart,
+                          team.blocks);
     return;
   }
   const Crossing crossing(group, levels, level, team);
@@ -92,13 +93,14 @@ void spread_blocks(ScheduleBuilder& builder, const Group& group, const Hierarchy
     Team rail{crossing.carriers(member), {}};
     for (size_t part = 0; part < crossing.parts(); ++part)
       rail.blocks.push_back(crossing.block(part, member));
-    spread_blocks(builder, group, levels, level + 1, rail, phase);
+    spread_blocks(builder, group, levels, level + 1, rail, apart);
   }
   if (size == 1) return;
   for (size_t step = 0; step < crossing.parts(); ++step) {
     const size_t part = crossing.part(step);
     for (int first = 0; first < crossing.size_of_part(part); first += size)
-      circulant_allgather_apart_phase(builder, crossing.inside(), crossing.batch(part, first));
+      named_allgather_phase(builder, crossing.inside(), group.parameters.intra, true,
+                            crossing.batch(part, first));
   }
 }
 
@@ -111,7 +113,7 @@ class BlockSums {
   // Inside the parts first; `target` is where this rank's block ends up.
   void add(int level, const Team& team, bool are_sums, Slice target) {
     if (level == levels_.depth()) {
-      add_among(group_of(group_, team.places), team.blocks, target,
+      add_among(group_of(group_, team.places), group_.parameters.inter, team.blocks, target,
                 {.sums_in = are_sums, .sums_out = false});
       return;
     }
@@ -126,7 +128,7 @@ class BlockSums {
       for (int first = 0; first < crossing.size_of_part(part); first += size) {
         const auto rail = static_cast<size_t>(first / size);
         const bool carries = rail < rails.size();  // the last batch may be for others alone
-        add_among(crossing.inside(), crossing.batch(part, first),
+        add_among(crossing.inside(), group_.parameters.intra, crossing.batch(part, first),
                   carries ? rails[rail].blocks[part] : Slice{},
                   {.sums_in = are_sums, .sums_out = true});
       }
@@ -152,19 +154,15 @@ class BlockSums {
     return room;
   }
 
-  void add_among(const Group& members, std::vector<Slice> blocks, Slice target, Ends ends) {
+  void add_among(const Group& members, Phase phase, std::vector<Slice> blocks, Slice target,
+                 Ends ends) {
     if (members.size() == 1) {
       add_alone(blocks.front(), target, ends);
       return;
     }
     const bool together = packed(blocks);
     Accumulators sums(builder_, problem_, std::move(blocks), members.me, target, ends);
-    if (sums.sends_raw())
-      direct_reduce_scatter_phase(builder_, members, sums, problem_);
-    else if (together)
-      circulant_reduce_scatter_phase(builder_, members, sums);
-    else
-      pairwise_reduce_scatter_phase(builder_, members, sums);
+    named_reduce_scatter_phase(builder_, members, problem_, phase, together, sums);
   }
 
   void add_alone(Slice block, Slice target, Ends ends) {
@@ -181,10 +179,10 @@ class BlockSums {
   const Problem& problem_;
 };
 
-int segments_of(const std::vector<Part>& blocks, uint64_t element) {
+int segments_of(const Group& group, const Problem& problem, const std::vector<Part>& blocks) {
   uint64_t most = 0;
-  for (const Part& block : blocks) most = std::max(most, block.count * element);
-  return static_cast<int>(block_segments(most));
+  for (const Part& block : blocks) most = std::max(most, block.count * problem.element());
+  return static_cast<int>(block_segments(most, given_length(group.parameters, problem)));
 }
 
 Team everybody(const Group& group) {
@@ -218,11 +216,10 @@ void hierarchical_allgather(ScheduleBuilder& builder, const Group& group, const 
   builder.copy(whole_input(group, problem),
                elements(output, blocks[static_cast<size_t>(group.me)], problem.element()));
   Team team = everybody(group);
-  const int segments = segments_of(blocks, problem.element());
+  const int segments = segments_of(group, problem, blocks);
   for (int index = 0; index < segments; ++index) {
     team.blocks = slices_of_segment(output, blocks, problem.element(), segments, index);
-    spread_blocks(builder, group, *levels, 0, team,
-                  apart ? circulant_allgather_apart_phase : circulant_allgather_phase);
+    spread_blocks(builder, group, *levels, 0, team, apart);
   }
 }
 
@@ -231,7 +228,7 @@ void hierarchical_reduce_scatter(ScheduleBuilder& builder, const Group& group,
   const Levels levels(group);
   if (levels->depth() == 0) return circulant_reduce_scatter(builder, group, problem);
   const std::vector<Part> blocks = input_blocks(group, problem);
-  const int segments = segments_of(blocks, problem.element());
+  const int segments = segments_of(group, problem, blocks);
   const bool any_empty =
       std::any_of(blocks.begin(), blocks.end(), [](const Part& block) { return block.count == 0; });
   if (problem.check && any_empty) {

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "algorithms/problem.h"
+
 namespace banyan {
 
 // direct. Up to it, everybody sends everything to everybody and nothing is gathered afterwards.
@@ -16,9 +18,9 @@ inline constexpr uint64_t kOneShotBytes = 4096;
 // direct. Up to it, copying a result costs less than a round of messages before it.
 inline constexpr uint64_t kStagedBytes = 32 << 10;
 
-// torus: how long its dimensions are, at most three, as equal as the factors of `ranks` let them
-// be.
-std::vector<int> torus_shape(int ranks);
+// torus: how long its dimensions are, at most three: as the call says, else as equal as the factors
+// of `ranks` let them be.
+std::vector<int> torus_shape(int ranks, const Parameters& parameters = {});
 
 // Up to so many ranks, agreement is one round of messages to all.
 inline constexpr int kOneRoundMost = 8;
@@ -26,26 +28,31 @@ inline constexpr int kOneRoundMost = 8;
 // leaders. In parts of more members trees have fewer rounds than a leader who speaks to each.
 inline constexpr int kStarMost = 8;
 
+// What a call's parameters say of a length; 0: nothing, so that the algorithm's own counts. At
+// least an element, so that no block of a segment is empty. However short, there are never more
+// segments than the most that a function below says.
+inline uint64_t given_length(const Parameters& parameters, const Problem& problem) {
+  return parameters.segment == 0 ? 0 : std::max<uint64_t>(parameters.segment, problem.element());
+}
+inline uint64_t pieces_of(uint64_t bytes, uint64_t own_length, uint64_t given, uint64_t most) {
+  return std::clamp<uint64_t>(bytes / (given != 0 ? given : own_length), 1, most);
+}
+
 // The chunks of a ring's broadcast.
-inline uint64_t ring_chunks(uint64_t bytes) {
-  constexpr uint64_t kChunkBytes = 64 * 1024;
-  constexpr uint64_t kMost = 64;
-  return std::clamp<uint64_t>(bytes / kChunkBytes, 1, kMost);
+inline uint64_t ring_chunks(uint64_t bytes, uint64_t given = 0) {
+  return pieces_of(bytes, 64 * 1024, given, 64);
 }
 
 // The chunks of each of two trees.
-inline uint64_t tree_chunks(uint64_t bytes) {
-  constexpr uint64_t kChunkBytes = 64 * 1024;
-  constexpr uint64_t kMost = 32;
-  return std::clamp<uint64_t>(bytes / 2 / kChunkBytes, 1, kMost);
+inline uint64_t tree_chunks(uint64_t bytes, uint64_t given = 0) {
+  return pieces_of(bytes / 2, 64 * 1024, given, 32);
 }
 
 // hierarchical: the segments of a vector that the largest part cuts into so many shards. A shard of
 // a segment is worth a message of its own from 1 MiB on.
-inline uint64_t level_segments(uint64_t bytes, uint64_t shards) {
-  constexpr uint64_t kShardBytes = 1 << 20;
-  constexpr uint64_t kMost = 64;
-  return std::clamp<uint64_t>(bytes / shards / kShardBytes, 1, kMost);
+inline constexpr uint64_t kMostLevelSegments = 64;
+inline uint64_t level_segments(uint64_t bytes, uint64_t shards, uint64_t given = 0) {
+  return pieces_of(bytes / shards, 1 << 20, given, kMostLevelSegments);
 }
 
 // hierarchical, to or from a root: at the top a chain of the parts, which has the least volume,
@@ -56,30 +63,27 @@ struct RootedSegments {
   uint64_t count;
   bool chained;
 };
-inline RootedSegments rooted_segments(uint64_t bytes, uint64_t shards, uint64_t parts, bool sums) {
+inline RootedSegments rooted_segments(uint64_t bytes, uint64_t shards, uint64_t parts, bool sums,
+                                      uint64_t given = 0) {
   const uint64_t shard_bytes = sums ? 64 * 1024 : 16 * 1024;
-  constexpr uint64_t kMost = 64;
-  const uint64_t count = std::clamp<uint64_t>(bytes / shards / shard_bytes, 1, kMost);
+  const uint64_t count = pieces_of(bytes / shards, shard_bytes, given, kMostLevelSegments);
   if (parts == 2 || count >= parts) return {count, true};
-  return {level_segments(bytes, shards), false};
+  return {level_segments(bytes, shards, given), false};
 }
 
 // hierarchical: the segments of blocks, the longest of which has so many bytes.
-inline uint64_t block_segments(uint64_t bytes) {
-  constexpr uint64_t kBlockBytes = 1 << 20;
-  constexpr uint64_t kMost = 16;
-  return std::clamp<uint64_t>(bytes / kBlockBytes, 1, kMost);
+inline constexpr uint64_t kMostBlockSegments = 16;
+inline uint64_t block_segments(uint64_t bytes, uint64_t given = 0) {
+  return pieces_of(bytes, 1 << 20, given, kMostBlockSegments);
 }
 
 // Vectors that no cache holds are cut, so that a rank finds in its cache what it has just summed
 // when it passes that on. Shorter ones gain nothing, and lose by more messages (measured on two
-// ranks).
-inline uint64_t cache_segments(uint64_t bytes, uint64_t ranks) {
+// ranks); they are cut where the call says so.
+inline uint64_t cache_segments(uint64_t bytes, uint64_t ranks, uint64_t given = 0) {
   constexpr uint64_t kCutLeast = 16 << 20;
-  constexpr uint64_t kBlockBytes = 256 << 10;
-  constexpr uint64_t kMost = 1024;
-  if (bytes < kCutLeast) return 1;
-  return std::clamp<uint64_t>(bytes / ranks / kBlockBytes, 1, kMost);
+  if (bytes < kCutLeast && given == 0) return 1;
+  return pieces_of(bytes / ranks, 256 << 10, given, 1024);
 }
 
 }  // namespace banyan

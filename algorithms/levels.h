@@ -58,7 +58,8 @@ class Parts {
   int largest_ = 0;
 };
 
-// Those places of a group as a group of their own.
+// Those places of a group as a group of their own, which knows no levels and no parameters: those
+// are of the whole.
 Group group_of(const Group& all, std::span<const int> places);
 
 // A cut of a team's vector into shards, and of the shards into blocks for the members of one part.

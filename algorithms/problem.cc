@@ -7,8 +7,9 @@
 
 namespace banyan {
 
-Group Group::everyone(int size, int rank, const Hierarchy* hierarchy) {
-  Group group{std::vector<int>(static_cast<size_t>(size)), rank, hierarchy};
+Group Group::everyone(int size, int rank, const Hierarchy* hierarchy,
+                      const Parameters& parameters) {
+  Group group{std::vector<int>(static_cast<size_t>(size)), rank, hierarchy, parameters};
   std::iota(group.ranks.begin(), group.ranks.end(), 0);
   return group;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "algorithms/parameters.h"
 #include "algorithms/schedule.h"
 #include "banyan/types.h"
 #include "topology/hierarchy.h"
@@ -21,8 +22,11 @@ struct Group {
   // How the places lie, the same on all ranks. Null, or without levels: flat. Belongs to whoever
   // makes the group, and outlives it. Generators of flat schedules do not look at it.
   const Hierarchy* hierarchy = nullptr;
+  // How the algorithm goes about it, the same on all ranks.
+  Parameters parameters{};
 
-  static Group everyone(int size, int rank, const Hierarchy* hierarchy = nullptr);
+  static Group everyone(int size, int rank, const Hierarchy* hierarchy = nullptr,
+                        const Parameters& parameters = {});
   int size() const { return static_cast<int>(ranks.size()); }
   int wrap(int index) const {
     const int rest = index % size();

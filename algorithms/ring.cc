@@ -57,7 +57,8 @@ void ring_broadcast(ScheduleBuilder& builder, const Group& group, const Problem&
   const bool root = group.at(group.me) == problem.root;
   const Slice source = root ? whole_input(group, problem) : output;
   const bool last = group.at(group.me + 1) == problem.root;
-  const auto chunks = static_cast<int>(std::min(ring_chunks(output.size), problem.count));
+  const uint64_t given = given_length(group.parameters, problem);
+  const auto chunks = static_cast<int>(std::min(ring_chunks(output.size, given), problem.count));
   for (int i = 0; i < chunks; ++i) {
     const Part chunk = part_of(problem.count, chunks, i);
     if (!root) builder.recv(elements(output, chunk, problem.element()), group.at(group.me - 1));

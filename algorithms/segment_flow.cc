@@ -48,6 +48,8 @@ SegmentFlow::SegmentFlow(ScheduleBuilder& builder, const Group& group, const Pro
       stages_(stages),
       chained_(chained),
       is_root_(is_source(stages.at(0).front())),
+      intra_(group.parameters.intra),
+      inter_(group.parameters.inter),
       pieces_(static_cast<size_t>(stages.layers())) {
   const uint64_t element = problem.element();
   const Slice input = whole_input(group, problem);
@@ -108,10 +110,8 @@ SegmentFlow::Piece SegmentFlow::reduce_inside(const Stage& stage, const Piece& g
                   at_top ? result(blocks[me]) : builder_.scratch(blocks[me].count * width), true};
   Accumulators sums(builder_, problem_, std::move(inputs), stage.inside.me, sum.where,
                     {.sums_in = given.is_sum, .sums_out = !at_top});
-  if (sums.sends_raw())
-    direct_reduce_scatter_phase(builder_, stage.inside, sums, problem_);
-  else
-    circulant_reduce_scatter_phase(builder_, stage.inside, sums);
+  named_reduce_scatter_phase(builder_, stage.inside, problem_, at_top ? inter_ : intra_, true,
+                             sums);
   return sum;
 }
 
@@ -164,7 +164,8 @@ void SegmentFlow::gather(int layer) const {
     std::vector<Slice> slices;
     for (const Part& block : blocks_of(stage, piece(layer, index).elements))
       slices.push_back(result(block));
-    circulant_allgather_phase(builder_, stage.inside, slices);
+    named_allgather_phase(builder_, stage.inside, layer == stages_.top() ? inter_ : intra_, false,
+                          slices);
   }
 }
 

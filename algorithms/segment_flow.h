@@ -52,6 +52,8 @@ class SegmentFlow {
   const Stages& stages_;
   bool chained_;
   bool is_root_;
+  Phase intra_;  // below the top
+  Phase inter_;  // at the top
   Slice input_;
   Part kept_{};  // elements whose results this rank has room for, at `results_`
   Slice results_;

@@ -21,7 +21,8 @@ namespace {
 
 class Torus {
  public:
-  explicit Torus(const Group& group) : group_(group), shape_(torus_shape(group.size())) {
+  explicit Torus(const Group& group)
+      : group_(group), shape_(torus_shape(group.size(), group.parameters)) {
     int stride = 1;
     for (const int length : shape_) {
       strides_.push_back(stride);
@@ -197,8 +198,12 @@ std::vector<int> prime_factors(int number) {  // descending
 
 }  // namespace
 
-std::vector<int> torus_shape(int ranks) {
+std::vector<int> torus_shape(int ranks, const Parameters& parameters) {
   constexpr size_t kMost = 3;
+  std::vector<int> given;
+  for (const uint16_t length : parameters.dimensions)
+    if (length != 0) given.push_back(length);
+  if (!given.empty() && fit_ranks(parameters, ranks)) return given;
   const std::vector<int> factors = prime_factors(ranks);
   std::vector<int> shape(std::clamp<size_t>(factors.size(), 1, kMost), 1);
   for (const int factor : factors) *std::min_element(shape.begin(), shape.end()) *= factor;

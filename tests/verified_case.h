@@ -78,13 +78,14 @@ struct VerifiedCase {
   ReduceOp op = ReduceOp::kSum;
   bool check = true;
   std::shared_ptr<const Shape> shape = nullptr;  // flat without one
+  Parameters parameters{};
 };
 
 inline std::ostream& operator<<(std::ostream& out, const VerifiedCase& call) {
-  return out << algorithms()[static_cast<size_t>(call.algorithm)].name << ' '
-             << name_of(call.collective) << " P=" << call.ranks << " n=" << call.count
-             << " root=" << call.root << (call.in_place ? " in place " : " ") << name_of(call.type)
-             << ' ' << name_of(call.op) << (call.check ? "" : " unchecked")
+  return out << text_of(call.algorithm, call.parameters) << ' ' << name_of(call.collective)
+             << " P=" << call.ranks << " n=" << call.count << " root=" << call.root
+             << (call.in_place ? " in place " : " ") << name_of(call.type) << ' '
+             << name_of(call.op) << (call.check ? "" : " unchecked")
              << (call.shape == nullptr ? "" : ", " + call.shape->name);
 }
 
@@ -167,9 +168,9 @@ inline BuiltCase build_case(const VerifiedCase& call) {
   const Hierarchy* hierarchy = call.shape == nullptr ? nullptr : &call.shape->hierarchy;
   for (int rank = 0; rank < call.ranks; ++rank) {
     built.problems.push_back(problem_of(call, rank));
-    built.schedules.push_back(build_schedule(built.problems.back(),
-                                             Group::everyone(call.ranks, rank, hierarchy),
-                                             algorithms()[static_cast<size_t>(call.algorithm)]));
+    built.schedules.push_back(build_schedule(
+        built.problems.back(), Group::everyone(call.ranks, rank, hierarchy, call.parameters),
+        algorithms()[static_cast<size_t>(call.algorithm)]));
   }
   return built;
 }

@@ -1,0 +1,49 @@
+// What a rule or a call says of how its algorithm goes about it, as in ring(seg=1M): a small value.
+// Which algorithm takes which of these is in its row in algorithms.cc.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "banyan/status.h"
+
+namespace banyan {
+
+enum class ParameterKey : uint8_t { kSegment, kIntra, kInter, kDimensions };
+inline constexpr int kParameterKeyCount = 4;
+
+// What hierarchical does in a team: a reduce-scatter, an allgather. kOwn leaves it to the
+// algorithm.
+enum class Phase : uint8_t { kOwn, kCirculant, kRing, kPairwise, kDirect };
+inline constexpr int kPhaseCount = 5;
+
+inline constexpr uint64_t kMostSegment = uint64_t{1} << 30;
+inline constexpr int kMostDimension = 65535;
+
+struct Parameters {
+  uint32_t segment = 0;  // bytes; 0: the algorithm's own length
+  Phase intra = Phase::kOwn;
+  Phase inter = Phase::kOwn;
+  std::array<uint16_t, 3> dimensions{};  // the first are set, or none
+
+  bool operator==(const Parameters&) const = default;
+};
+
+// "seg", "intra", ...; and with its values: "seg=SIZE".
+std::string_view name_of(ParameterKey key);
+std::string_view form_of(ParameterKey key);
+
+// The parameters with that one set. kInvalidArgument: the message is what would be right, alone.
+Result<Parameters> with_parameter(Parameters parameters, ParameterKey key, std::string_view value);
+
+// "seg=1M,intra=ring", as rules have it; empty where nothing is set.
+std::string text_of(const Parameters& parameters);
+
+// Dimensions, where they are set, have room for exactly so many ranks.
+bool fit_ranks(const Parameters& parameters, int ranks);
+
+}  // namespace banyan
