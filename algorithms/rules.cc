@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <optional>
 
 #include "algorithms/select.h"
 #include "src/base/parse.h"
@@ -18,9 +20,10 @@ constexpr std::string_view kRanksForm = "ranks=LO-HI";
 constexpr std::string_view kNodesForm = "nodes=LO-HI";
 constexpr std::string_view kPpnForm = "ppn=LO-HI";
 constexpr std::string_view kTypesForm = "dtype=TYPE,TYPE";
+constexpr std::string_view kMemoryForm = "mem=MEMORY,MEMORY";
 constexpr std::string_view kForms =
-    "size=LO-HI, ranks=LO-HI, nodes=LO-HI, ppn=LO-HI, dtype=TYPE,TYPE";
-constexpr std::string_view kPunctuation = ",;:^=-";
+    "size=LO-HI, ranks=LO-HI, nodes=LO-HI, ppn=LO-HI, dtype=TYPE,TYPE, mem=MEMORY,MEMORY";
+constexpr std::string_view kPunctuation = ",;:^=-()";
 constexpr std::string_view kBlanks = " \t\r\n";
 
 // A word, one character of punctuation, or nothing: the end.
@@ -81,6 +84,8 @@ std::string type_names() {
   return join(names);
 }
 
+constexpr std::string_view kMemoryNames[] = {"host", "cuda", "managed"};  // by MemoryKind
+
 // "unknown algorithm 'rign' at position 1; valid: ...", also where no word stands at all.
 Status wrong(std::string_view what, const Token& token, std::string_view valid) {
   if (token.word())
@@ -138,6 +143,33 @@ Status check_rest(const Rule& rule, const Token& first) {
   return {};
 }
 
+// The keys of an algorithm, as one gives them.
+std::string forms_of(const Algorithm& algorithm) {
+  std::vector<std::string_view> forms;
+  for (int key = 0; key < kParameterKeyCount; ++key)
+    if (algorithm.takes(static_cast<ParameterKey>(key)))
+      forms.push_back(form_of(static_cast<ParameterKey>(key)));
+  return join(forms);
+}
+
+// A parameter that the collectives of its rule have no use for; without any, every one has one.
+Status check_use(const Rule& rule, const Algorithm& algorithm, ParameterKey key,
+                 const Token& token) {
+  const auto& list = rule.collectives;
+  if (list.empty() || std::any_of(list.begin(), list.end(), [&](Collective collective) {
+        return algorithm.takes(key, collective);
+      }))
+    return {};
+  std::vector<std::string_view> names;
+  for (int i = 0; i < kNamedCollectives; ++i)
+    if (algorithm.takes(key, static_cast<Collective>(i)))
+      names.push_back(name_of(static_cast<Collective>(i)));
+  return {Code::kInvalidArgument,
+          fmt::format("parameter {} at position {} is none of {} of {}; valid: of {}",
+                      quoted(token.text), token.position, name_of(list.front()), algorithm.name,
+                      join(names))};
+}
+
 class Parser {
  public:
   explicit Parser(std::string_view text) : tokens_(tokenize(text)) {}
@@ -176,7 +208,8 @@ class Parser {
     while (at_range()) {
       const Token key = peek();
       std::string_view form;
-      for (const std::string_view each : {kSizeForm, kRanksForm, kNodesForm, kPpnForm, kTypesForm})
+      for (const std::string_view each :
+           {kSizeForm, kRanksForm, kNodesForm, kPpnForm, kTypesForm, kMemoryForm})
         if (each.substr(0, each.find('=')) == key.text) form = each;
       if (form.empty()) return wrong("condition", key, kForms);
       if (std::find(given.begin(), given.end(), form) != given.end())
@@ -189,7 +222,8 @@ class Parser {
                      ? count_range("number of nodes", form, &rule.nodes_least, &rule.nodes_most)
                  : form == kPpnForm
                      ? count_range("ranks of a node", form, &rule.ppn_least, &rule.ppn_most)
-                     : types(rule));
+                 : form == kTypesForm ? types(rule)
+                                      : memories(rule));
     }
     if (!peek().is(':')) return unexpected(peek(), fmt::format("{} or ':'", kForms));
     ++at_;
@@ -203,6 +237,18 @@ class Parser {
       const Result<DataType> type = parse_data_type(token.text);
       if (!type.ok()) return wrong("type", token, type_names());
       rule.types.push_back(*type);
+      ++at_;
+      if (!peek().is(',')) return {};
+    }
+  }
+
+  Status memories(Rule& rule) {
+    at_ += 2;  // the key and its '='
+    for (;; ++at_) {
+      const Token token = peek();
+      const auto found = std::find(std::begin(kMemoryNames), std::end(kMemoryNames), token.text);
+      if (found == std::end(kMemoryNames)) return wrong("memory", token, join(kMemoryNames));
+      rule.memories.push_back(static_cast<MemoryKind>(found - std::begin(kMemoryNames)));
       ++at_;
       if (!peek().is(',')) return {};
     }
@@ -291,10 +337,54 @@ class Parser {
       BANYAN_TRY(check_use(rule, algorithm, token));
       rule.algorithms.push_back(algorithm);
       ++at_;
+      Result<Parameters> parameters =
+          parameters_of(rule, algorithms()[static_cast<size_t>(algorithm)]);
+      BANYAN_TRY(parameters.status());
+      rule.parameters.push_back(*parameters);
       if (!peek().is(',')) break;
     }
     if (!peek().text.empty() && !peek().is(';')) return unexpected(peek(), "',' or ';'");
     return check_rest(rule, first);
+  }
+
+  // What stands in parentheses behind a name, or nothing does.
+  Result<Parameters> parameters_of(const Rule& rule, const Algorithm& algorithm) {
+    Parameters parameters;
+    if (!peek().is('(')) return parameters;
+    if (rule.excluding) return unexpected(peek(), "names without parameters after '^'");
+    const std::string forms = forms_of(algorithm);
+    if (forms.empty())
+      return unexpected(peek(), fmt::format("{} alone, which takes no parameters", algorithm.name));
+    std::vector<ParameterKey> given;
+    do {
+      ++at_;  // the parenthesis or the comma
+      const Token word = peek();
+      const std::optional<ParameterKey> key = key_of(algorithm, word.text);
+      if (!key) return wrong("parameter", word, forms);
+      if (std::find(given.begin(), given.end(), *key) != given.end())
+        return unexpected(word, fmt::format("{} once", form_of(*key)));
+      given.push_back(*key);
+      BANYAN_TRY(check_use(rule, algorithm, *key, word));
+      ++at_;
+      if (!peek().is('=')) return unexpected(peek(), form_of(*key));
+      ++at_;
+      const Token value = peek();
+      const Result<Parameters> more = with_parameter(parameters, *key, value.text);
+      if (!more.ok()) return unexpected(value, more.status().message());
+      parameters = *more;
+      ++at_;
+    } while (peek().is(','));
+    if (!peek().is(')')) return unexpected(peek(), "',' or ')'");
+    ++at_;
+    return parameters;
+  }
+
+  static std::optional<ParameterKey> key_of(const Algorithm& algorithm, std::string_view word) {
+    for (int i = 0; i < kParameterKeyCount; ++i) {
+      const auto key = static_cast<ParameterKey>(i);
+      if (algorithm.takes(key) && name_of(key) == word) return key;
+    }
+    return std::nullopt;
   }
 
   std::vector<Token> tokens_;

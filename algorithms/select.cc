@@ -277,6 +277,14 @@ bool is_for_type(const Rule& rule, const Problem& problem) {
          std::find(types.begin(), types.end(), problem.type) != types.end();
 }
 
+// This version has no other memory (device_memory.h), and a barrier has none.
+bool is_for_memory(const Rule& rule, const Problem& problem) {
+  const auto& memories = rule.memories;
+  if (memories.empty()) return true;
+  return heading_of(problem.collective) != kBarrier &&
+         std::find(memories.begin(), memories.end(), MemoryKind::kHost) != memories.end();
+}
+
 bool is_within(int number, int least, int most) {
   return number >= least && number <= most;
 }
@@ -287,18 +295,36 @@ bool matches(const Rule& rule, const Problem& problem, const Surroundings& place
       !is_within(nodes_of(ranks, medium, hierarchy), rule.nodes_least, rule.nodes_most) ||
       !is_within(ppn_of(ranks, medium, hierarchy), rule.ppn_least, rule.ppn_most))
     return false;
-  if (!is_for(rule, problem.collective) || !is_for_type(rule, problem)) return false;
+  if (!is_for(rule, problem.collective) || !is_for_type(rule, problem) ||
+      !is_for_memory(rule, problem))
+    return false;
   if (problem.collective == kAlltoallv) return rule.size_least == 0 && rule.size_most == kAnySize;
   const uint64_t bytes = selection_bytes(problem);
   return bytes >= rule.size_least && bytes <= rule.size_most;
 }
 
-// -1: the rule has nothing for this collective.
-int from_rule(const Rule& rule, const Problem& problem, const Surroundings& place) {
-  if (rule.excluding) return from_tables(problem, place, rule.algorithms);
-  for (const int algorithm : rule.algorithms)
-    if (fits(algorithm, problem.collective)) return algorithm;
-  return -1;
+struct Named {
+  int algorithm = -1;  // -1: none
+  Parameters parameters{};
+};
+
+// The first algorithm of a rule that names some which fits, but none of `excluded`.
+Named first_that_fits(const Rule& rule, const Problem& problem, const Surroundings& place,
+                      const std::vector<int>& excluded) {
+  for (size_t i = 0; i < rule.algorithms.size(); ++i) {
+    const int algorithm = rule.algorithms[i];
+    if (!fits(algorithm, problem.collective) || contains(excluded, algorithm)) continue;
+    const Parameters parameters =
+        effective(rule.parameters[i], algorithm, problem.collective, place.hierarchy);
+    if (fit_ranks(parameters, place.ranks)) return {algorithm, parameters};
+  }
+  return {};
+}
+
+// None: the rule has nothing for this collective.
+Named from_rule(const Rule& rule, const Problem& problem, const Surroundings& place) {
+  if (rule.excluding) return {from_tables(problem, place, rule.algorithms)};
+  return first_that_fits(rule, problem, place, {});
 }
 
 std::string label_of(const Rule& rule) {
@@ -310,7 +336,7 @@ std::string label_of(const Rule& rule) {
 }
 
 struct TunedRest {
-  int algorithm = -1;  // -1: none
+  Named named;
   size_t rule = 0;
 };
 // Of a rule of the variable that leaves algorithms out: what the tuning file says of the rest.
@@ -322,9 +348,8 @@ TunedRest tuned_rest(const Rules& rules, size_t excluding, const Problem& proble
     const Rule& tuned = rules[i];
     if (tuned.source != RuleSource::kTuningFile || tuned.excluding) continue;
     if (!matches(tuned, problem, place)) continue;
-    for (const int algorithm : tuned.algorithms)
-      if (fits(algorithm, problem.collective) && !contains(rule.algorithms, algorithm))
-        return {algorithm, i};
+    const Named named = first_that_fits(tuned, problem, place, rule.algorithms);
+    if (named.algorithm >= 0) return {named, i};
   }
   return {};
 }
@@ -339,8 +364,8 @@ void measure(Candidate& candidate, const Problem& problem, const Surroundings& p
   const Algorithm& algorithm = algorithms()[static_cast<size_t>(candidate.algorithm)];
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < ranks; ++rank)
-    schedules.push_back(
-        build_schedule(problem, Group::everyone(ranks, rank, place.hierarchy), algorithm));
+    schedules.push_back(build_schedule(
+        problem, Group::everyone(ranks, rank, place.hierarchy, candidate.parameters), algorithm));
   if (schedules.empty()) return;
   candidate.bytes_sent = schedules.front().bytes_sent();
   candidate.steps = schedules.front().steps.size();
@@ -407,14 +432,20 @@ Choice choose(const Problem& problem, int ranks, Medium medium, const Rules& rul
   const Surroundings place{ranks, medium, hierarchy};
   for (size_t i = 0; i < rules.size(); ++i) {
     if (!matches(rules[i], problem, place)) continue;
-    if (const auto [algorithm, tuned] = tuned_rest(rules, i, problem, place); algorithm >= 0)
-      return {algorithm, fmt::format("{}, {}", label_of(rules[i]), label_of(rules[tuned])),
-              static_cast<int>(i)};
-    const int algorithm = from_rule(rules[i], problem, place);
+    if (const auto [named, tuned] = tuned_rest(rules, i, problem, place); named.algorithm >= 0)
+      return {named.algorithm, fmt::format("{}, {}", label_of(rules[i]), label_of(rules[tuned])),
+              static_cast<int>(i), named.parameters};
+    const auto [algorithm, parameters] = from_rule(rules[i], problem, place);
     if (algorithm < 0) continue;
-    return {algorithm, label_of(rules[i]), static_cast<int>(i)};
+    return {algorithm, label_of(rules[i]), static_cast<int>(i), parameters};
   }
   return {from_tables(problem, place, {}), "default table", -1};
+}
+
+std::string reason_of(const Choice& choice) {
+  const std::string parameters = text_of(choice.parameters);
+  return parameters.empty() ? choice.because
+                            : fmt::format("{}, with {}", choice.because, parameters);
 }
 
 std::vector<Candidate> candidates(const Problem& problem, int ranks, Medium medium,
@@ -432,7 +463,10 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, Medium medi
       candidate.excluded = true;
       candidate.why = fmt::format("excluded by {}", label_of(*rule));
     } else {
-      if (i == choice.algorithm) candidate.why = choice.because;
+      if (i == choice.algorithm) {
+        candidate.why = reason_of(choice);
+        candidate.parameters = choice.parameters;
+      }
       measure(candidate, problem, {ranks, medium, hierarchy});
     }
     all.push_back(std::move(candidate));

@@ -4,17 +4,25 @@
 //   RULE   = [COLLECTIVE (',' COLLECTIVE)*] CONDITION* ':' CHOICE
 //          | CHOICE                          (for every collective that it fits)
 //   CONDITION = 'size=' LO '-' [HI] | 'ranks=' LO '-' [HI] | 'nodes=' LO '-' [HI]
-//             | 'ppn=' LO '-' [HI] | 'dtype=' TYPE (',' TYPE)*     each once, in any order
-//   CHOICE = NAME (',' NAME)* | '^' NAME (',' NAME)*      first that fits; '^': any but these
+//             | 'ppn=' LO '-' [HI] | 'dtype=' TYPE (',' TYPE)* | 'mem=' MEMORY (',' MEMORY)*
+//                                                           each once, in any order
+//   CHOICE = NAMED (',' NAMED)* | '^' NAME (',' NAME)*      first that fits; '^': any but these
+//   NAMED  = NAME ['(' KEY '=' VALUE (',' KEY '=' VALUE)* ')']   each key once
 // Sizes are bytes of the call's count with K M G; ranges include both ends. '*' is any collective.
 // Nodes are groups of ranks that share memory; without shared memory each rank is one. 'ppn' is the
-// number of ranks of the largest. Types are float32 or fp32 and so on; a barrier has none.
-// The first rule that matches and has an algorithm for the collective decides; a rule whose names
-// do not fit the collective is passed over, so "ring" leaves barrier alone. Errors are a name that
-// fits none of the collectives that its rule names, and a '^' that leaves a collective nothing.
-// Every rank knows only its own counts of alltoallv, so rules with a size do not apply to it: ranks
-// would choose differently. Example:  allreduce size=0-32K : recursive_doubling ; allreduce : ring
-// ; ^direct
+// number of ranks of the largest. Types are float32 or fp32 and so on; a barrier has none. Memory
+// is host, cuda or managed; calls of this version have host memory, what CUDA manages included, and
+// a barrier has none. Keys are those of the algorithm (parameters.h): seg=SIZE; of hierarchical
+// also intra= and inter=, circulant, ring, pairwise or direct; of torus dims=AxBxC. In a collective
+// that an algorithm does without regard to a parameter it is as if it were not there; a rule that
+// names only such collectives is an error. A torus whose dimensions have room for another number of
+// ranks does not fit. The first rule that matches and has an algorithm for the collective decides;
+// a rule whose names do not fit the collective is passed over, so "ring" leaves barrier alone.
+// Errors are a name that fits none of the collectives that its rule names, and a '^' that leaves a
+// collective nothing. Every rank knows only its own counts of alltoallv, so rules with a size do
+// not apply to it: ranks would choose differently. Example:  allreduce size=0-32K :
+// recursive_doubling ; allreduce : ring ; ^direct, or  allreduce size=1M- nodes=2- :
+// hierarchical(intra=ring,seg=512K)
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -33,14 +41,19 @@ namespace banyan {
 // Who says so; the variable goes before the tuning file.
 enum class RuleSource : uint8_t { kVariable, kTuningFile };
 
+// Where the buffers of a call are; the words of 'mem='.
+enum class MemoryKind : uint8_t { kHost, kCuda, kManaged };
+
 struct Rule {
   std::vector<Collective> collectives;  // empty: any
   uint64_t size_least = 0, size_most = UINT64_MAX;
   int ranks_least = 0, ranks_most = INT32_MAX;
   int nodes_least = 0, nodes_most = INT32_MAX;
   int ppn_least = 0, ppn_most = INT32_MAX;
-  std::vector<DataType> types;  // empty: any
-  std::vector<int> algorithms;  // indices into algorithms()
+  std::vector<DataType> types;         // empty: any
+  std::vector<MemoryKind> memories;    // empty: any
+  std::vector<int> algorithms;         // indices into algorithms()
+  std::vector<Parameters> parameters;  // of each of them
   bool excluding = false;
   RuleSource source = RuleSource::kVariable;
   int number = 1;  // among those of its source
@@ -72,10 +85,13 @@ uint64_t selection_bytes(const Problem& problem);
 enum class Medium : uint8_t { kMemory, kSharedCores, kCrowdedCores, kNetwork };
 
 struct Choice {
-  int algorithm = 0;    // index into algorithms(); -1 where none fits: kSend, kRecv
-  std::string because;  // "default table", "BANYAN_ALGO rule 2", "tuning file rule 7"
-  int rule = -1;        // index into the rules; -1: the default table decided
+  int algorithm = 0;        // index into algorithms(); -1 where none fits: kSend, kRecv
+  std::string because;      // "default table", "BANYAN_ALGO rule 2", "tuning file rule 7"
+  int rule = -1;            // index into the rules; -1: the default table decided
+  Parameters parameters{};  // those that the algorithm goes by in this call
 };
+// "BANYAN_ALGO rule 2, with seg=1M".
+std::string reason_of(const Choice& choice);
 // As rules count them.
 int nodes_of(int ranks, Medium medium, const Hierarchy* hierarchy);
 int ppn_of(int ranks, Medium medium, const Hierarchy* hierarchy);
@@ -92,6 +108,7 @@ struct Candidate {
   uint64_t rounds = 0;      // the longest chain of messages, each waiting for the one before
   uint64_t bytes_sent = 0;  // by rank 0
   uint64_t steps = 0;       // of rank 0
+  Parameters parameters{};  // of the chosen one
 };
 // Every algorithm, the chosen one first. Figures are 0 for excluded ones and for more ranks than
 // kMostRanksBuilt; `why` says so then.

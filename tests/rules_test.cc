@@ -179,10 +179,10 @@ TEST(Rules, unknown_collectives) {
 TEST(Rules, wrong_conditions) {
   EXPECT_EQ(error("sise=0-4:ring"),
             "unknown condition 'sise' at position 1; valid: size=LO-HI, ranks=LO-HI, nodes=LO-HI, "
-            "ppn=LO-HI, dtype=TYPE,TYPE");
+            "ppn=LO-HI, dtype=TYPE,TYPE, mem=MEMORY,MEMORY");
   EXPECT_EQ(error("allreduce barrier:ring"),
             "unexpected 'barrier' at position 11; valid: size=LO-HI, ranks=LO-HI, nodes=LO-HI, "
-            "ppn=LO-HI, dtype=TYPE,TYPE or ':'");
+            "ppn=LO-HI, dtype=TYPE,TYPE, mem=MEMORY,MEMORY or ':'");
   EXPECT_EQ(error("allreduce size=4X-1M:ring"),
             "unexpected '4X' at position 16; valid: size=LO-HI in bytes, with K, M or G");
   EXPECT_EQ(error("size=0-1.5K:ring"),
@@ -253,6 +253,79 @@ TEST(Rules, wrong_nodes_and_types) {
             "empty range '4-2' at position 7; valid: nodes=LO-HI, LO at most HI");
 }
 
+TEST(Rules, memory) {
+  const Rules right = rules("allreduce mem=host,cuda:ring; mem=managed dtype=int8:ring; ring");
+  ASSERT_EQ(right.size(), 3U);
+  EXPECT_THAT(right[0].memories, ElementsAre(MemoryKind::kHost, MemoryKind::kCuda));
+  EXPECT_THAT(right[1].memories, ElementsAre(MemoryKind::kManaged));
+  EXPECT_TRUE(right[2].memories.empty());
+  EXPECT_EQ(error("mem=cuba:ring"),
+            with("unknown memory 'cuba' at position 5", "host, cuda, managed"));
+  EXPECT_EQ(error("mem=host,:ring"),
+            with("missing memory at position 10, found ':'", "host, cuda, managed"));
+  EXPECT_EQ(error("mem=host mem=cuda:ring"),
+            "unexpected 'mem' at position 10; valid: mem=MEMORY,MEMORY once");
+}
+
+TEST(Rules, parameters) {
+  for (const std::string_view text :
+       {"allreduce nodes=2- : hierarchical(intra=ring,inter=circulant,seg=1M),ring ; * : "
+        "torus(dims=2x3),circulant(seg=64K)",
+        "allreduce nodes=2-:hierarchical ( seg = 1024K , inter = circulant , intra = ring ) , ring;"
+        "torus ( dims = 2x3 ) , circulant ( seg = 65536 )"}) {
+    const Rules parsed = rules(text);
+    ASSERT_EQ(parsed.size(), 2U);
+    EXPECT_THAT(names(parsed[0].algorithms), ElementsAre("hierarchical", "ring"));
+    ASSERT_EQ(parsed[0].parameters.size(), 2U);
+    EXPECT_EQ(parsed[0].parameters[0].segment, kMiB);
+    EXPECT_EQ(parsed[0].parameters[0].intra, Phase::kRing);
+    EXPECT_EQ(parsed[0].parameters[0].inter, Phase::kCirculant);
+    EXPECT_EQ(parsed[0].parameters[1], Parameters());
+    EXPECT_THAT(names(parsed[1].algorithms), ElementsAre("torus", "circulant"));
+    EXPECT_THAT(parsed[1].parameters[0].dimensions, ElementsAre(2, 3, 0));
+    EXPECT_EQ(parsed[1].parameters[1].segment, 64 * kKiB);
+  }
+  EXPECT_EQ(rules("^ring").front().parameters, std::vector<Parameters>(1));
+}
+
+constexpr std::string_view kHierarchicalForms =
+    "seg=SIZE, intra=circulant|ring|pairwise|direct, inter=circulant|ring|pairwise|direct";
+
+TEST(Rules, wrong_parameters) {
+  EXPECT_EQ(error("ring()"), with("missing parameter at position 6, found ')'", "seg=SIZE"));
+  EXPECT_EQ(error("ring("), with("missing parameter at position 6, found the end", "seg=SIZE"));
+  EXPECT_EQ(error("ring(seg=1M,)"),
+            with("missing parameter at position 13, found ')'", "seg=SIZE"));
+  EXPECT_EQ(error("hierarchical(segment=1M)"),
+            with("unknown parameter 'segment' at position 14", kHierarchicalForms));
+  EXPECT_EQ(error("ring(intra=ring)"), with("unknown parameter 'intra' at position 6", "seg=SIZE"));
+  EXPECT_EQ(error("ring; hierarchical(seg=1M,seg=2M)"),
+            with("unexpected 'seg' at position 27", "seg=SIZE once"));
+  EXPECT_EQ(error("ring(seg)"), with("unexpected ')' at position 9", "seg=SIZE"));
+  for (const std::string& value : std::vector<std::string>{"0", "2G", "16E", "1.5M", "x"})
+    EXPECT_EQ(error("ring(seg=" + value + ")"),
+              with("unexpected '" + value + "' at position 10",
+                   "seg=SIZE, bytes from 1 to 1G, with K, M or G"));
+  EXPECT_EQ(error("ring(seg=)"),
+            with("unexpected ')' at position 10", "seg=SIZE, bytes from 1 to 1G, with K, M or G"));
+  EXPECT_EQ(error("hierarchical(inter=bruck)"),
+            with("unexpected 'bruck' at position 20", "inter=circulant|ring|pairwise|direct"));
+  EXPECT_EQ(error("torus(dims=0x5)"), with("unexpected '0x5' at position 12",
+                                           "dims=AxBxC, one to three numbers from 2 to 65535"));
+  EXPECT_EQ(error("ring(seg=1M"), with("unexpected end at position 12", "',' or ')'"));
+  EXPECT_EQ(error("ring(seg=1M;direct"), with("unexpected ';' at position 12", "',' or ')'"));
+  EXPECT_EQ(error("ring(seg=1M)direct"), with("unexpected 'direct' at position 13", "',' or ';'"));
+  EXPECT_EQ(error("^ring(seg=1M)"),
+            with("unexpected '(' at position 6", "names without parameters after '^'"));
+  EXPECT_EQ(error("direct(seg=1M)"),
+            with("unexpected '(' at position 7", "direct alone, which takes no parameters"));
+  EXPECT_EQ(error("allgather,reduce: ring(seg=1M)"),
+            with("parameter 'seg' at position 24 is none of allgather of ring",
+                 "of allreduce, broadcast"));
+  EXPECT_EQ(rules("allgather,broadcast: ring(seg=1M)").size(), 1U);
+  EXPECT_EQ(error("(seg=1M)"), with("missing algorithm at position 1, found '('", kAlgorithms));
+}
+
 TEST(Rules, wrong_punctuation) {
   EXPECT_EQ(error("allreduce:ring:direct"), "unexpected ':' at position 15; valid: ',' or ';'");
   EXPECT_EQ(error("ring direct"), "unexpected 'direct' at position 6; valid: ',' or ';'");
@@ -270,9 +343,9 @@ TEST(Rules, too_long_a_text) {
 }
 
 TEST(Rules, any_text_is_answered) {
-  const std::vector<std::string> pieces = {"allreduce", "ring", "size", "dtype", "4K",    "9",
-                                           "*",         ",",    ";",    ":",     "^",     "=",
-                                           "-",         " ",    "\x01", "\xff",  "direct"};
+  const std::vector<std::string> pieces = {
+      "allreduce", "ring", "size", "dtype", "4K",   "9",      "*", ",", ";",   ":",   "^",
+      "=",         "-",    " ",    "\x01",  "\xff", "direct", "(", ")", "seg", "mem", "host"};
   uint32_t random = 1;
   int accepted = 0;
   for (int round = 0; round < 20000; ++round) {

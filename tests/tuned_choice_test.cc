@@ -75,6 +75,16 @@ TEST(TunedChoice, counts_ranks_of_a_node) {
   EXPECT_EQ(chosen(three), by_default());
 }
 
+TEST(TunedChoice, calls_have_memory_of_the_host) {
+  EXPECT_EQ(chosen(rules("mem=host: ring")), "ring: BANYAN_ALGO rule 1");
+  EXPECT_EQ(chosen(rules("mem=cuda, host: ring")), "ring: BANYAN_ALGO rule 1");
+  EXPECT_EQ(chosen(rules("mem=cuda: ring; mem=managed: ring")), by_default());
+  const auto barrier = [](const Rules& by) {
+    return chosen(by, Medium::kMemory, nullptr, DataType::kFloat32, Collective::kBarrier);
+  };
+  EXPECT_EQ(barrier(rules("mem=host: star")), barrier({}));
+}
+
 TEST(TunedChoice, looks_at_the_type) {
   const Rules floats = rules("", "dtype=float32,float64: ring; barrier dtype=int8: star");
   EXPECT_EQ(chosen(floats), "ring: tuning file rule 1");
