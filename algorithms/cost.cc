@@ -93,12 +93,11 @@ class Flat {
     const double n = volume_.bytes;
     switch (problem_.collective) {
       case kAllreduce: {
-        const auto segments = static_cast<double>(
-            cache_segments(static_cast<uint64_t>(n), static_cast<uint64_t>(site_.ranks())));
+        const double segments = cut(given());
         widen(n);
         half(cost_, site_, all_, n * volume_.wide, Half::kReduceScatter, segments);
         narrow(n / ranks_);
-        if (segments > 1) cost_.warm();
+        if (keeps_in_cache(segments)) cost_.warm();
         half(cost_, site_, all_, n, Half::kAllgather, segments);
         break;
       }
@@ -144,7 +143,8 @@ class Flat {
   double ring() {
     if (problem_.collective != kBroadcast) return by_halves(ring_cost);
     agree();
-    const auto chunks = static_cast<double>(ring_chunks(static_cast<uint64_t>(volume_.bytes)));
+    const auto chunks =
+        static_cast<double>(ring_chunks(static_cast<uint64_t>(volume_.bytes), given()));
     cost_.stream({.hops = ranks_ - 1,
                   .pieces = chunks,
                   .bytes = volume_.bytes / chunks,
@@ -203,7 +203,7 @@ class Flat {
   // For two chunks, one of each tree, a rank receives two and passes two on.
   double double_tree() {
     const double n = volume_.bytes;
-    const auto pairs = static_cast<double>(tree_chunks(static_cast<uint64_t>(n)));
+    const auto pairs = static_cast<double>(tree_chunks(static_cast<uint64_t>(n), given()));
     const double height = std::bit_width(static_cast<unsigned>(site_.ranks() - 1)) + 0.0;
     const auto pass = [&](double bytes, bool sums) {
       const double chunk = bytes / 2 / pairs;
@@ -247,12 +247,11 @@ class Flat {
     const double n = volume_.bytes;
     switch (problem_.collective) {
       case kAllreduce: {
-        const auto segments = static_cast<double>(
-            cache_segments(static_cast<uint64_t>(n), static_cast<uint64_t>(site_.ranks())));
+        const double segments = cut(given());
         widen(n);
         one_by_one(n / ranks_ * volume_.wide, true, segments);
         narrow(n / ranks_);
-        if (segments > 1) cost_.warm();
+        if (keeps_in_cache(segments)) cost_.warm();
         at_once(n / ranks_ / segments, segments);
         break;
       }
@@ -397,6 +396,13 @@ class Flat {
   void agree() {
     if (problem_.check) agree_cost(cost_, site_);
   }
+  uint64_t given() const { return given_length(volume_.parameters, problem_); }
+  double cut(uint64_t length) const {
+    return static_cast<double>(cache_segments(static_cast<uint64_t>(volume_.bytes),
+                                              static_cast<uint64_t>(site_.ranks()), length));
+  }
+  // Shorter vectors, cut because the call says so, are not: the bound knows nothing of them.
+  bool keeps_in_cache(double segments) const { return segments > 1 && cut(0) > 1; }
   // Numbers 1 .. P - 1 with that bit.
   double blocks_with(int bit) const {
     const int ranks = site_.ranks();
@@ -407,9 +413,7 @@ class Flat {
   void widen(double bytes) {
     if (volume_.narrow) cost_.codec(bytes * volume_.wide, ranks_);
   }
-  void narrow(double bytes) {
-    if (volume_.narrow) cost_.codec(bytes * volume_.wide, ranks_);
-  }
+  void narrow(double bytes) { widen(bytes); }
   // P - 1 blocks one after the other, none of which waits for another.
   void one_by_one(double block, bool sums, double segments) {
     cost_.add({.bytes = block / segments,
@@ -464,10 +468,11 @@ Volume volume_of(const Problem& problem, int ranks) {
 }
 
 double predict(const Problem& problem, int algorithm, int ranks, const CostModel& model,
-               const Hierarchy* hierarchy) {
+               const Hierarchy* hierarchy, const Parameters& parameters) {
   if (ranks < 2) return number(model.call);
   const Site site(ranks, hierarchy);
-  const Volume volume = volume_of(problem, ranks);
+  Volume volume = volume_of(problem, ranks);
+  volume.parameters = effective(parameters, algorithm, problem.collective, hierarchy);
   Flat flat(problem, model, site, volume);
   const std::string_view name = algorithms()[static_cast<size_t>(algorithm)].name;
   if (site.hosts() == 1 && name == "hierarchical")

@@ -62,7 +62,14 @@ struct CostModel {
 // Microseconds. Requires that the algorithm fits the collective. `hierarchy`: how ranks lie, as
 // for choose(); null: all on one host. Takes time logarithmic in the number of ranks.
 double predict(const Problem& problem, int algorithm, int ranks, const CostModel& model,
-               const Hierarchy* hierarchy = nullptr);
+               const Hierarchy* hierarchy = nullptr, const Parameters& parameters = {});
+
+// The parameter `seg` with which hierarchical takes least by the model, with `parameters` as they
+// are otherwise: a power of two, or 0 where none is better than its own length, or it has none. Of
+// q segments a stage takes a + b/q, so that T(q) is least at q = sqrt(b of all other stages / a of
+// the slowest one): the lengths around that are tried.
+uint32_t best_segment(const Problem& problem, int ranks, const CostModel& model,
+                      const Hierarchy* hierarchy, const Parameters& parameters = {});
 
 // What no algorithm can be faster than by that model: the most of what the cut around a host or
 // rank takes (bytes that must cross it / bandwidth: the node cut of ForestColl, Zhao et al. 2024),

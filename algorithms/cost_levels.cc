@@ -7,7 +7,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
+#include "algorithms/algorithms.h"
 #include "algorithms/cost_rounds.h"
 #include "algorithms/lengths.h"
 
@@ -31,13 +34,13 @@ class Levelled {
 
   double hierarchical() {
     switch (problem_.collective) {
-      case kAllreduce: return allreduce();
+      case kAllreduce:
       case kReduce:
-      case kBroadcast: return rooted();
+      case kBroadcast:
       case kAllgather:
       case kAllgatherv:
       case kReduceScatter:
-      case kReduceScatterv: return blocks();
+      case kReduceScatterv: return time_of(flow(given()));
       case kAlltoall: return alltoall();
       case kAlltoallv:
       case kGather:
@@ -49,6 +52,36 @@ class Levelled {
       case kSplit: break;
     }
     return 0;
+  }
+
+  // Powers of two from what the closed form says, and beyond it on both sides; the longest of
+  // equals.
+  uint32_t best_segment() const {
+    const double cut = piece();
+    if (cut < 1) return 0;
+    const double most =
+        static_cast<double>(is_cut_in_blocks() ? kMostBlockSegments : kMostLevelSegments);
+    // To or from a root, fewer segments than hosts are no chain, so that T(q) is another one.
+    const bool rooted = !is_cut_in_blocks() && problem_.collective != kAllreduce;
+    const bool both = rooted && hosts_ > 2;
+    const Counts below = best_counts(1, both ? std::min(hosts_ - 1, most) : most);
+    const Counts beyond = both && hosts_ <= most ? best_counts(hosts_, most) : below;
+    const double few = std::min(below.few, beyond.few);
+    const double many = std::max(below.many, beyond.many);
+    const auto power = [&](double segments) {
+      const double length = std::clamp(cut / segments, 1.0, static_cast<double>(kMostSegment));
+      return std::bit_floor(static_cast<uint32_t>(length));
+    };
+    uint32_t best = 0;
+    double best_us = time_of(flow(0));
+    for (uint32_t length = power(few / 4), least = power(many * 2); length >= least && length > 0;
+         length /= 2) {
+      const double us = time_of(flow(std::max<uint64_t>(length, problem_.element())));
+      if (us >= best_us) continue;
+      best = length;
+      best_us = us;
+    }
+    return best;
   }
 
   double leaders() {
@@ -124,15 +157,66 @@ class Levelled {
     return {cost.us() - before, cost.work()};
   }
 
-  double overlapped(double segments, const Taken& inside, const Taken& between) const {
+  // What segments of a vector take that follow each other.
+  struct Flow {
+    double segments = 1;
+    Taken inside{}, between{};  // of one segment; `between` of one host where they pass it on
+    double hops = 0;            // of a chain, before the first segment has come to its end
+    double before = 0;          // us, until they begin
+  };
+  double time_of(const Flow& flow) const {
+    const auto& [segments, inside, between, hops, before] = flow;
     const double links = inside.us + between.us + (segments - 1) * std::max(inside.us, between.us);
-    return number(model_.call) + std::max(links, segments * (inside.work + between.work));
+    return number(model_.call) + before + hops * between.us +
+           std::max(links, segments * (inside.work + between.work));
+  }
+  uint64_t given() const { return given_length(volume_.parameters, problem_); }
+  // In segments of that length; 0: of their own.
+  Flow flow(uint64_t length) const {
+    if (problem_.collective == kAllreduce) return vector_flow(length);
+    return is_cut_in_blocks() ? block_flow(length) : rooted_flow(length);
+  }
+
+  bool is_cut_in_blocks() const {
+    return problem_.collective != kAllreduce && problem_.collective != kReduce &&
+           problem_.collective != kBroadcast;
+  }
+  // Bytes that are cut into segments: of a shard, or a block.
+  double piece() const { return is_cut_in_blocks() ? volume_.bytes : volume_.bytes / largest_; }
+
+  // The least T(q), as far as it is a question of q, where the stages inside are the slower ones
+  // and where those between are; the lower number first. Two flows give a and b of a + b/q.
+  struct Counts {
+    double few = 1, many = 1;
+  };
+  Counts best_counts(double least, double most) const {
+    const auto flow_in = [&](double segments) {
+      return flow(std::max<uint64_t>(static_cast<uint64_t>(piece() / segments), 1));
+    };
+    const Flow one = flow_in(least);
+    const Flow other = flow_in(most);
+    if (other.segments <= one.segments) return {one.segments, one.segments};
+    const auto bytes_of = [&](double us, double other_us) {
+      return (us - other_us) / (1 / one.segments - 1 / other.segments);
+    };
+    const double inside = bytes_of(one.inside.us, other.inside.us);
+    const double between = bytes_of(one.between.us, other.between.us);
+    const auto count = [&](double others, double latency) {
+      const double best = latency > 0 ? std::sqrt(std::max(others, 0.0) / latency) : other.segments;
+      return std::clamp(best, one.segments, other.segments);
+    };
+    const double if_between =
+        count(one.hops * between + inside, one.between.us - between / one.segments);
+    const double if_inside = count((one.hops + 1) * between, one.inside.us - inside / one.segments);
+    return {std::min(if_between, if_inside), std::max(if_between, if_inside)};
   }
 
   // Raw elements inside where sums are wide, which those who add them widen.
   void sum_inside(Cost& cost, double bytes) const {
-    if (!volume_.narrow) {
-      circulant_cost(cost, site_, inside_, bytes, Half::kReduceScatter);
+    const Phase phase = volume_.parameters.intra;
+    if (!volume_.narrow || (phase != Phase::kOwn && phase != Phase::kDirect)) {
+      if (volume_.narrow) cost.codec(bytes * volume_.wide, largest_ * hosts_);
+      phase_cost(cost, site_, inside_, phase, bytes * volume_.wide, Half::kReduceScatter);
       return;
     }
     cost.add({.messages = largest_ - 1,
@@ -140,82 +224,89 @@ class Levelled {
               .active = largest_ * hosts_,
               .decoded = bytes / largest_ * volume_.wide});
   }
+  void gather_inside(Cost& cost, double bytes) const {
+    phase_cost(cost, site_, inside_, volume_.parameters.intra, bytes, Half::kAllgather);
+  }
+  void among_hosts(Cost& cost, double bytes, Half half) const {
+    phase_cost(cost, site_, rails_, volume_.parameters.inter, bytes, half);
+  }
+  double agreed() const {
+    if (!problem_.check) return 0;
+    return of([&](Cost& cost) {
+             hear_all(cost);
+             tell(cost, 0);
+           })
+        .us;
+  }
 
-  double allreduce() const {
-    const double segments = segments_of_vector();
-    const double n = volume_.bytes / segments;
-    const Taken inside = of([&](Cost& cost) { sum_inside(cost, n); }) + of([&](Cost& cost) {
-                           circulant_cost(cost, site_, inside_, n, Half::kAllgather);
-                         });
-    const Taken between = of([&](Cost& cost) {
+  Flow vector_flow(uint64_t length) const {
+    Flow flow;
+    flow.segments = static_cast<double>(level_segments(
+        static_cast<uint64_t>(volume_.bytes), static_cast<uint64_t>(site_.largest()), length));
+    const double n = volume_.bytes / flow.segments;
+    flow.inside = of([&](Cost& cost) { sum_inside(cost, n); }) +
+                  of([&](Cost& cost) { gather_inside(cost, n); });
+    flow.between = of([&](Cost& cost) {
       const double shard = n / largest_;
-      circulant_cost(cost, site_, rails_, shard * volume_.wide, Half::kReduceScatter);
-      circulant_cost(cost, site_, rails_, shard, Half::kAllgather);
+      among_hosts(cost, shard * volume_.wide, Half::kReduceScatter);
+      among_hosts(cost, shard, Half::kAllgather);
     });
-    return overlapped(segments, inside, between);
+    return flow;
   }
 
   // At the top a chain of hosts, where segments fill it; otherwise blocks to or from the root.
-  double rooted() const {
+  Flow rooted_flow(uint64_t length) const {
     const bool sums = problem_.collective == kReduce;
     const RootedSegments cut = rooted_segments(static_cast<uint64_t>(volume_.bytes),
                                                static_cast<uint64_t>(site_.largest()),
-                                               static_cast<uint64_t>(site_.hosts()), sums);
-    const auto segments = static_cast<double>(cut.count);
-    const double n = volume_.bytes / segments;
-    const Taken inside = of([&](Cost& cost) {
+                                               static_cast<uint64_t>(site_.hosts()), sums, length);
+    Flow flow{.segments = static_cast<double>(cut.count), .before = agreed()};
+    const double n = volume_.bytes / flow.segments;
+    flow.inside = of([&](Cost& cost) {
       if (sums) {
         sum_inside(cost, n);
         cost.gather(largest_ - 1, 0, n / largest_, 0, 0, hosts_);
       } else {
         cost.scatter(largest_ - 1, 0, n / largest_, hosts_);
-        circulant_cost(cost, site_, inside_, n, Half::kAllgather);
+        gather_inside(cost, n);
       }
     });
     const double shard = n / largest_ * volume_.wide;
-    const Taken hop = of([&](Cost& cost) {
-      cost.add({.bytes = shard, .active = hosts_ * largest_, .far = 1, .summed = sums ? shard : 0});
-    });
-    const Taken blocks = of([&](Cost& cost) {
-      circulant_cost(cost, site_, rails_, shard, sums ? Half::kReduceScatter : Half::kAllgather);
+    flow.between = of([&](Cost& cost) {
+      if (cut.chained) {
+        cost.add(
+            {.bytes = shard, .active = hosts_ * largest_, .far = 1, .summed = sums ? shard : 0});
+        return;
+      }
+      among_hosts(cost, shard, sums ? Half::kReduceScatter : Half::kAllgather);
       // At the host of the root, whose wire they share.
       cost.add(
           {.messages = hosts_ - 1, .bytes = shard / hosts_, .active = largest_ * hosts_, .far = 1});
     });
-    const Taken agreed = problem_.check ? of([&](Cost& cost) {
-      hear_all(cost);
-      tell(cost, 0);
-    })
-                                        : Taken{};
-    if (!cut.chained) return agreed.us + overlapped(segments, inside, blocks);
-    return agreed.us + (hosts_ - 2) * hop.us + overlapped(segments, inside, hop);
+    flow.hops = cut.chained ? hosts_ - 2 : 0;
+    return flow;
   }
 
-  double blocks() const {
+  Flow block_flow(uint64_t length) const {
     const bool sums = reduces(problem_.collective);
-    const double segments =
-        static_cast<double>(block_segments(static_cast<uint64_t>(volume_.bytes)));
-    const double block = volume_.bytes / segments;
+    Flow flow{.segments =
+                  static_cast<double>(block_segments(static_cast<uint64_t>(volume_.bytes), length)),
+              .before = sums ? 0 : agreed()};
+    const double block = volume_.bytes / flow.segments;
     // The blocks of one host after those of the other.
-    const Taken inside =
-        of([&](Cost& cost) {
-          if (sums)
-            sum_inside(cost, block * largest_);
-          else
-            circulant_cost(cost, site_, inside_, block * largest_, Half::kAllgather);
-        }) *
-        hosts_;
-    const Taken between = of([&](Cost& cost) {
-      circulant_cost(cost, site_, rails_, block * hosts_ * (sums ? volume_.wide : 1),
-                     sums ? Half::kReduceScatter : Half::kAllgather);
+    flow.inside = of([&](Cost& cost) {
+                    if (sums)
+                      sum_inside(cost, block * largest_);
+                    else
+                      gather_inside(cost, block * largest_);
+                  }) *
+                  hosts_;
+    flow.between = of([&](Cost& cost) {
+      among_hosts(cost, block * hosts_ * (sums ? volume_.wide : 1),
+                  sums ? Half::kReduceScatter : Half::kAllgather);
       if (!sums) cost.copy(block, largest_ * hosts_);
     });
-    const Taken agreed = problem_.check && !sums ? of([&](Cost& cost) {
-      hear_all(cost);
-      tell(cost, 0);
-    })
-                                                 : Taken{};
-    return agreed.us + overlapped(segments, inside, between);
+    return flow;
   }
 
   // What is for another host to whoever takes it there, and what is for this one.
@@ -237,11 +328,6 @@ class Levelled {
     cost.add(
         {.messages = largest_ - 1, .bytes = block, .active = largest_ * hosts_, .waits = false});
     return cost.us();
-  }
-
-  double segments_of_vector() const {
-    return static_cast<double>(level_segments(static_cast<uint64_t>(volume_.bytes),
-                                              static_cast<uint64_t>(site_.largest())));
   }
 
   // In all hosts at the same time.
@@ -278,6 +364,19 @@ class Levelled {
 double hierarchical_cost(const Problem& problem, const CostModel& model, const Site& site,
                          const Volume& volume) {
   return Levelled(problem, model, site, volume).hierarchical();
+}
+
+uint32_t best_segment(const Problem& problem, int ranks, const CostModel& model,
+                      const Hierarchy* hierarchy, const Parameters& parameters) {
+  const int algorithm = find_algorithm("hierarchical");
+  const Site site(ranks, hierarchy);
+  if (site.hosts() == 1 || !algorithms()[static_cast<size_t>(algorithm)].takes(
+                               ParameterKey::kSegment, problem.collective))
+    return 0;
+  Volume volume = volume_of(problem, ranks);
+  volume.parameters = effective(parameters, algorithm, problem.collective, hierarchy);
+  volume.parameters.segment = 0;
+  return Levelled(problem, model, site, volume).best_segment();
 }
 
 double leaders_cost(const Problem& problem, const CostModel& model, const Site& site,

@@ -19,6 +19,19 @@ double far_of(const Site& site, const CostTeam& team, int distance) {
   return 0;
 }
 
+// A block of the team's vector to every other one: at once, or one after the other, none of which
+// waits for another.
+void blocks_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes, bool sums,
+                 bool at_once) {
+  const double block = bytes / team.size;
+  cost.add({.messages = at_once ? team.size - 1.0 : 1,
+            .bytes = block,
+            .active = team.size * team.count,
+            .far = team.where == CostTeam::Where::kFlat ? site.far_pairs() : far_of(site, team, 1),
+            .summed = sums ? block : 0,
+            .repeats = at_once ? 1 : team.size - 1.0});
+}
+
 // Of ranks that send along a tree, those on one host.
 double on_host(const Site& site, const CostTeam& team, double active) {
   return team.where == CostTeam::Where::kAcross ? team.count
@@ -76,6 +89,18 @@ void ring_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes,
             .summed = half == Half::kReduceScatter ? block : 0,
             .repeats = segments},
            team.size - 1.0);
+}
+
+void phase_cost(Cost& cost, const Site& site, const CostTeam& team, Phase phase, double bytes,
+                Half half) {
+  const bool sums = half == Half::kReduceScatter;
+  switch (phase) {
+    case Phase::kOwn:
+    case Phase::kCirculant: return circulant_cost(cost, site, team, bytes, half);
+    case Phase::kRing: return ring_cost(cost, site, team, bytes, half);
+    case Phase::kPairwise: return blocks_cost(cost, site, team, bytes, sums, !sums);
+    case Phase::kDirect: return blocks_cost(cost, site, team, bytes, sums, true);
+  }
 }
 
 void recursive_doubling_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes) {

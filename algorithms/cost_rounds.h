@@ -126,6 +126,7 @@ struct Volume {
   double wide = 1;      // bytes of an accumulator for each byte of an element
   bool narrow = false;  // sums are taken in a wider type
   double buffers = 0;   // bytes of the caller's memory on one rank
+  Parameters parameters{};
 };
 Volume volume_of(const Problem& problem, int ranks);
 
@@ -147,6 +148,9 @@ void circulant_cost(Cost& cost, const Site& site, const CostTeam& team, double b
                     double segments = 1);
 void ring_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes, Half half,
                double segments = 1);
+// That of the name; kOwn counts as circulant.
+void phase_cost(Cost& cost, const Site& site, const CostTeam& team, Phase phase, double bytes,
+                Half half);
 void recursive_doubling_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes);
 // Along a binomial tree: the whole vector in every message.
 void binomial_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes, bool sums);

@@ -16,7 +16,7 @@ class OnTorus {
  public:
   OnTorus(const CostModel& model, const Site& site, const Volume& volume)
       : site_(site),
-        shape_(torus_shape(site.ranks())),
+        shape_(torus_shape(site.ranks(), volume.parameters)),
         ranks_(site.ranks()),
         volume_(volume),
         cost_(model, site, volume.buffers) {}

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "src/base/parse.h"
+
 namespace banyan {
 namespace {
 
@@ -25,11 +27,25 @@ std::string what_excludes(int algorithm, const Problem& problem, const Choice& c
       return fmt::format("excluded by {}", choice.because);
     if (!rule.excluding && algorithm != choice.algorithm)
       return fmt::format("{} names {}", choice.because,
-                         algorithms()[static_cast<size_t>(choice.algorithm)].name);
+                         text_of(choice.algorithm, choice.parameters));
   }
   if (!levels && algorithms()[static_cast<size_t>(algorithm)].by_levels)
     return "on one host, or with one rank a host, it is another one by a second name";
   return {};
+}
+
+// Of hierarchical, whose length of segments is left to it: what it would take with the best one.
+std::string with_best_segment(const ExplainedAlgorithm& row, const Problem& problem, int ranks,
+                              const CostModel& model, const Hierarchy* hierarchy) {
+  const Algorithm& which = algorithms()[static_cast<size_t>(row.algorithm)];
+  if (!which.by_levels || !which.takes(ParameterKey::kSegment, problem.collective)) return {};
+  Parameters parameters = row.parameters;
+  if (parameters.segment != 0) return {};
+  parameters.segment = best_segment(problem, ranks, model, hierarchy, parameters);
+  if (parameters.segment == 0) return {};
+  return fmt::format("{:.2f} us with seg={}",
+                     predict(problem, row.algorithm, ranks, model, hierarchy, parameters),
+                     format_size(parameters.segment));
 }
 
 }  // namespace
@@ -45,9 +61,14 @@ Explanation explain(const Problem& problem, int ranks, const CostModel& model, M
     ExplainedAlgorithm row{.algorithm = i};
     row.why = what_excludes(i, problem, choice, rules, levels);
     row.excluded = !row.why.empty();
-    if (!row.excluded) row.predicted_us = predict(problem, i, ranks, model, hierarchy);
-    if (i == choice.algorithm && !row.excluded)
-      row.why = fmt::format("what a call gets, by the {}", choice.because);
+    if (!row.excluded) {
+      const bool chosen = i == choice.algorithm;
+      if (chosen) row.parameters = choice.parameters;
+      row.predicted_us = predict(problem, i, ranks, model, hierarchy, row.parameters);
+      if (chosen) row.why = fmt::format("what a call gets, by the {}", reason_of(choice));
+      const std::string better = with_best_segment(row, problem, ranks, model, hierarchy);
+      if (!better.empty()) row.why += (chosen ? "; " : "") + better;
+    }
     result.algorithms.push_back(std::move(row));
   }
   std::stable_sort(result.algorithms.begin(), result.algorithms.end(),

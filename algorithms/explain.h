@@ -19,6 +19,7 @@ struct ExplainedAlgorithm {
   std::string why{};                    // of exclusion; else what there is to say, or nothing
   double predicted_us = 0;              // 0 where excluded
   std::optional<double> measured_us{};  // of a tuning file
+  Parameters parameters{};              // of what a call gets
 };
 
 struct Explanation {

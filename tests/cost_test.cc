@@ -130,15 +130,17 @@ TEST(Cost, the_bound_is_the_cut_around_a_host) {
 // ---- Against the simulator ----
 
 double simulated(const Problem& problem, const Algorithm& algorithm, int ranks, double alpha,
-                 double byte) {
+                 double byte, const Parameters& parameters = {}, double overhead = 0) {
   std::vector<Schedule> schedules;
   SimulatedMachine machine;
   for (int rank = 0; rank < ranks; ++rank) {
-    schedules.push_back(build_schedule(problem, Group::everyone(ranks, rank), algorithm));
+    schedules.push_back(
+        build_schedule(problem, Group::everyone(ranks, rank, nullptr, parameters), algorithm));
     machine.seats.push_back({.core = rank, .host = 0});
   }
   machine.within.latency = alpha;
   machine.within.recv_byte = byte;
+  machine.within.send = machine.within.recv = overhead;
   return simulate(schedules, machine).seconds;
 }
 
@@ -175,6 +177,164 @@ TEST(Cost, is_what_the_simulator_takes) {
         }
 }
 
+// The same, cut or laid out as parameters say.
+TEST(Cost, is_what_the_simulator_takes_with_parameters) {
+  constexpr double kAlpha = 5, kByte = 1e-3, kOverhead = 0.5;
+  CostModel model = pure(kAlpha, kByte, 0);
+  model.within.overhead = table(kOverhead);
+  for (const char* text :
+       {"allreduce:ring(seg=4K)", "allreduce:circulant(seg=4K)", "allreduce:pairwise(seg=4K)",
+        "allreduce:torus(dims=4x4)", "allreduce:torus(dims=16)", "allreduce:torus(dims=2x8)"})
+    for (const uint64_t bytes : {uint64_t{256} << 10, uint64_t{1} << 20}) {
+      const auto rules = parse_rules(text);
+      ASSERT_TRUE(rules.ok()) << rules.status().message();
+      const Rule& rule = rules->front();
+      const Problem problem = call(rule.collectives.front(), bytes, 16);
+      const int algorithm = rule.algorithms.front();
+      const Parameters& parameters = rule.parameters.front();
+      const double time = predict(problem, algorithm, 16, model, nullptr, parameters);
+      const double real = simulated(problem, algorithms()[static_cast<size_t>(algorithm)], 16,
+                                    kAlpha, kByte, parameters, kOverhead);
+      EXPECT_GT(time, 0.65 * real) << text << ' ' << bytes << ": " << time << " for " << real;
+      EXPECT_LE(time, 1.5 * real) << text << ' ' << bytes << ": " << time << " for " << real;
+      EXPECT_NE(time, predict(problem, algorithm, 16, model)) << text;
+    }
+}
+
+// A piece of 8 KiB from rank to rank, the next ones behind it; the copy at the root is free here.
+TEST(Cost, chunks_of_broadcasts_are_as_long_as_they_say) {
+  const CostModel model = pure(5, 1e-3, 0);
+  Problem problem = call(Collective::kBroadcast, 256 << 10, 16);
+  problem.check = false;
+  Parameters parameters;
+  parameters.segment = 8192;
+  EXPECT_NEAR(predict(problem, find_algorithm("ring"), 16, model, nullptr, parameters),
+              15 * 5 + (14 + 32) * 8.192, 0.01);
+  // Two trees of height 4, a chunk of each at a time.
+  EXPECT_NEAR(predict(problem, find_algorithm("double_tree"), 16, model, nullptr, parameters),
+              4 * 5 + (3 + 2 * 16) * 8.192, 0.01);
+}
+
+double simulated_on_hosts(const Problem& problem, const Hierarchy& hosts,
+                          const Parameters& parameters) {
+  std::vector<Schedule> schedules;
+  SimulatedMachine machine;
+  const Algorithm& algorithm = algorithms()[static_cast<size_t>(find_algorithm("hierarchical"))];
+  for (int rank = 0; rank < hosts.places(); ++rank) {
+    schedules.push_back(build_schedule(
+        problem, Group::everyone(hosts.places(), rank, &hosts, parameters), algorithm));
+    machine.seats.push_back({.core = rank, .host = hosts.part_of(0, rank)});
+  }
+  machine.within = {.latency = 2, .recv_byte = 1e-4};
+  machine.between = {.latency = 20, .wire_byte = 1e-3};
+  return simulate(schedules, machine).seconds;
+}
+
+// Phases of hierarchical, and long segments: in the simulator the latencies of those that are at
+// the top at once are felt once, in the model each by itself.
+TEST(Cost, ranks_ways_of_hierarchical_as_the_simulator_does) {
+  CostModel model = pure(2, 1e-4, 1e-3);
+  model.between.alpha = table(20);
+  for (const Hierarchy& hosts : {hosts_of(4, 2), hosts_of(8, 4)})
+    for (const uint64_t bytes : {uint64_t{256} << 10, uint64_t{4} << 20}) {
+      const Problem problem = call(Collective::kAllreduce, bytes, hosts.places());
+      std::vector<std::pair<double, double>> all;
+      for (const Parameters& parameters :
+           {Parameters{}, Parameters{.segment = 64 << 10}, Parameters{.inter = Phase::kRing},
+            Parameters{.segment = 256 << 10, .inter = Phase::kRing},
+            Parameters{.intra = Phase::kDirect, .inter = Phase::kDirect},
+            Parameters{.intra = Phase::kRing, .inter = Phase::kPairwise}})
+        all.emplace_back(predict(problem, find_algorithm("hierarchical"), hosts.places(), model,
+                                 &hosts, parameters),
+                         simulated_on_hosts(problem, hosts, parameters));
+      for (const auto& [time, real] : all) {
+        EXPECT_GT(time, 0.65 * real) << hosts.text() << ' ' << bytes;
+        EXPECT_LT(time, 1.5 * real) << hosts.text() << ' ' << bytes;
+        for (const auto& [other_time, other_real] : all)
+          EXPECT_TRUE(real * 1.5 >= other_real || time < other_time) << real << ' ' << other_real;
+      }
+    }
+}
+
+// ---- The length of segments ----
+
+double with_segment(const Problem& problem, const Hierarchy& hosts, const CostModel& model,
+                    Parameters parameters, uint32_t segment) {
+  parameters.segment = segment;
+  return predict(problem, find_algorithm("hierarchical"), hosts.places(), model, &hosts,
+                 parameters);
+}
+
+std::vector<CostModel> networks() {
+  std::vector<CostModel> all;
+  for (const double alpha : {1.0, 10.0, 100.0})
+    for (const double inside : {1e-5, 1e-4, 1e-3})
+      for (const double wire : {1e-5, 1e-4, 1e-3, 1e-2}) {
+        CostModel model = pure(alpha, inside, wire);
+        model.within.alpha = table(alpha / 10);
+        all.push_back(model);
+        model.within.overhead = model.between.overhead = table(alpha / 5);
+        model.reduce_byte = table(inside / 3);
+        model.nics = 2;
+        model.cores = 2;
+        all.push_back(model);
+      }
+  return all;
+}
+
+// By any model: as good as whatever length of all, and never worse than the default one.
+TEST(Segment, is_the_best_of_all_powers_of_two) {
+  using enum Collective;
+  const std::vector<Hierarchy> shapes = {
+      hosts_of(2, 2),       hosts_of(4, 2),
+      hosts_of(8, 8),       hosts_of(64, 8),
+      hosts_of(4, 4, true), Hierarchy::of_labels("host", std::vector<int>{0, 1, 1, 2, 2, 2})};
+  int better = 0;
+  for (const Hierarchy& hosts : shapes)
+    for (const CostModel& model : networks())
+      for (const Collective collective :
+           {kAllreduce, kReduce, kBroadcast, kAllgather, kReduceScatter})
+        for (const uint64_t bytes : kSizes)
+          for (const Parameters& parameters : {Parameters{}, Parameters{.inter = Phase::kRing}}) {
+            const Problem problem = call(collective, bytes, hosts.places());
+            const uint32_t found = best_segment(problem, hosts.places(), model, &hosts, parameters);
+            const double time = with_segment(problem, hosts, model, parameters, found);
+            const double by_default = with_segment(problem, hosts, model, parameters, 0);
+            ASSERT_LE(time, by_default) << name_of(collective) << ' ' << bytes;
+            ASSERT_EQ(time < by_default, found != 0);
+            better += static_cast<int>(found != 0);
+            for (uint32_t length = 1; length <= kMostSegment; length *= 2)
+              ASSERT_LE(time, 1.05 * with_segment(problem, hosts, model, parameters, length))
+                  << name_of(collective) << ' ' << bytes << " on " << hosts.text() << ": " << found
+                  << " or " << length;
+          }
+  EXPECT_GT(better, 1000);
+}
+
+// Two hosts of two, of which the network takes 1 us a segment and 1e-3 a byte: of a shard of 1 MB
+// the network has 1000 us, memory, for both halves, 100. q = sqrt(100 / 2).
+TEST(Segment, follows_the_closed_form) {
+  CostModel model = pure(0, 1e-4, 1e-3);
+  model.between.alpha = table(1);
+  const Hierarchy hosts = hosts_of(2, 2);
+  const Problem problem = call(Collective::kAllreduce, 2 << 20, 4);
+  const uint32_t found = best_segment(problem, 4, model, &hosts);
+  const double count = (1 << 20) / static_cast<double>(found);
+  const double inside = 2 * 0.5 * (2 << 20) * 1e-4;
+  EXPECT_NEAR(std::log2(count), std::log2(std::sqrt(inside / 2)), 1);
+}
+
+TEST(Segment, is_a_question_of_hierarchical_on_hosts) {
+  const CostModel model = pure(1, 1e-4, 1e-3);
+  const Hierarchy hosts = hosts_of(4, 2);
+  const Hierarchy flat;
+  EXPECT_GT(best_segment(call(Collective::kAllreduce, 4 << 20, 8), 8, model, &hosts), 0U);
+  EXPECT_EQ(best_segment(call(Collective::kAllreduce, 4 << 20, 8), 8, model, &flat), 0U);
+  EXPECT_EQ(best_segment(call(Collective::kAllreduce, 4 << 20, 8), 8, model, nullptr), 0U);
+  EXPECT_EQ(best_segment(call(Collective::kAlltoall, 4 << 20, 8), 8, model, &hosts), 0U);
+  EXPECT_EQ(best_segment(call(Collective::kAllreduce, 0, 8), 8, model, &hosts), 0U);
+}
+
 // ---- Of all algorithms ----
 
 TEST(Cost, no_algorithm_is_below_the_bound) {
@@ -197,9 +357,12 @@ TEST(Cost, no_algorithm_is_below_the_bound) {
               const double bound = lower_bound(problem, ranks, model, &shape);
               for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
                 if (!fits(i, collective)) continue;
-                ASSERT_LE(bound, 1.000001 * predict(problem, i, ranks, model, &shape))
-                    << algorithms()[static_cast<size_t>(i)].name << ' ' << name_of(collective)
-                    << ' ' << bytes << " on " << ranks << ", " << shape.text();
+                for (const Parameters& parameters :
+                     {Parameters{},
+                      Parameters{.segment = 4096, .intra = Phase::kDirect, .inter = Phase::kRing}})
+                  ASSERT_LE(bound, 1.000001 * predict(problem, i, ranks, model, &shape, parameters))
+                      << text_of(i, parameters) << ' ' << name_of(collective) << ' ' << bytes
+                      << " on " << ranks << ", " << shape.text();
               }
             }
       if (shape.depth() > 0) break;
@@ -277,6 +440,11 @@ TEST(Explain, rules_leave_algorithms_out) {
                    rules.ok() ? *rules : Rules());
   };
   EXPECT_EQ(with("ring").chosen, find_algorithm("ring"));
+  const Explanation cut = with("ring(seg=16K)");
+  EXPECT_EQ(cut.algorithms.front().parameters.segment, 16U << 10);
+  EXPECT_EQ(cut.algorithms.front().why,
+            "what a call gets, by the BANYAN_ALGO rule 1, with seg=16K");
+  EXPECT_NE(cut.algorithms.front().predicted_us, with("ring").algorithms.front().predicted_us);
   const Explanation without = with("^circulant");
   for (const ExplainedAlgorithm& each : without.algorithms)
     if (each.algorithm == find_algorithm("circulant")) {
