@@ -59,8 +59,9 @@ struct Call {
   uint64_t send_bytes = 0;  // of the range that is read or written; 0 for lists of blocks
   uint64_t recv_bytes = 0;
   std::array<std::byte, 8> scalar{};  // of kPreMulSum
-  int algorithm = -1;                 // wanted by the call
   double timeout_s = 0;               // 0: the communicator's
+  Parameters parameters{};            // with which the call wants that algorithm:
+  int algorithm = -1;                 // -1: it wants none
 };
 
 class Membership;
@@ -114,8 +115,8 @@ class Membership {
   std::string transport_names() const;
 
   // ---- Operations -------------------------------------------------------------------------------
-  std::shared_ptr<Plan> plan(const Problem& problem, int algorithm) {
-    return plans_.find_or_build(problem, algorithm);
+  std::shared_ptr<Plan> plan(const Call& call) {
+    return plans_.find_or_build(call.problem, call.algorithm, call.parameters);
   }
   // In place of those of the settings. Requires that the communicator is at rest.
   void use_rules(const Rules& rules) {

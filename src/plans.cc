@@ -25,7 +25,19 @@ class Digest {
   uint64_t state_ = 0xcbf29ce484222325ULL;
 };
 
-size_t hash_of(const Problem& problem, int wanted) {
+void add(Digest& digest, const Parameters& parameters) {
+  digest.add(parameters.segment);
+  digest.add(uint64_t{static_cast<uint8_t>(parameters.intra)} |
+             uint64_t{static_cast<uint8_t>(parameters.inter)} << 8);
+  for (const uint16_t length : parameters.dimensions) digest.add(length);
+}
+
+// Parameters are asked for with an algorithm only.
+bool same_wish(const Plan& plan, int wanted, const Parameters& parameters) {
+  return plan.wanted == wanted && (wanted < 0 || plan.parameters == parameters);
+}
+
+size_t hash_of(const Problem& problem, int wanted, const Parameters& parameters) {
   Digest digest;
   digest.add(uint64_t{static_cast<uint8_t>(problem.collective)} |
              uint64_t{static_cast<uint8_t>(problem.type)} << 8 |
@@ -39,6 +51,7 @@ size_t hash_of(const Problem& problem, int wanted) {
     digest.add(problem.recv_counts);
     digest.add(problem.recv_displacements);
   }
+  if (wanted >= 0) add(digest, parameters);
   return digest.value();
 }
 
@@ -49,7 +62,7 @@ size_t bytes_of(const Schedule& schedule) {
 
 }  // namespace
 
-CallSignature signature_of(const Problem& problem, int wanted) {
+CallSignature signature_of(const Problem& problem, int wanted, const Parameters& parameters) {
   CallSignature signature;
   signature.collective =
       problem.collective == Collective::kRecv ? Collective::kSend : problem.collective;
@@ -66,46 +79,59 @@ CallSignature signature_of(const Problem& problem, int wanted) {
     digest.add(problem.recv_counts);
     signature.count = digest.value();
   }
+  if (wanted >= 0 && parameters != Parameters()) {
+    Digest digest;
+    digest.add(signature.count);
+    add(digest, parameters);
+    signature.count = digest.value();
+    signature.algorithm |= kWithParameters;
+  }
   return signature;
 }
 
-std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted) const {
+std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted,
+                                       const Parameters& parameters) const {
   auto plan = std::make_shared<Plan>();
   plan->problem = problem;
   plan->wanted = wanted;
-  if (problem.check) plan->signature = signature_of(problem, wanted);
+  plan->parameters = parameters;
+  if (problem.check) plan->signature = signature_of(problem, wanted, parameters);
   if (is_message(problem.collective)) {
     plan->schedule = build_message(problem);
     return plan;
   }
-  plan->choice = wanted >= 0 ? Choice{wanted, "named by the call", -1}
+  plan->choice = wanted >= 0 ? Choice{wanted, "named by the call", -1, parameters}
                              : choose(problem, size_, medium_, rules_, hierarchy_);
-  plan->schedule = build_schedule(problem, Group::everyone(size_, rank_, hierarchy_),
-                                  algorithms()[static_cast<size_t>(plan->choice.algorithm)]);
+  plan->schedule =
+      build_schedule(problem, Group::everyone(size_, rank_, hierarchy_, plan->choice.parameters),
+                     algorithms()[static_cast<size_t>(plan->choice.algorithm)]);
   BANYAN_LOG(log_, Subsystem::kPlan, LogLevel::kInfo, "{} of {} x {}: {}, {} steps, by the {}",
              name_of(problem.collective), problem.count, name_of(problem.type),
-             algorithms()[static_cast<size_t>(plan->choice.algorithm)].name,
-             plan->schedule.steps.size(), plan->choice.because);
+             text_of(plan->choice.algorithm, plan->choice.parameters), plan->schedule.steps.size(),
+             plan->choice.because);
   return plan;
 }
 
-std::shared_ptr<Plan> PlanCache::find_or_build(const Problem& problem, int wanted) {
-  if (!order_.empty() && order_.front()->wanted == wanted && order_.front()->problem == problem)
+std::shared_ptr<Plan> PlanCache::find_or_build(const Problem& problem, int wanted,
+                                               const Parameters& parameters) {
+  if (!order_.empty() && same_wish(*order_.front(), wanted, parameters) &&
+      order_.front()->problem == problem)
     return order_.front();
-  const size_t hash = hash_of(problem, wanted);
+  const size_t hash = hash_of(problem, wanted, parameters);
   const auto [first, last] = index_.equal_range(hash);
   for (auto found = first; found != last; ++found) {
     const Order::iterator place = found->second;
-    if ((*place)->wanted != wanted || !((*place)->problem == problem)) continue;
+    if (!same_wish(**place, wanted, parameters) || !((*place)->problem == problem)) continue;
     order_.splice(order_.begin(), order_, place);
     return order_.front();
   }
-  order_.push_front(build(problem, wanted));
+  order_.push_front(build(problem, wanted, parameters));
   bytes_ += bytes_of(order_.front()->schedule);
   index_.emplace(hash, order_.begin());
   while (order_.size() > 1 && (order_.size() > most_plans_ || bytes_ > most_bytes_)) {
     const Plan& oldest = *order_.back();
-    const auto [begin, end] = index_.equal_range(hash_of(oldest.problem, oldest.wanted));
+    const auto [begin, end] =
+        index_.equal_range(hash_of(oldest.problem, oldest.wanted, oldest.parameters));
     for (auto entry = begin; entry != end; ++entry) {
       if (entry->second != std::prev(order_.end())) continue;
       index_.erase(entry);

@@ -25,8 +25,9 @@ struct Operation;
 // A call without its addresses, ready to run.
 struct Plan {
   Problem problem;
-  int wanted = -1;  // the algorithm that the call asked for, -1: chosen
-  Choice choice;    // meaningless for messages and groups of one
+  int wanted = -1;          // the algorithm that the call asked for, -1: chosen
+  Parameters parameters{};  // with which it asked for it
+  Choice choice;            // meaningless for messages and groups of one
   Schedule schedule;
   CallSignature signature;
   std::vector<std::unique_ptr<Operation>> idle;  // to be used again
@@ -45,7 +46,7 @@ struct Operation {
 };
 
 // The signature that all ranks must share for this problem.
-CallSignature signature_of(const Problem& problem, int wanted);
+CallSignature signature_of(const Problem& problem, int wanted, const Parameters& parameters = {});
 
 // Least recently used plans go first once there are more than `most_plans` or their schedules take
 // more than `most_bytes`. Not thread-safe.
@@ -67,14 +68,16 @@ class PlanCache {
         most_bytes_(most_bytes),
         hierarchy_(hierarchy) {}
 
-  std::shared_ptr<Plan> find_or_build(const Problem& problem, int wanted);
+  std::shared_ptr<Plan> find_or_build(const Problem& problem, int wanted,
+                                      const Parameters& parameters = {});
   // From now on, for what is planned from now on: nothing that was planned before is kept.
   void use_rules(Rules rules);
 
  private:
   using Order = std::list<std::shared_ptr<Plan>>;  // most recently used first
 
-  std::shared_ptr<Plan> build(const Problem& problem, int wanted) const;
+  std::shared_ptr<Plan> build(const Problem& problem, int wanted,
+                              const Parameters& parameters) const;
 
   int rank_;
   int size_;
@@ -86,7 +89,7 @@ class PlanCache {
   const Hierarchy* hierarchy_;
   size_t bytes_ = 0;
   Order order_;
-  std::unordered_multimap<size_t, Order::iterator> index_;  // by hash of problem and wanted
+  std::unordered_multimap<size_t, Order::iterator> index_;  // by hash of all that was asked
 };
 
 }  // namespace banyan

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "tests/addresses.h"
 #include "tests/c_api_fixture.h"
@@ -102,11 +103,20 @@ TEST_F(Arguments, RefusesWhatDoesNotExist) {
   call.collective = BANYAN_BROADCAST;
   refused(banyan_request_create(comm_, &call, &request), "pairwise");
   EXPECT_EQ(request, nullptr);
+  call = BANYAN_CALL_INIT;
+  for (const auto& [algorithm, word] :
+       {std::pair("ring(seg=0)", "seg=SIZE"), std::pair("ring()", "position 6"),
+        std::pair("ring(intra=ring)", "intra"), std::pair("^ring(seg=1M)", "'^'"),
+        std::pair("barrier: star(seg=1)", "star"), std::pair("mem=cuba: ring", "managed")}) {
+    call.algorithm = algorithm;
+    refused(banyan_request_create(comm_, &call, &request), word);
+  }
 }
 
 // As in BANYAN_ALGO: a rule for other sizes or numbers of ranks leaves the usual choice.
 TEST_F(Arguments, TakesRulesForOtherSizes) {
-  for (const char* algorithm : {"allreduce size=1G-: ring", "ranks=64-: ring", "size=1G-: ^ring"}) {
+  for (const char* algorithm : {"allreduce size=1G-: ring", "ranks=64-: ring", "size=1G-: ^ring",
+                                "mem=cuda: ring", "ring(seg=64K)", "torus(dims=2x3)"}) {
     banyan_call_t call = BANYAN_CALL_INIT;
     banyan_request_t request = nullptr;
     call.send = in_;

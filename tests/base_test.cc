@@ -485,7 +485,8 @@ TEST(Signature, algorithms_have_the_names_that_are_given) {
   };
   EXPECT_THAT(against(1), HasSubstr("rank 0 has ring, rank 1 has tree"));
   EXPECT_THAT(against(0), HasSubstr("rank 1 has the library's choice"));
-  EXPECT_THAT(against(200), HasSubstr("rank 1 has number 200"));
+  EXPECT_THAT(against(100), HasSubstr("rank 1 has number 100"));
+  EXPECT_THAT(against(kWithParameters | 100), HasSubstr("rank 1 has number 100 with parameters"));
 }
 
 }  // namespace

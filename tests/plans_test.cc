@@ -124,6 +124,30 @@ TEST(PlanCache, FollowsTheRules) {
   EXPECT_EQ(cache.find_or_build(sum_of(10000), -1)->choice.algorithm, find_algorithm("circulant"));
 }
 
+TEST(PlanCache, KeepsCallsWithOtherParametersApart) {
+  const int ring = find_algorithm("ring");
+  const Parameters small{.segment = 1024}, large{.segment = 4096};
+  PlanCache cache(0, 4, Medium::kMemory, {});
+  const auto plain = cache.find_or_build(sum_of(10000), ring);
+  const auto first = cache.find_or_build(sum_of(10000), ring, small);
+  const auto second = cache.find_or_build(sum_of(10000), ring, large);
+  EXPECT_EQ(first->choice.parameters, small);
+  EXPECT_GT(first->schedule.steps.size(), second->schedule.steps.size());
+  EXPECT_GT(second->schedule.steps.size(), plain->schedule.steps.size());
+  EXPECT_EQ(cache.find_or_build(sum_of(10000), ring, small), first);
+  EXPECT_EQ(cache.find_or_build(sum_of(10000), ring), plain);
+  EXPECT_EQ(cache.find_or_build(sum_of(10000), ring, large), second);
+}
+
+TEST(PlanCache, BuildsWithTheParametersOfTheRules) {
+  PlanCache cache(0, 4, Medium::kMemory, *parse_rules("ring(seg=1K)"));
+  const auto plan = cache.find_or_build(sum_of(10000), -1);
+  EXPECT_EQ(plan->choice.parameters.segment, 1024U);
+  PlanCache named(0, 4, Medium::kMemory, {});
+  const auto same = named.find_or_build(sum_of(10000), find_algorithm("ring"), {.segment = 1024});
+  EXPECT_EQ(plan->schedule.steps, same->schedule.steps);
+}
+
 TEST(PlanCache, BuildsMessagesAndGroupsOfOne) {
   PlanCache cache(0, 2, Medium::kMemory, {});
   Problem send = sum_of(5);
@@ -154,6 +178,33 @@ TEST(Signature, DiffersWhereRanksMustAgree) {
     }
   EXPECT_FALSE(signature_of(problems[0], 1) == signature_of(problems[0], 2));
   EXPECT_FALSE(signature_of(problems[0], 0) == signature_of(problems[0], -1));
+  EXPECT_LT(algorithms().size(), size_t{kWithParameters});
+  for (const Problem& problem : problems) {
+    std::vector<CallSignature> all;
+    for (const Parameters& parameters :
+         {Parameters{}, Parameters{.segment = 1024}, Parameters{.segment = 2048},
+          Parameters{.intra = Phase::kRing}, Parameters{.inter = Phase::kRing},
+          Parameters{.dimensions = {2, 3}}, Parameters{.dimensions = {3, 2}}})
+      all.push_back(signature_of(problem, 1, parameters));
+    for (size_t i = 0; i < all.size(); ++i)
+      for (size_t j = 0; j < i; ++j) EXPECT_FALSE(all[i] == all[j]) << i << " and " << j;
+    EXPECT_EQ(all[1], signature_of(problem, 1, {.segment = 1024}));
+  }
+}
+
+TEST(Signature, parameters_are_in_the_count) {
+  const std::vector<std::string_view> names = {"tree", "ring"};
+  const CallSignature mine{.count = 77, .algorithm = kWithParameters | 2};
+  const auto against = [&](const CallSignature& theirs) {
+    return describe_difference(mine, 0, theirs, 1, 3, names);
+  };
+  EXPECT_EQ(
+      against({.count = 78, .algorithm = kWithParameters | 2}),
+      "count or parameters differ: rank 0 and rank 1 ask for ring with parameters, not the same "
+      "or not for the same count (barrier, call 3)");
+  EXPECT_EQ(against({.count = 5, .algorithm = 2}),
+            "algorithm differs: rank 0 has ring with parameters, rank 1 has ring (barrier, call "
+            "3)");
 }
 
 }  // namespace

@@ -156,6 +156,23 @@ TEST_P(Collectives, HaveEveryAlgorithm) {
   }
 }
 
+TEST_P(Collectives, HaveParametersOfAlgorithms) {
+  const Table tables[] = {Table(DataType::kFloat32, ReduceOp::kSum, 4, 3),
+                          Table(DataType::kBfloat16, ReduceOp::kPreMulSum, 4, 3)};
+  run(4, [&](Rank&, Bench& bench) {
+    for (const char* algorithm :
+         {"ring(seg=256)", "ring(seg=512)", "circulant(seg=1)", "pairwise(seg=100)",
+          "double_tree(seg=1K)", "torus(dims=4)", "torus(dims=2x2)", "torus(dims=2x3),ring"})
+      for (const Table& table : tables)
+        for (const size_t count : {size_t{1}, size_t{5000}})
+          if (!bench.run({.count = count, .algorithm = algorithm, .twice = true}, table))
+            return false;
+    return bench.run(
+        {.collective = Collective::kBroadcast, .count = 5000, .algorithm = "ring(seg=300)"},
+        tables[0]);
+  });
+}
+
 // More than the transports keep for a rank that comes late, in place and not.
 TEST_P(Collectives, HaveLargeMessages) {
   const size_t large = size_t{quick() ? 1U : 3U} << 20;

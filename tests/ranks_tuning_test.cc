@@ -68,6 +68,20 @@ TEST_P(Tuning, DecidesForAllRanksAlike) {
       with_file());
 }
 
+TEST_P(Tuning, HasParametersOfAlgorithms) {
+  write({"allreduce mem=host: torus(dims=2x2), ring(seg=64)"});
+  JobOptions options = with_file();
+  options.environment.emplace_back("BANYAN_ALGO", "mem=cuda: star");
+  run_joined(
+      3,
+      [](Rank& self, banyan_comm_t comm) {
+        expect_why(self, explained(self, comm, 1), "ring(seg=64)",
+                   "tuning file rule 1, with seg=64\n");
+        self.verify(comm, 1000, 1);
+      },
+      options);
+}
+
 TEST_P(Tuning, ComesAfterTheVariable) {
   write({"allreduce: ring"});
   JobOptions options = with_file();

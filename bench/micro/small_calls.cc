@@ -31,7 +31,7 @@ SmallCalls::SmallCalls(int ranks, size_t count)
   problem.count = count;
   for (Rank& rank : ranks_) {
     rank.membership = (*find_communicator(rank.comm))->membership.get();
-    rank.plan = rank.membership->plan(problem, -1);
+    rank.plan = rank.membership->plan({.problem = problem});
     rank.quick = rank.membership->prepare_quick(rank.plan);
     rank.input.assign(count, 1.0F);
     rank.output.assign(count, 0.0F);
@@ -92,7 +92,7 @@ void SmallCalls::prepare(size_t count) {
   Membership* membership = ranks_.front().membership;
   Problem problem;
   problem.count = count;
-  need(membership->prepare_quick(membership->plan(problem, -1)) != nullptr, "a program");
+  need(membership->prepare_quick(membership->plan({.problem = problem})) != nullptr, "a program");
 }
 
 }  // namespace banyan

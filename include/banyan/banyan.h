@@ -387,7 +387,7 @@ typedef struct {
   int root;                                     /**< or the peer of send and recv */
   double timeout_s;                             /**< 0: the communicator's */
   const struct banyan_compression* compression; /**< NULL: the communicator's; see below */
-  const char* algorithm; /**< as BANYAN_ALGO, the same on all ranks; NULL: chosen */
+  const char* algorithm; /**< as BANYAN_ALGO, parameters too; the same on all ranks; NULL: chosen */
   int on_stream;         /**< 1: ordered on stream; `UNSUPPORTED` in a build without CUDA */
   void* stream;          /**< a cudaStream_t, NULL included */
 } banyan_call_t;

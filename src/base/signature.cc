@@ -18,10 +18,14 @@ std::string text_of(ReduceOp value) {
   const auto number = static_cast<int>(value);
   return number < kReduceOpCount ? std::string(name_of(value)) : fmt::format("{}", number);
 }
+std::string name_of_algorithm(uint32_t number, std::span<const std::string_view> names) {
+  if (number == 0) return "the library's choice";
+  if (number <= names.size()) return std::string(names[number - 1]);
+  return fmt::format("number {}", number);
+}
 std::string text_of(uint8_t algorithm, std::span<const std::string_view> names) {
-  if (algorithm == 0) return "the library's choice";
-  if (algorithm <= names.size()) return std::string(names[algorithm - 1U]);
-  return fmt::format("number {}", algorithm);
+  const uint32_t number = algorithm & ~uint32_t{kWithParameters};
+  return name_of_algorithm(number, names) + (number != algorithm ? " with parameters" : "");
 }
 std::string text_of(uint64_t count) {
   return fmt::format("{}", count);
@@ -64,7 +68,20 @@ std::string describe_difference(const CallSignature& mine, int my_rank, const Ca
                        text_of(a.collective), rank_b, text_of(b.collective), call_number);
   if (a.type != b.type) return sentence("datatype", text_of(a.type), text_of(b.type), call);
   if (a.collective != Collective::kBarrier) call += " of " + text_of(a.type);
+  const auto algorithm_differs = [&] {
+    return sentence("algorithm", text_of(a.algorithm, algorithms), text_of(b.algorithm, algorithms),
+                    call);
+  };
+  const bool with_parameters = ((a.algorithm | b.algorithm) & kWithParameters) != 0;
+  if (with_parameters && a.algorithm != b.algorithm) return algorithm_differs();
   if (a.count != b.count) {
+    if (with_parameters)
+      return fmt::format(
+          "count or parameters differ: rank {} and rank {} ask for {} with parameters, not the "
+          "same "
+          "or not for the same count ({}, call {})",
+          rank_a, rank_b, name_of_algorithm(a.algorithm & ~uint32_t{kWithParameters}, algorithms),
+          call, call_number);
     if (has_list_of_counts(a.collective))
       return fmt::format(
           "counts differ: the lists of rank {} and rank {} are not the same "
@@ -75,9 +92,7 @@ std::string describe_difference(const CallSignature& mine, int my_rank, const Ca
   if (a.op != b.op) return sentence("op", text_of(a.op), text_of(b.op), call);
   if (reduces(a.collective)) call += ", " + text_of(a.op);
   if (a.root != b.root) return sentence("root", text_of(a.root), text_of(b.root), call);
-  if (a.algorithm != b.algorithm)
-    return sentence("algorithm", text_of(a.algorithm, algorithms), text_of(b.algorithm, algorithms),
-                    call);
+  if (a.algorithm != b.algorithm) return algorithm_differs();
   return fmt::format("nothing differs between rank {} and rank {} ({}, call {})", rank_a, rank_b,
                      call, call_number);
 }

@@ -13,7 +13,11 @@
 
 namespace banyan {
 
-// 16 bytes, no padding. In calls with a list of counts, `count` is a digest of the list.
+// In CallSignature::algorithm: the caller asked for parameters of the algorithm, too.
+inline constexpr uint8_t kWithParameters = 0x80;
+
+// 16 bytes, no padding. In calls with a list of counts, `count` is a digest of the list; with
+// parameters of the algorithm it is a digest of the count, or list, and of these.
 struct CallSignature {
   uint64_t count = 0;
   int32_t root = 0;  // 0 where the call has none
@@ -31,8 +35,8 @@ static_assert(sizeof(CallSignature) == 16);
 std::string text_of(Collective value);
 
 // "count differs: rank 0 has 256, rank 3 has 255 (allreduce of float32, call 7)". Names the first
-// field that differs, collective first. The algorithm of number n is algorithms[n - 1]; without its
-// name it is a number in the text.
+// field that differs, collective first; with parameters of the algorithm that before the count. The
+// algorithm of number n is algorithms[n - 1]; without its name it is a number in the text.
 std::string describe_difference(const CallSignature& mine, int my_rank, const CallSignature& theirs,
                                 int their_rank, uint32_t call_number,
                                 std::span<const std::string_view> algorithms = {});

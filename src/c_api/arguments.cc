@@ -408,7 +408,10 @@ class Checker {
     const Membership& membership = *communicator_.membership;
     const Choice choice =
         choose(problem(), size_, membership.medium(), *rules, &membership.hierarchy());
-    if (choice.rule >= 0) result_.algorithm = choice.algorithm;
+    if (choice.rule >= 0) {
+      result_.algorithm = choice.algorithm;
+      result_.parameters = choice.parameters;
+    }
     if (any_applies(*rules, problem().collective)) return {};
     return has_none_for(problem().collective, call_.algorithm);
   }

@@ -19,13 +19,14 @@ using banyan::Status;
 namespace {
 
 // Of a network nothing is known that a time could be predicted from.
-std::string predicted(const banyan::Problem& problem, int algorithm,
+std::string predicted(const banyan::Problem& problem, const banyan::Candidate& candidate,
                       const banyan::Membership& membership) {
   const banyan::Medium medium = membership.medium();
   if (medium == banyan::Medium::kNetwork) return "-";
   const int size = membership.size();
-  return fmt::format("{:.2f}",
-                     banyan::predict(problem, algorithm, size, banyan::memory_model(size, medium)));
+  return fmt::format(
+      "{:.2f}", banyan::predict(problem, candidate.algorithm, size,
+                                banyan::memory_model(size, medium), nullptr, candidate.parameters));
 }
 
 std::string table_of(const banyan::Problem& problem, const banyan::Membership& membership) {
@@ -39,7 +40,7 @@ std::string table_of(const banyan::Problem& problem, const banyan::Membership& m
                                         "-", "-", "-", "-", each.why)
                           : fmt::format("{:<20} {:>7} {:>7} {:>14} {:>14}  {}\n", name, each.rounds,
                                         each.steps, each.bytes_sent,
-                                        predicted(problem, each.algorithm, membership), each.why);
+                                        predicted(problem, each, membership), each.why);
   }
   return text + "(rounds, steps and bytes of rank 0; measured times: none)\n";
 }
@@ -61,10 +62,12 @@ Status explain(banyan_comm_t comm, const banyan_call_t* given, char* text, size_
 
   const banyan::Membership& membership = *(*found)->membership;
   const banyan::Problem& problem = call->problem;
+  const std::string parameters =
+      plan->parameters.empty() ? std::string() : fmt::format("({})", plan->parameters);
   std::string whole_text =
-      fmt::format("{} of {} {} on {} ranks ({}) over {}: {}\n", name_of(problem.collective),
+      fmt::format("{} of {} {} on {} ranks ({}) over {}: {}{}\n", name_of(problem.collective),
                   problem.count, name_of(problem.type), membership.size(),
-                  membership.hierarchy().text(), plan->transports, plan->algorithm);
+                  membership.hierarchy().text(), plan->transports, plan->algorithm, parameters);
   if (membership.size() > 1 && !is_message(problem.collective))
     whole_text += table_of(problem, membership);
   if (*bytes != 0) {

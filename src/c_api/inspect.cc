@@ -18,17 +18,19 @@ Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call) {
   BANYAN_TRY(checked.status());
   Membership& membership = *(*found)->membership;
   membership.take_baton();
-  const std::shared_ptr<Plan> plan = membership.plan(checked->problem, checked->algorithm);
+  const std::shared_ptr<Plan> plan = membership.plan(*checked);
   membership.leave_baton();
   CallPlan result;
   result.bytes_sent = plan->schedule.bytes_sent();
   result.transports = membership.transport_names();
-  if (is_message(checked->problem.collective))
+  if (is_message(checked->problem.collective)) {
     result.algorithm = "message";
-  else if (membership.size() == 1)
+  } else if (membership.size() == 1) {
     result.algorithm = "copy";
-  else
+  } else {
     result.algorithm = algorithms()[static_cast<size_t>(plan->choice.algorithm)].name;
+    result.parameters = text_of(plan->choice.parameters);
+  }
   return result;
 }
 

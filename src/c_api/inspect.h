@@ -15,7 +15,8 @@ namespace banyan {
 
 // What a call on a communicator uses.
 struct CallPlan {
-  std::string algorithm;
+  std::string algorithm;   // its name
+  std::string parameters;  // "seg=1M"; empty: none
   std::string transports;
   uint64_t bytes_sent;  // bytes that this rank puts on the wire for one such call
 };

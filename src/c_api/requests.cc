@@ -37,7 +37,7 @@ Status create(banyan_comm_t comm, const banyan_call_t* given, banyan_request_t* 
   open->call = *call;
   banyan::Membership& membership = *(*communicator)->membership;
   membership.take_baton();
-  open->plan = membership.plan(call->problem, call->algorithm);
+  open->plan = membership.plan(*call);
   membership.leave_baton();
   const uint64_t place = banyan::process().requests.insert(open.get());
   if (place == 0) return {Code::kSystem, "too many requests in this process"};

@@ -108,8 +108,7 @@ Status prepare(Item& item) {
   membership->take_baton();
   return with_memory({&membership, 1}, [&]() -> Status {
     const std::shared_ptr<Plan> plan =
-        item.request != nullptr ? item.request->plan
-                                : membership->plan(item.call.problem, item.call.algorithm);
+        item.request != nullptr ? item.request->plan : membership->plan(item.call);
     const Result<Operation*> operation = membership->prepare(plan, item.call);
     BANYAN_TRY(operation.status());
     item.operation = *operation;
@@ -149,7 +148,7 @@ void remember(OpenCommunicator& communicator, const PlainCall& plain, const Call
   Membership& membership = *communicator.membership;
   if (plain.op > BANYAN_AVG || !membership.at_rest()) return;
   try {
-    const std::shared_ptr<Plan> plan = membership.plan(call.problem, call.algorithm);
+    const std::shared_ptr<Plan> plan = membership.plan(call);
     communicator.known.remember(plain, call, {plan, membership.prepare_quick(plan)});
   } catch (const std::bad_alloc&) {
     return;  // this call has ended well; the next one is checked as this one was
@@ -336,7 +335,7 @@ Status run_now(OpenCommunicator& communicator, const Call& call) {
   Membership* membership = communicator.membership.get();
   return with_memory({&membership, 1}, [&] {
     membership->take_baton();
-    return run_plan(*membership, membership->plan(call.problem, call.algorithm), call);
+    return run_plan(*membership, membership->plan(call), call);
   });
 }
 
