@@ -60,6 +60,33 @@ TEST(InfoSchedule, requests) {
   }
 }
 
+TEST(InfoSchedule, takes_parameters) {
+  const auto request = parse_schedule_request("allreduce:hierarchical(seg=64,intra=ring):4x2");
+  ASSERT_TRUE(request.ok()) << request.status().message();
+  EXPECT_THAT(schedule_header(*request), HasSubstr("hierarchical(seg=64,intra=ring), 8 ranks"));
+  EXPECT_THAT(schedule_json_begin(*request), HasSubstr("\"hierarchical(seg=64,intra=ring)\""));
+  const auto plain = parse_schedule_request("allreduce:hierarchical:4x2");
+  EXPECT_GT(schedule_of(*request, 0).steps.size(), 2 * schedule_of(*plain, 0).steps.size());
+  EXPECT_TRUE(parse_schedule_request("allreduce:hierarchical(seg=64K):4x2").ok());
+  EXPECT_EQ(parse_schedule_request("allreduce:torus(dims=2x3):6")->ranks, 6);
+  struct Case {
+    const char *text, *named, *right;
+  };
+  for (const Case& bad :
+       std::initializer_list<Case>{{"allreduce:ring(seg=0):5", "'0' at position 20", "seg=SIZE"},
+                                   {"allreduce:ring(:5", "position 16", "seg=SIZE"},
+                                   {"allreduce:ring(seg=1),direct:5", "direct", "one"},
+                                   {"allreduce:ring(seg=1);direct:5", "direct", "one"},
+                                   {"allgather:ring(seg=1):5", "'seg'", "broadcast"},
+                                   {"allreduce:torus(dims=2x3):5", "dims=2x3", "product"},
+                                   {"allreduce:(seg=1):5", "ALGORITHM", "ring"}}) {
+    const auto wrong = parse_schedule_request(bad.text);
+    ASSERT_FALSE(wrong.ok()) << bad.text;
+    EXPECT_THAT(std::string(wrong.status().message()),
+                AllOf(HasSubstr(bad.named), HasSubstr(bad.right)));
+  }
+}
+
 TEST(InfoExplain, requests) {
   const auto request = parse_explain_request("allgather:1K:float16");
   ASSERT_TRUE(request.ok());
@@ -207,6 +234,18 @@ TEST(InfoExplain, takes_links_of_the_tuning_file) {
   const std::string text = show_explanation(*measured);
   EXPECT_THAT(text, AllOf(HasSubstr("0.12 GB/s   measured"), HasSubstr("26 us     measured")));
   EXPECT_THAT(show_explanation(*explain_call(here, RawEnvironment({}))), Not(HasSubstr("0.12")));
+  // What hierarchical would take in segments of another length, and with what a rule says.
+  EXPECT_THAT(text, HasSubstr("us with seg="));
+  const auto ruled = explain_call(
+      here, RawEnvironment({{"BANYAN_TUNE_FILE", path},
+                            {"BANYAN_ALGO", "allreduce: hierarchical(seg=4M,inter=ring)"}}));
+  ASSERT_TRUE(ruled.ok()) << ruled.status().message();
+  EXPECT_THAT(show_explanation(*ruled),
+              AllOf(HasSubstr("what a call gets, by the BANYAN_ALGO rule 1, with "
+                              "seg=4M,inter=ring\n"),
+                    HasSubstr("BANYAN_ALGO rule 1 names hierarchical(seg=4M,inter=ring)")));
+  EXPECT_GT(ruled->explanation.algorithms.front().predicted_us,
+            measured->explanation.algorithms.front().predicted_us);
   const auto elsewhere = explained_on(test::machine({}), "allreduce:64M", 4, 2, raw);
   ASSERT_TRUE(elsewhere.ok()) << elsewhere.status().message();
   EXPECT_THAT(show_explanation(*elsewhere), Not(HasSubstr("measured  ")));

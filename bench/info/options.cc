@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/select.h"
 #include "bench/machine.h"
 #include "src/base/parse.h"
 
@@ -27,7 +28,8 @@ constexpr int kMostNodes = 65536;
 constexpr uint64_t kMostBytes = uint64_t{1} << 40;
 constexpr std::string_view kForm =
     "COLLECTIVE:ALGORITHM:RANKS[:RANK], such as allreduce:ring:5, allreduce:ring:5:0 or, with "
-    "hosts, allreduce:hierarchical:4x2, allreduce:leaders:1+2+3";
+    "hosts, allreduce:hierarchical:4x2, allreduce:leaders:1+2+3; ALGORITHM may have parameters, as "
+    "in allreduce:hierarchical(seg=64,intra=ring):4x2";
 
 constexpr std::string_view kCall =
     "COLLECTIVE:SIZE[:TYPE], such as allreduce:64M or allgather:1K:float16";
@@ -187,6 +189,22 @@ Status read_words(const Words& words, Options& options) {
   return {};
 }
 
+// "ring(seg=1M)", by the grammar of rules; those that count for these ranks.
+Result<Parameters> parameters_of(const ScheduleRequest& request, std::string_view collective,
+                                 std::string_view choice) {
+  const auto rules = parse_rules(fmt::format("{}:{}", collective, choice));
+  BANYAN_TRY(rules.status());
+  if (rules->size() != 1 || rules->front().algorithms.size() != 1)
+    return Status(Code::kInvalidArgument, fmt::format("ALGORITHM {} is not one", choice));
+  const Parameters& given = rules->front().parameters.front();
+  if (!fit_ranks(given, request.ranks))
+    return Status(Code::kInvalidArgument,
+                  fmt::format("ALGORITHM {} is not of {} ranks; valid: dimensions whose product is "
+                              "that",
+                              choice, request.ranks));
+  return effective(given, request.algorithm, request.collective, &request.hierarchy);
+}
+
 }  // namespace
 
 Result<ScheduleRequest> parse_schedule_request(const std::string& text) {
@@ -200,16 +218,22 @@ Result<ScheduleRequest> parse_schedule_request(const std::string& text) {
     return unknown_word("COLLECTIVE", parts[0], collectives);
   request.collective = *collective;
   const auto fitting = names_that_fit(request.collective);
-  request.algorithm = find_algorithm(parts[1]);
-  if (request.algorithm < 0) return unknown_word("ALGORITHM", parts[1], fitting);
-  if (std::find(fitting.begin(), fitting.end(), parts[1]) == fitting.end())
+  const std::string_view name = parts[1].substr(0, parts[1].find('('));
+  request.algorithm = find_algorithm(name);
+  if (request.algorithm < 0) return unknown_word("ALGORITHM", name, fitting);
+  if (std::find(fitting.begin(), fitting.end(), name) == fitting.end())
     return Status(Code::kInvalidArgument, fmt::format("ALGORITHM {} does not fit {}; valid: {}",
-                                                      parts[1], parts[0], join(fitting)));
+                                                      name, parts[0], join(fitting)));
   const auto hosts = parse_hosts(parts[2]);
   if (!hosts.ok())
     return Status(Code::kInvalidArgument, fmt::format("RANKS {}", hosts.status().message()));
   request.ranks = std::accumulate(hosts->begin(), hosts->end(), 0);
   request.hierarchy = hierarchy_of(*hosts);
+  if (name != parts[1]) {
+    const auto parameters = parameters_of(request, parts[0], parts[1]);
+    BANYAN_TRY(parameters.status());
+    request.parameters = *parameters;
+  }
   if (parts.size() == 3) return request;
   const auto rank = parse_integer(parts[3], 0, request.ranks - 1);
   if (!rank.ok())

@@ -18,6 +18,7 @@ enum class Form { kText, kJson, kDot, kSvg, kNccl, kHwloc };
 struct ScheduleRequest {
   Collective collective = Collective::kAllreduce;
   int algorithm = 0;  // index into algorithms()
+  Parameters parameters{};
   int ranks = 1;
   Hierarchy hierarchy;
   std::optional<int> rank;  // empty: all of them

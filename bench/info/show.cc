@@ -122,8 +122,9 @@ std::vector<int> ranks_of(const ScheduleRequest& request) {
 
 Schedule schedule_of(const ScheduleRequest& request, int rank) {
   const auto& algorithm = algorithms()[static_cast<size_t>(request.algorithm)];
-  return build_schedule(problem_of(request),
-                        Group::everyone(request.ranks, rank, &request.hierarchy), algorithm);
+  return build_schedule(
+      problem_of(request),
+      Group::everyone(request.ranks, rank, &request.hierarchy, request.parameters), algorithm);
 }
 
 std::string schedule_header(const ScheduleRequest& request) {
@@ -134,10 +135,9 @@ std::string schedule_header(const ScheduleRequest& request) {
                                 ? std::string()
                                 : fmt::format(" ({})", request.hierarchy.text());
   return fmt::format("# {}, {}, {} rank{}{}: {}{}, count {} ({} bytes)\n",
-                     name_of(request.collective),
-                     algorithms()[static_cast<size_t>(request.algorithm)].name, request.ranks,
-                     request.ranks == 1 ? "" : "s", hosts, name_of(problem.type), op, problem.count,
-                     problem.count * problem.element());
+                     name_of(request.collective), text_of(request.algorithm, request.parameters),
+                     request.ranks, request.ranks == 1 ? "" : "s", hosts, name_of(problem.type), op,
+                     problem.count, problem.count * problem.element());
 }
 
 }  // namespace banyan::info

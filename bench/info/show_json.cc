@@ -114,7 +114,7 @@ std::string schedule_json_begin(const ScheduleRequest& request) {
   const Problem problem = problem_of(request);
   Json json = {
       {"collective", name_of(request.collective)},
-      {"algorithm", algorithms()[static_cast<size_t>(request.algorithm)].name},
+      {"algorithm", text_of(request.algorithm, request.parameters)},
       {"ranks", request.ranks},
       {"hierarchy", request.hierarchy.text()},
       {"datatype", name_of(problem.type)},
