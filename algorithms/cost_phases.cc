@@ -85,7 +85,7 @@ void ring_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes,
   const double block = bytes / segments / team.size;
   cost.add({.bytes = block,
             .active = team.size * team.count,
-            .far = far_of(site, team, 1),
+            .far = site.far_in_ring(),
             .summed = half == Half::kReduceScatter ? block : 0,
             .repeats = segments},
            team.size - 1.0);

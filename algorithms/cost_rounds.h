@@ -19,6 +19,8 @@ class Site {
   const Hierarchy* levels() const { return levels_; }
   // The share of ranks from which the rank so many places on is on another host.
   double far(int distance) const;
+  // The share of ranks from which the next one of a ring is on another host: it enters each once.
+  double far_in_ring() const { return hosts_ == 1 ? 0 : static_cast<double>(hosts_) / ranks_; }
   // The share of all pairs of ranks that are on two hosts.
   double far_pairs() const;
 

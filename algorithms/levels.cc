@@ -24,6 +24,16 @@ std::vector<int> rail_of(const Parts& parts, int shards, int shard) {
   return rail;
 }
 
+// Where each place is in a ring of its own; empty: there is none.
+std::vector<int> positions_in_ring(const Hierarchy& levels) {
+  if (!levels.has_own_ring()) return {};
+  const std::vector<int> ring = levels.ring();
+  std::vector<int> positions(ring.size());
+  for (size_t index = 0; index < ring.size(); ++index)
+    positions[static_cast<size_t>(ring[index])] = static_cast<int>(index);
+  return positions;
+}
+
 }  // namespace
 
 Parts::Parts(const Hierarchy& levels, int level, std::span<const int> team)
@@ -111,8 +121,13 @@ Stages::Stages(const Group& group, const Hierarchy& levels, int root) {
     layers_.push_back(std::move(next));
     teams = std::move(rails);
   }
+  const std::vector<int> positions = root < 0 ? std::vector<int>() : positions_in_ring(levels);
   for (size_t index = 0; index < teams.size(); ++index) {
     Stage& stage = layers_.back()[index];
+    if (!positions.empty())
+      std::sort(teams[index].places.begin(), teams[index].places.end(), [&](int a, int b) {
+        return positions[static_cast<size_t>(a)] < positions[static_cast<size_t>(b)];
+      });
     stage.inside = group_of(group, teams[index].places);
     stage.cut = {stage.inside.size(), stage.inside.size()};
     stage.source = index_of(teams[index].places, teams[index].source);

@@ -81,7 +81,7 @@ struct Cut {
 
 // One team at one level, as one of its ranks sees it.
 struct Stage {
-  Group inside;     // the members in this rank's part; at the top, all
+  Group inside;     // the members in this rank's part; at the top, all, with a root in ring order
   Cut cut;          // of the team's vector
   size_t from = 0;  // the stage below it of which its vector is a shard, and which one
   int shard = 0;

@@ -20,7 +20,7 @@ struct Group {
   std::vector<int> ranks;
   int me = 0;
   // How the places lie, the same on all ranks. Null, or without levels: flat. Belongs to whoever
-  // makes the group, and outlives it. Generators of flat schedules do not look at it.
+  // makes the group, and outlives it. Of the generators of flat schedules only rings look at it.
   const Hierarchy* hierarchy = nullptr;
   // How the algorithm goes about it, the same on all ranks.
   Parameters parameters{};

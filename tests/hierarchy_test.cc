@@ -96,6 +96,30 @@ TEST(Hierarchy, simplified_keeps_the_levels_that_say_something) {
   EXPECT_EQ(Hierarchy::make(6, {together})->simplified(), Hierarchy());
 }
 
+TEST(Hierarchy, has_a_ring_that_enters_each_part_once) {
+  EXPECT_THAT(Hierarchy().ring(), ElementsAre());
+  const Result<Hierarchy> dealt = Hierarchy::make(
+      8, {{"host", {{0, 4}, {1, 5}, {2, 6}, {3, 7}}}, {"rack", {{0, 2, 4, 6}, {1, 3, 5, 7}}}});
+  ASSERT_TRUE(dealt.ok());
+  EXPECT_THAT(dealt->ring(), ElementsAre(0, 4, 2, 6, 1, 5, 3, 7));
+  EXPECT_THAT(Hierarchy::make(6, {in_hosts, in_racks})->ring(), ElementsAre(0, 1, 2, 3, 4, 5));
+  // What follows from the levels is no ring of its own.
+  EXPECT_EQ(dealt->in_ring({0, 4, 2, 6, 1, 5, 3, 7}), *dealt);
+  EXPECT_EQ(Hierarchy().in_ring({0, 1, 2}), Hierarchy());
+}
+
+TEST(Hierarchy, keeps_the_ring_that_it_was_told) {
+  const std::vector<int> labels{0, 1, 2, 3};
+  const Hierarchy each = Hierarchy::of_labels("host", labels);
+  const Hierarchy told = each.in_ring({0, 2, 1, 3});
+  EXPECT_NE(told, each);
+  EXPECT_TRUE(told.has_own_ring());
+  EXPECT_THAT(told.ring(), ElementsAre(0, 2, 1, 3));
+  EXPECT_THAT(told.simplified().ring(), ElementsAre(0, 2, 1, 3));  // although no level is left
+  EXPECT_EQ(told.simplified().depth(), 0);
+  EXPECT_EQ(told.in_ring({0, 1, 2, 3}), each);
+}
+
 TEST(Hierarchy, of_many_places_is_made_of_labels) {
   constexpr int kPlaces = 65536;
   std::vector<int> labels(kPlaces);

@@ -39,7 +39,7 @@ inline Shape shape_of(std::string name, const std::vector<int>& labels,
 }
 
 // Of so many ranks: hosts of three, hosts of sizes that differ, numbered around the hosts, one rank
-// per host, all on one, and racks of hosts.
+// per host, all on one, racks of hosts, and hosts in a ring that was told.
 inline std::vector<Shape> shapes_of(int ranks) {
   const auto labels = [&](auto label) {
     std::vector<int> made;
@@ -53,7 +53,17 @@ inline std::vector<Shape> shapes_of(int ranks) {
     for (int end = 1; place >= end; end += host + 1) ++host;
     return host;
   };
-  return {shape_of("threes", labels([](int place) { return place / 3; })),
+  // The odd hosts after the even ones.
+  Shape ring = shape_of("round robin, in a ring of its own",
+                        labels([&](int place) { return place % hosts; }));
+  std::vector<int> order = labels([](int place) { return place; });
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    const int left = a % hosts, right = b % hosts;
+    return std::pair(left % 2, left) < std::pair(right % 2, right);
+  });
+  ring.hierarchy = ring.hierarchy.in_ring(std::move(order));
+  return {std::move(ring),
+          shape_of("threes", labels([](int place) { return place / 3; })),
           shape_of("twos in racks of two", labels([](int place) { return place / 2; }),
                    labels([](int place) { return place / 4; })),
           shape_of("1+2+3+...", labels(growing)),

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 namespace banyan {
 namespace {
@@ -112,8 +113,29 @@ int Hierarchy::smallest_part(int level) const {
   return least;
 }
 
+// Parts are numbered by their lowest places, and each lies within one of the next level.
+std::vector<int> Hierarchy::ring() const {
+  if (has_own_ring() || levels_.empty()) return own_ring_;
+  std::vector<int> places = levels_.front().members;
+  for (int level = 1; level < depth(); ++level)
+    std::stable_sort(places.begin(), places.end(),
+                     [&](int a, int b) { return part_of(level, a) < part_of(level, b); });
+  return places;
+}
+
+Hierarchy Hierarchy::in_ring(std::vector<int> places) const {
+  Hierarchy made = *this;
+  made.own_ring_.clear();
+  const bool known =
+      levels_.empty() ? std::is_sorted(places.begin(), places.end()) : places == made.ring();
+  if (!known) made.own_ring_ = std::move(places);
+  return made;
+}
+
+// None of the levels that it leaves out changes the ring.
 Hierarchy Hierarchy::simplified() const {
   Hierarchy made;
+  made.own_ring_ = own_ring_;
   int before = places();
   for (int level = 0; level < depth(); ++level) {
     if (parts(level) == 1 || parts(level) == before) continue;

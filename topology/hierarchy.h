@@ -44,6 +44,14 @@ class Hierarchy {
   int largest_part(int level) const;
   int smallest_part(int level) const;
 
+  // The places in the order of a ring that enters each part once: the parts of the highest level
+  // one after the other, within them those of the next, within the lowest ascending; or as
+  // in_ring() was told. Empty: ascending.
+  std::vector<int> ring() const;
+  bool has_own_ring() const { return !own_ring_.empty(); }
+  // The same levels with another ring, which has each place once.
+  Hierarchy in_ring(std::vector<int> places) const;
+
   // Without the levels that say nothing: those with one part, with a part for each place, or with
   // the parts of the level before.
   Hierarchy simplified() const;
@@ -67,6 +75,7 @@ class Hierarchy {
   const Partition& at(int level) const { return levels_[static_cast<size_t>(level)]; }
 
   std::vector<Partition> levels_;
+  std::vector<int> own_ring_;  // empty where it is what follows from the levels
 };
 
 }  // namespace banyan
