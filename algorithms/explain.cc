@@ -24,7 +24,7 @@ std::string what_excludes(int algorithm, const Problem& problem, const Choice& c
   if (choice.rule >= 0) {
     const Rule& rule = rules[static_cast<size_t>(choice.rule)];
     if (rule.excluding && names(rule, algorithm))
-      return fmt::format("excluded by {}", choice.because);
+      return fmt::format("excluded by {}", choice.because.substr(0, choice.because.find(',')));
     if (!rule.excluding && algorithm != choice.algorithm)
       return fmt::format("{} names {}", choice.because,
                          text_of(choice.algorithm, choice.parameters));
@@ -51,11 +51,13 @@ std::string with_best_segment(const ExplainedAlgorithm& row, const Problem& prob
 }  // namespace
 
 Explanation explain(const Problem& problem, int ranks, const CostModel& model, Medium medium,
-                    const Rules& rules, const Hierarchy* hierarchy) {
+                    const Rules& rules, const Hierarchy* hierarchy,
+                    const MeasuredNetwork* measured) {
   // choose() takes hosts of one rank each for no levels.
   const bool levels =
       hierarchy != nullptr && hierarchy->depth() > 0 && hierarchy->largest_part(0) > 1;
-  const Choice choice = choose(problem, ranks, medium, rules, levels ? hierarchy : nullptr);
+  const Choice choice =
+      choose(problem, ranks, medium, rules, levels ? hierarchy : nullptr, measured);
   Explanation result;
   for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
     ExplainedAlgorithm row{.algorithm = i};

@@ -30,8 +30,10 @@ struct Explanation {
 };
 
 // Requires two ranks and a call that algorithms are chosen for: not kSend or kRecv. Rules exclude
-// as for choose(); a rule that names algorithms excludes all others. Pure.
+// as for choose(); a rule that names algorithms excludes all others. `measured`: what calls there
+// choose by. Pure.
 Explanation explain(const Problem& problem, int ranks, const CostModel& model, Medium medium,
-                    const Rules& rules, const Hierarchy* hierarchy = nullptr);
+                    const Rules& rules, const Hierarchy* hierarchy = nullptr,
+                    const MeasuredNetwork* measured = nullptr);
 
 }  // namespace banyan

@@ -1,4 +1,4 @@
-// The default table, and how the user's rules go before it.
+// The default table, and how the user's rules and measured links go before it.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "algorithms/select.h"
@@ -182,6 +182,7 @@ struct Surroundings {
   int ranks;
   Medium medium;
   const Hierarchy* hierarchy;
+  const MeasuredNetwork* measured;
 
   bool in_hosts() const { return hierarchy != nullptr && hierarchy->depth() > 0; }
 };
@@ -290,7 +291,7 @@ bool is_within(int number, int least, int most) {
 }
 
 bool matches(const Rule& rule, const Problem& problem, const Surroundings& place) {
-  const auto [ranks, medium, hierarchy] = place;
+  const auto& [ranks, medium, hierarchy, measured] = place;
   if (!is_within(ranks, rule.ranks_least, rule.ranks_most) ||
       !is_within(nodes_of(ranks, medium, hierarchy), rule.nodes_least, rule.nodes_most) ||
       !is_within(ppn_of(ranks, medium, hierarchy), rule.ppn_least, rule.ppn_most))
@@ -321,10 +322,16 @@ Named first_that_fits(const Rule& rule, const Problem& problem, const Surroundin
   return {};
 }
 
-// None: the rule has nothing for this collective.
-Named from_rule(const Rule& rule, const Problem& problem, const Surroundings& place) {
-  if (rule.excluding) return {from_tables(problem, place, rule.algorithms)};
-  return first_that_fits(rule, problem, place, {});
+constexpr std::string_view kByLinks = "measured links";
+
+// Where no rule names an algorithm.
+Choice by_default(const Problem& problem, const Surroundings& place,
+                  const std::vector<int>& excluded) {
+  if (place.measured != nullptr && place.medium == Medium::kNetwork)
+    if (const int best = choose_by_links(problem, *place.measured, place.in_hosts(), excluded);
+        best >= 0)
+      return {best, std::string(kByLinks), -1};
+  return {from_tables(problem, place, excluded), "default table", -1};
 }
 
 std::string label_of(const Rule& rule) {
@@ -352,6 +359,27 @@ TunedRest tuned_rest(const Rules& rules, size_t excluding, const Problem& proble
     if (named.algorithm >= 0) return {named, i};
   }
   return {};
+}
+
+// What a rule says, or with it what goes on where it leaves algorithms out; algorithm -1: it has
+// nothing for this collective.
+Choice from_rule(const Rules& rules, size_t index, const Problem& problem,
+                 const Surroundings& place) {
+  const Rule& rule = rules[index];
+  const auto number = static_cast<int>(index);
+  if (!rule.excluding) {
+    const Named named = first_that_fits(rule, problem, place, {});
+    if (named.algorithm < 0) return {-1, "", -1};
+    return {named.algorithm, label_of(rule), number, named.parameters};
+  }
+  if (const auto [named, tuned] = tuned_rest(rules, index, problem, place); named.algorithm >= 0)
+    return {named.algorithm, fmt::format("{}, {}", label_of(rule), label_of(rules[tuned])), number,
+            named.parameters};
+  const Choice rest = by_default(problem, place, rule.algorithms);
+  return {
+      rest.algorithm,
+      rest.because == kByLinks ? fmt::format("{}, {}", label_of(rule), kByLinks) : label_of(rule),
+      number};
 }
 
 void measure(Candidate& candidate, const Problem& problem, const Surroundings& place) {
@@ -428,18 +456,14 @@ uint64_t selection_bytes(const Problem& problem) {
 }
 
 Choice choose(const Problem& problem, int ranks, Medium medium, const Rules& rules,
-              const Hierarchy* hierarchy) {
-  const Surroundings place{ranks, medium, hierarchy};
+              const Hierarchy* hierarchy, const MeasuredNetwork* measured) {
+  const Surroundings place{ranks, medium, hierarchy, measured};
   for (size_t i = 0; i < rules.size(); ++i) {
     if (!matches(rules[i], problem, place)) continue;
-    if (const auto [named, tuned] = tuned_rest(rules, i, problem, place); named.algorithm >= 0)
-      return {named.algorithm, fmt::format("{}, {}", label_of(rules[i]), label_of(rules[tuned])),
-              static_cast<int>(i), named.parameters};
-    const auto [algorithm, parameters] = from_rule(rules[i], problem, place);
-    if (algorithm < 0) continue;
-    return {algorithm, label_of(rules[i]), static_cast<int>(i), parameters};
+    Choice choice = from_rule(rules, i, problem, place);
+    if (choice.algorithm >= 0) return choice;
   }
-  return {from_tables(problem, place, {}), "default table", -1};
+  return by_default(problem, place, {});
 }
 
 std::string reason_of(const Choice& choice) {
@@ -449,8 +473,9 @@ std::string reason_of(const Choice& choice) {
 }
 
 std::vector<Candidate> candidates(const Problem& problem, int ranks, Medium medium,
-                                  const Rules& rules, const Hierarchy* hierarchy) {
-  const Choice choice = choose(problem, ranks, medium, rules, hierarchy);
+                                  const Rules& rules, const Hierarchy* hierarchy,
+                                  const MeasuredNetwork* measured) {
+  const Choice choice = choose(problem, ranks, medium, rules, hierarchy, measured);
   const Rule* rule = choice.rule < 0 ? nullptr : &rules[static_cast<size_t>(choice.rule)];
   std::vector<Candidate> all;
   for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
@@ -467,7 +492,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, Medium medi
         candidate.why = reason_of(choice);
         candidate.parameters = choice.parameters;
       }
-      measure(candidate, problem, {ranks, medium, hierarchy});
+      measure(candidate, problem, {ranks, medium, hierarchy, measured});
     }
     all.push_back(std::move(candidate));
   }

@@ -1,4 +1,5 @@
-// Which algorithm a call gets: the user's rules first, then the default table.
+// Which algorithm a call gets: the user's rules first, then what the measured links say, then the
+// default table.
 //
 // Grammar of BANYAN_ALGO:  RULE (';' RULE)*
 //   RULE   = [COLLECTIVE (',' COLLECTIVE)*] CONDITION* ':' CHOICE
@@ -33,6 +34,7 @@
 #include <vector>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/measured_choice.h"
 #include "algorithms/problem.h"
 #include "banyan/status.h"
 
@@ -85,9 +87,10 @@ uint64_t selection_bytes(const Problem& problem);
 enum class Medium : uint8_t { kMemory, kSharedCores, kCrowdedCores, kNetwork };
 
 struct Choice {
-  int algorithm = 0;        // index into algorithms(); -1 where none fits: kSend, kRecv
-  std::string because;      // "default table", "BANYAN_ALGO rule 2", "tuning file rule 7"
-  int rule = -1;            // index into the rules; -1: the default table decided
+  int algorithm = 0;  // index into algorithms(); -1 where none fits: kSend, kRecv
+  // "default table", "measured links", "BANYAN_ALGO rule 2", "tuning file rule 7"
+  std::string because;
+  int rule = -1;  // index into the rules; -1: none decided
   Parameters parameters{};  // those that the algorithm goes by in this call
 };
 // "BANYAN_ALGO rule 2, with seg=1M".
@@ -96,10 +99,10 @@ std::string reason_of(const Choice& choice);
 int nodes_of(int ranks, Medium medium, const Hierarchy* hierarchy);
 int ppn_of(int ranks, Medium medium, const Hierarchy* hierarchy);
 // The same on all ranks: looks at the collective, its bytes, type and operation, the number of
-// ranks, the medium, the rules and how the ranks lie (simplified(); null: flat), and at nothing
-// else.
+// ranks, the medium, the rules, how the ranks lie (simplified(); null: flat) and the network that
+// was measured (null: none was), and at nothing else.
 Choice choose(const Problem& problem, int ranks, Medium medium, const Rules& rules,
-              const Hierarchy* hierarchy = nullptr);
+              const Hierarchy* hierarchy = nullptr, const MeasuredNetwork* measured = nullptr);
 
 struct Candidate {
   int algorithm = 0;
@@ -114,6 +117,7 @@ struct Candidate {
 // kMostRanksBuilt; `why` says so then.
 inline constexpr int kMostRanksBuilt = 256;
 std::vector<Candidate> candidates(const Problem& problem, int ranks, Medium medium,
-                                  const Rules& rules, const Hierarchy* hierarchy = nullptr);
+                                  const Rules& rules, const Hierarchy* hierarchy = nullptr,
+                                  const MeasuredNetwork* measured = nullptr);
 
 }  // namespace banyan

@@ -101,7 +101,7 @@ std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted,
     return plan;
   }
   plan->choice = wanted >= 0 ? Choice{wanted, "named by the call", -1, parameters}
-                             : choose(problem, size_, medium_, rules_, hierarchy_);
+                             : choose(problem, size_, medium_, rules_, hierarchy_, measured_);
   plan->schedule =
       build_schedule(problem, Group::everyone(size_, rank_, hierarchy_, plan->choice.parameters),
                      algorithms()[static_cast<size_t>(plan->choice.algorithm)]);

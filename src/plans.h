@@ -55,10 +55,11 @@ class PlanCache {
   static constexpr size_t kMostPlans = 64;
   static constexpr size_t kMostBytes = size_t{2} << 20;
 
-  // `hierarchy` is the communicator's, simplified(), and outlives the cache; null: flat.
+  // `hierarchy` is the communicator's, simplified(), and `measured` the network under it; both
+  // outlive the cache. Null: flat; no network that was measured.
   PlanCache(int rank, int size, Medium medium, Rules rules, const Log& log = {},
             size_t most_plans = kMostPlans, size_t most_bytes = kMostBytes,
-            const Hierarchy* hierarchy = nullptr)
+            const Hierarchy* hierarchy = nullptr, const MeasuredNetwork* measured = nullptr)
       : rank_(rank),
         size_(size),
         medium_(medium),
@@ -66,7 +67,8 @@ class PlanCache {
         log_(log),
         most_plans_(most_plans),
         most_bytes_(most_bytes),
-        hierarchy_(hierarchy) {}
+        hierarchy_(hierarchy),
+        measured_(measured) {}
 
   std::shared_ptr<Plan> find_or_build(const Problem& problem, int wanted,
                                       const Parameters& parameters = {});
@@ -87,6 +89,7 @@ class PlanCache {
   size_t most_plans_;
   size_t most_bytes_;
   const Hierarchy* hierarchy_;
+  const MeasuredNetwork* measured_;
   size_t bytes_ = 0;
   Order order_;
   std::unordered_multimap<size_t, Order::iterator> index_;  // by hash of all that was asked

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -94,6 +95,117 @@ TEST(TunedChoice, looks_at_the_type) {
   for (const DataType type : {DataType::kInt8, DataType::kFloat32})  // a barrier has none
     EXPECT_EQ(chosen(floats, Medium::kMemory, nullptr, type, Collective::kBarrier),
               "direct: default table");
+}
+
+// ---- By links ----
+
+MeasuredNetwork network(const std::vector<int>& hosts, double GBps) {
+  MeasuredLinks links;
+  links.within = MeasuredLink{.latency_us = 0.3, .busy_latency_us = 0.4, .GBps = 8, .busy_GBps = 4};
+  links.between = MeasuredLink{
+      .latency_us = 20, .busy_latency_us = 25, .message_us = 1, .GBps = GBps, .busy_GBps = GBps};
+  return *measured_network(links, 4, hosts);
+}
+
+struct ByLinks {
+  std::vector<int> hosts{0, 0, 1, 1, 2, 2};
+  MeasuredNetwork measured = network(hosts, 0.12);
+  Hierarchy lie = Hierarchy::of_labels("host", hosts).simplified();
+
+  Choice choose_for(const Problem& problem, const Rules& by = {}) const {
+    return choose(problem, static_cast<int>(hosts.size()), Medium::kNetwork, by, &lie, &measured);
+  }
+};
+
+Problem allreduce_of(uint64_t count) {
+  Problem problem;
+  problem.count = count;
+  return problem;
+}
+
+TEST(ChosenByLinks, is_what_is_predicted_to_be_fastest) {
+  const ByLinks job;
+  for (const uint64_t count : {1, 1000, 100000, 10000000}) {
+    const Problem problem = allreduce_of(count);
+    const Choice choice = job.choose_for(problem);
+    EXPECT_EQ(choice.because, "measured links");
+    EXPECT_EQ(choice.rule, -1);
+    const double us =
+        predict(problem, choice.algorithm, 6, job.measured.model, &job.measured.hosts);
+    for (int other = 0; other < static_cast<int>(algorithms().size()); ++other)
+      if (fits(other, problem.collective)) {
+        EXPECT_LE(us, predict(problem, other, 6, job.measured.model, &job.measured.hosts));
+      }
+  }
+}
+
+TEST(ChosenByLinks, comes_after_rules_and_before_the_table) {
+  const ByLinks job;
+  const Problem problem = allreduce_of(1 << 20);
+  EXPECT_EQ(job.choose_for(problem, rules("ring", "")).because, "BANYAN_ALGO rule 1");
+  EXPECT_EQ(job.choose_for(problem, rules("", "ring")).because, "tuning file rule 1");
+  EXPECT_EQ(job.choose_for(problem, rules("barrier: star", "barrier: star")).because,
+            "measured links");
+  const Choice first = job.choose_for(problem);
+  const std::string excluding =
+      "^" + std::string(algorithms()[static_cast<size_t>(first.algorithm)].name);
+  const Choice other = job.choose_for(problem, rules(excluding, ""));
+  EXPECT_NE(other.algorithm, first.algorithm);
+  EXPECT_EQ(other.because, "BANYAN_ALGO rule 1, measured links");
+  EXPECT_EQ(job.choose_for(problem, rules(excluding, "ring")).because,
+            "BANYAN_ALGO rule 1, tuning file rule 1");
+}
+
+TEST(ChosenByLinks, is_not_in_memory_nor_by_levels_that_are_none) {
+  const ByLinks job;
+  const Problem problem = allreduce_of(1 << 20);
+  for (const Medium medium : {Medium::kMemory, Medium::kSharedCores, Medium::kCrowdedCores})
+    EXPECT_EQ(choose(problem, 6, medium, {}, nullptr, &job.measured).because, "default table");
+  const std::vector<int> each{0, 1, 2, 3};
+  const MeasuredNetwork alone = network(each, 0.12);
+  for (const uint64_t count : {1, 1000, 100000, 10000000}) {
+    const Choice choice = choose(allreduce_of(count), 4, Medium::kNetwork, {}, nullptr, &alone);
+    EXPECT_EQ(choice.because, "measured links");
+    EXPECT_FALSE(algorithms()[static_cast<size_t>(choice.algorithm)].by_levels);
+  }
+}
+
+// Whatever only some ranks know must not count: they would choose differently.
+TEST(ChosenByLinks, is_the_same_on_all_ranks) {
+  const ByLinks job;
+  for (const Collective collective :
+       {Collective::kAlltoall, Collective::kAllgather, Collective::kGather, Collective::kReduce})
+    for (const uint64_t count : {1, 100, 10000, 1000000}) {
+      Problem here = allreduce_of(count);
+      here.collective = collective;
+      Problem there = here;
+      there.in_place = true;
+      EXPECT_EQ(job.choose_for(here).algorithm, job.choose_for(there).algorithm);
+    }
+  Problem exchange;
+  exchange.collective = Collective::kAlltoallv;
+  exchange.send_counts = exchange.recv_counts = {1, 2, 3, 4, 5, 6};
+  EXPECT_FALSE(links_decide(exchange));
+  EXPECT_EQ(job.choose_for(exchange).because, "default table");
+}
+
+// The first call of a size pays for it; the deadline is for a machine with other work.
+TEST(ChosenByLinks, takes_microseconds) {
+  std::vector<int> hosts;
+  for (int rank = 0; rank < 8; ++rank) hosts.push_back(rank % 4);
+  const MeasuredNetwork measured = network(hosts, 0.12);
+  constexpr int kCalls = 1000;
+  const auto begin = std::chrono::steady_clock::now();
+  int sum = 0;
+  for (int call = 0; call < kCalls; ++call)
+    sum +=
+        choose_by_links(allreduce_of(static_cast<uint64_t>(call) * 1000 + 1), measured, true, {});
+  const double us =
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() /
+      kCalls;
+  EXPECT_GT(sum, 0);
+  RecordProperty("ns", static_cast<int>(1000 * us));
+  EXPECT_LT(us, 50);
 }
 
 }  // namespace

@@ -4,7 +4,8 @@
 // usage: choices measure RANKS COLLECTIVE,... BYTES,... ROUNDS
 //                                  RANKS 0: those that a launcher has started
 //        choices judge FILE...     what was measured on stdin; on stdout the choices of each point:
-//                                  the default, the model's, that of the tuning files, joined
+//                                  the default, the model's, and what calls get with the tuning
+//                                  files, joined: by their rules, then by their links
 //        choices fit STEPS SEED    the same on stdin; figures for algorithms/machine_cost.cc
 // SPDX-License-Identifier: Apache-2.0
 
@@ -72,6 +73,7 @@ double time_of(const Point& point, int algorithm) {
 struct Tuned {
   Rules rules;
   MeasuredLinks links;
+  int cores = 1;  // where they were measured
 };
 
 // The rules of all files, in that order; the links of the first that has some between hosts.
@@ -82,7 +84,9 @@ Result<Tuned> tuned_by(std::span<const std::string_view> paths) {
     const auto file = read_tuning_file(std::string(path));
     BANYAN_TRY(file.status());
     if (!file->rules.empty()) table += (table.empty() ? "" : "; ") + file->table();
-    if (!tuned.links.between) tuned.links = file->links;
+    if (tuned.links.between) continue;
+    tuned.links = file->links;
+    tuned.cores = file->tuned_on.cores;
   }
   auto rules = parse_table(table);
   BANYAN_TRY(rules.status());
@@ -113,8 +117,9 @@ void judge(const std::vector<Point>& points, const Tuned& tuned) {
     const auto hosts =
         point.hosts.empty() ? Hierarchy() : Hierarchy::of_labels("host", point.hosts);
     const Hierarchy levels = hosts.simplified();
-    const auto chosen = [&](const Rules& rules) {
-      return choose(point.problem, point.ranks, point.medium, rules, &levels).algorithm;
+    const auto network = measured_network(tuned.links, tuned.cores, point.hosts);
+    const auto chosen = [&](const Rules& rules, const MeasuredNetwork* measured) {
+      return choose(point.problem, point.ranks, point.medium, rules, &levels, measured).algorithm;
     };
     const Entry& best = least_of(point, [](const Entry& entry) { return entry.us; });
     std::string by_model = "-,nan";
@@ -124,8 +129,8 @@ void judge(const std::vector<Point>& points, const Tuned& tuned) {
       });
       by_model = fmt::format("{},{:.3f}", name(entry.algorithm), entry.us);
     }
-    const int by_default = chosen({});
-    const int by_tuning = chosen(tuned.rules);
+    const int by_default = chosen({}, nullptr);
+    const int by_tuning = chosen(tuned.rules, network ? &*network : nullptr);
     std::fputs(fmt::format("{},{},{},{},{},{:.3f},{},{:.3f},{},{},{:.3f}\n",
                            name_of(point.problem.collective), point.ranks, name_of(point.medium),
                            point.problem.count * point.problem.element(), name(best.algorithm),

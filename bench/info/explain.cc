@@ -6,7 +6,10 @@
 #include <fmt/format.h>
 
 #include <numeric>
+#include <optional>
+#include <vector>
 
+#include "algorithms/measured_choice.h"
 #include "bench/info/described.h"
 #include "bench/info/show.h"
 #include "src/base/parse.h"
@@ -41,11 +44,12 @@ Medium medium_for(const DescribedMachine& machine) {
   return each == 2 ? Medium::kSharedCores : Medium::kMemory;
 }
 
-Hierarchy hierarchy_for(const std::vector<int>& hosts) {
+// For each rank its host.
+std::vector<int> labels_of(const std::vector<int>& hosts) {
   std::vector<int> labels;
   for (size_t host = 0; host < hosts.size(); ++host)
     labels.insert(labels.end(), static_cast<size_t>(hosts[host]), static_cast<int>(host));
-  return Hierarchy::of_labels("host", labels).simplified();
+  return labels;
 }
 
 struct KnownRules {
@@ -78,6 +82,13 @@ Result<KnownRules> rules_of(const RawEnvironment& raw) {
   return known;
 }
 
+// Whether calls on such hosts would be chosen for by the file's links.
+bool decides(const TuningFile& tuning, const DescribedMachine& machine) {
+  const int ranks = std::accumulate(machine.hosts.begin(), machine.hosts.end(), 0);
+  return tuning.tuned_on.hosts == static_cast<int>(machine.hosts.size()) &&
+         tuning.tuned_on.ranks == ranks;
+}
+
 // What the rule's algorithm and the runner-up took, where that was a call of this size.
 void add_measured(const TuningRule& rule, int algorithm, Explained& explained) {
   if (!rule.measured || rule.measured->bytes != explained.request.bytes) return;
@@ -103,24 +114,26 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
   auto machine = describe_machine(*topology, options.nodes, options.ranks_per_node, links);
   BANYAN_TRY(machine.status());
   const int ranks = std::accumulate(machine->hosts.begin(), machine->hosts.end(), 0);
-  const Hierarchy hierarchy = hierarchy_for(machine->hosts);
+  const std::vector<int> labels = labels_of(machine->hosts);
+  const Hierarchy each = Hierarchy::of_labels("host", labels);
+  const Hierarchy hierarchy = each.simplified();
   // Hosts of one rank each are no levels, and yet a network lies between them.
-  const Hierarchy each = Hierarchy::of_labels("host", [&] {
-    std::vector<int> labels(static_cast<size_t>(ranks));
-    std::iota(labels.begin(), labels.end(), 0);
-    return labels;
-  }());
   const bool apart = machine->hosts.size() > 1 && hierarchy.depth() == 0;
   const Problem problem = problem_for(*options.explain, ranks);
   const Medium medium = medium_for(*machine);
-  Explained explained{.request = *options.explain,
-                      .ranks = ranks,
-                      .hosts = machine->hosts.size() > 1 ? (apart ? each : hierarchy).text() : "",
-                      .lines = std::move(machine->lines),
-                      .explanation = explain(problem, ranks, machine->model, medium, rules->all,
-                                             apart ? &each : &hierarchy)};
-  const Choice choice =
-      choose(problem, ranks, medium, rules->all, hierarchy.depth() > 0 ? &hierarchy : nullptr);
+  const Hierarchy& hosts = apart ? each : hierarchy;
+  const auto measured = decides(rules->tuning, *machine)
+                            ? measured_network(links, rules->tuning.tuned_on.cores, labels)
+                            : std::nullopt;
+  const MeasuredNetwork* network = measured ? &*measured : nullptr;
+  Explained explained{
+      .request = *options.explain,
+      .ranks = ranks,
+      .hosts = machine->hosts.size() > 1 ? hosts.text() : "",
+      .lines = std::move(machine->lines),
+      .explanation = explain(problem, ranks, machine->model, medium, rules->all, &hosts, network)};
+  const Choice choice = choose(problem, ranks, medium, rules->all,
+                               hierarchy.depth() > 0 ? &hierarchy : nullptr, network);
   if (choice.rule < 0) return explained;
   const Rule& rule = rules->all[static_cast<size_t>(choice.rule)];
   if (rule.source == RuleSource::kTuningFile)

@@ -1,0 +1,37 @@
+// Choices by the links of a job as they were measured, for calls that no rule decides: which calls
+// those are, and what is chosen for them.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "algorithms/cost.h"
+#include "algorithms/measured_links.h"
+
+namespace banyan {
+
+// What ranks on several hosts know of the network between them: the same on all of them.
+struct MeasuredNetwork {
+  CostModel model;
+  Hierarchy hosts;  // one level, also where each host has one rank
+};
+
+// `host_of_rank`: a number for each rank's host; `cores` of each host. Nothing: the links between
+// hosts were not measured, or there is one host.
+std::optional<MeasuredNetwork> measured_network(const MeasuredLinks& links, int cores,
+                                                std::span<const int> host_of_rank);
+
+// Whether links decide calls like this one: one list in measured_choice.cc says it of each
+// collective and size. Never of alltoallv, whose counts every rank knows only its own of.
+bool links_decide(const Problem& problem);
+
+// The algorithm of least predicted time, the first of equals, that is not in `excluded`; those that
+// go by levels only where there are `levels`. -1: none, or links do not decide such calls. Looks at
+// nothing that ranks may differ in.
+int choose_by_links(const Problem& problem, const MeasuredNetwork& network, bool levels,
+                    const std::vector<int>& excluded);
+
+}  // namespace banyan
