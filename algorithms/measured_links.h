@@ -37,9 +37,18 @@ struct MeasuredLink {
   friend bool operator==(const MeasuredLink&, const MeasuredLink&) = default;
 };
 
+// Of result, that a core makes of two float32 vectors.
+struct MeasuredSums {
+  double GBps = 0;      // where they are in its cache
+  double far_GBps = 0;  // where they are in no cache
+
+  friend bool operator==(const MeasuredSums&, const MeasuredSums&) = default;
+};
+
 struct MeasuredLinks {
-  std::optional<MeasuredLink> within;   // a host
-  std::optional<MeasuredLink> between;  // hosts
+  std::optional<MeasuredLink> within{};   // a host
+  std::optional<MeasuredLink> between{};  // hosts
+  std::optional<MeasuredSums> sums{};     // at the end of a link
 
   friend bool operator==(const MeasuredLinks&, const MeasuredLinks&) = default;
 };

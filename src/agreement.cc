@@ -20,7 +20,9 @@ namespace {
 
 constexpr size_t kMostSetting = 4096;  // characters
 static_assert(kMostSetting >= kMostRulesText);
-constexpr uint32_t kMessagesVersion = 2;
+// The settings, each with its length, and what rank 0 has of its file go in one round.
+static_assert(6 * (kMostSetting + 4) + kMostTuningPacked + 256 <= kExchangeMost);
+constexpr uint32_t kMessagesVersion = 3;
 
 struct SharedSetting {
   std::string_view name;
@@ -39,7 +41,7 @@ std::vector<SharedSetting> shared_settings(const Settings& settings) {
 struct Compared {
   uint32_t number = 0;
   ClusterWish wish = ClusterWish::kNothing;  // of rank 0
-  std::string table;                         // of rank 0
+  Bytes tuning;                              // of rank 0
 };
 
 Result<Compared> compare_settings(Exchange& exchange, const Settings& settings,
@@ -50,7 +52,8 @@ Result<Compared> compare_settings(Exchange& exchange, const Settings& settings,
   for (const SharedSetting& setting : mine) writer.put_text(setting.value);
   writer.put(own_number);
   writer.put(cluster_wish(settings.environment));
-  writer.put_text(exchange.rank() == 0 ? settings.table.value_or("") : std::string());
+  const SharedTuning tuning = settings.tuning.value_or(SharedTuning());
+  writer.put_bytes(exchange.rank() == 0 && tuning != SharedTuning() ? pack(tuning) : Bytes());
   const Result<std::vector<Bytes>> all = exchange.allgather(writer.bytes(), deadline);
   BANYAN_TRY(all.status());
 
@@ -62,9 +65,9 @@ Result<Compared> compare_settings(Exchange& exchange, const Settings& settings,
     for (size_t i = 0; i < mine.size(); ++i) values.push_back(reader.get_text(kMostSetting));
     agreed.number = std::max(agreed.number, reader.get<uint32_t>());
     const auto wish = reader.get<ClusterWish>();
-    const std::string table = reader.get_text(kMostTableText);
+    const std::span<const std::byte> given = reader.get_bytes(kMostTuningPacked);
     if (rank == 0) agreed.wish = wish;
-    if (rank == 0) agreed.table = table;
+    if (rank == 0) agreed.tuning.assign(given.begin(), given.end());
     if (!reader.at_end() || wish > ClusterWish::kDiscovery)
       return Status(Code::kCorrupt, fmt::format("rank {} sent settings that cannot be read", rank));
     return values;
@@ -85,39 +88,43 @@ Result<Compared> compare_settings(Exchange& exchange, const Settings& settings,
   return agreed;
 }
 
-// Rank 0 reads the file for all of them; the ranks of a split have the parent's table.
+// Rank 0 reads the file for all of them; the ranks of a split have the parent's.
 Result<std::optional<TuningFile>> tuning_of(const Exchange& exchange, Settings& settings) {
-  if (exchange.rank() != 0 || settings.table.has_value()) return std::optional<TuningFile>();
+  if (exchange.rank() != 0 || settings.tuning.has_value()) return std::optional<TuningFile>();
   Result<std::optional<TuningFile>> file = read_tuning(settings.environment);
-  if (file.ok() && file->has_value()) settings.table = (*file)->table();
+  if (file.ok() && file->has_value()) settings.tuning = shared(**file);
   return file;
 }
 
 // FNV-1a.
-uint64_t hash_of_table(std::string_view text) {
+uint64_t hash_of(const Bytes& bytes) {
   uint64_t hash = 0xcbf29ce484222325;
-  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
+  for (const std::byte byte : bytes) hash = (hash ^ static_cast<uint8_t>(byte)) * 0x100000001b3;
   return hash;
 }
 
-// Everybody has the same table, or nobody goes on: a rank that chose by another one would hang the
-// rest. An exchange of the caller's could bring anything.
-Status adopt_table(Exchange& exchange, const std::string& table, Settings& settings,
-                   TimePoint deadline) {
-  settings.table = table;
-  if (table.empty()) return {};
-  Result<Rules> rules = parse_table(table);
-  if (!rules.ok())
-    return {rules.status().code(),
-            fmt::format("the tuning rules of rank 0: {}", rules.status().message())};
+// Everybody has the same, or nobody goes on: a rank that chose by another one would hang the rest.
+// An exchange of the caller's could bring anything.
+Status adopt_tuning(Exchange& exchange, const Bytes& packed, Settings& settings,
+                    TimePoint deadline) {
+  settings.tuning = SharedTuning();
+  if (packed.empty()) return {};
+  const auto about_rank_0 = [](const Status& status) {
+    return Status(status.code(), fmt::format("the tuning of rank 0: {}", status.message()));
+  };
+  Result<SharedTuning> tuning = unpack_tuning(packed);
+  if (!tuning.ok()) return about_rank_0(tuning.status());
+  Result<Rules> rules = parse_table(tuning->table);
+  if (!rules.ok()) return about_rank_0(rules.status());
   Writer writer;
-  writer.put(hash_of_table(table));
+  writer.put(hash_of(packed));
   const Result<std::vector<Bytes>> all = exchange.allgather(writer.bytes(), deadline);
   BANYAN_TRY(all.status());
   for (size_t rank = 1; rank < all->size(); ++rank)
     if ((*all)[rank] != all->front())
       return {Code::kMismatch,
-              fmt::format("rank {} has other tuning rules than rank 0, which gave them", rank)};
+              fmt::format("rank {} has another tuning than rank 0, which gave it", rank)};
+  settings.tuning = std::move(*tuning);
   settings.rules = join_rules(std::move(settings.rules), std::move(*rules));
   return {};
 }
@@ -129,7 +136,7 @@ Result<Agreement> agree_on_settings(Exchange& exchange, Settings& settings, Time
   BANYAN_TRY(file.status());
   const Result<Compared> compared = compare_settings(exchange, settings, deadline);
   BANYAN_TRY(compared.status());
-  BANYAN_TRY(adopt_table(exchange, compared->table, settings, deadline));
+  BANYAN_TRY(adopt_tuning(exchange, compared->tuning, settings, deadline));
   return Agreement{compared->number, compared->wish, std::move(*file)};
 }
 

@@ -1,5 +1,5 @@
 // What ranks agree on before anything connects them: settings that must be alike, the number of the
-// communicator, and the tuning rules.
+// communicator, and the tuning.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -24,8 +24,8 @@ struct Agreement {
   std::optional<TuningFile> file;            // at the rank that has read one
 };
 
-// Collective. Adds the tuning rules of rank 0 to the settings of all: rank 0 reads its
-// BANYAN_TUNE_FILE, unless its settings have a table already. kMismatch names a setting and two
+// Collective. Gives the tuning of rank 0 to all, and its rules to their settings: rank 0 reads its
+// BANYAN_TUNE_FILE, unless its settings have a tuning already. kMismatch names a setting and two
 // ranks.
 Result<Agreement> agree_on_settings(Exchange& exchange, Settings& settings, TimePoint deadline);
 

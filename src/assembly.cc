@@ -21,6 +21,7 @@
 #include "src/base/processor.h"
 #include "src/cluster.h"
 #include "src/process.h"
+#include "src/tuned_network.h"
 
 namespace banyan {
 namespace {
@@ -262,6 +263,20 @@ Result<VerdictBoard> share_board(const Links& links, Exchange& exchange, TimePoi
   return board;
 }
 
+// What the tuning says beside its rules: links of jobs like the one in which they were measured,
+// and the order of rings, which is part of how the ranks lie. Of a part of its ranks, which
+// inherits it, that was found to be so before.
+Hierarchy use_tuning(Settings& settings, std::span<const LinkPeer> peers, Medium medium,
+                     bool inherits, const Hierarchy& hierarchy) {
+  SharedTuning& tuning = *settings.tuning;
+  if (!inherits && !tuned_for(tuning.tuned_on, peers, settings.transports)) tuning.links = {};
+  settings.measured =
+      network_of(tuning.links, tuning.tuned_on.cores, host_numbers(peers), medium, hierarchy);
+  std::vector<HostIdentity> hosts;
+  for (const LinkPeer& peer : peers) hosts.push_back(peer.host);
+  return hierarchy.in_ring(ring_through(hierarchy, hosts, tuning.ring));
+}
+
 // A file may be used elsewhere than where it was made, as far as its rules apply.
 void warn_of_differences(const TuningFile& file, const Membership& membership) {
   const Settings& settings = membership.settings();
@@ -285,6 +300,7 @@ Result<Bells> make_bells() {
 // All but the thread that serves it.
 Result<std::unique_ptr<Membership>> make_membership(Exchange& exchange, Settings settings,
                                                     TimePoint deadline) {
+  const bool inherits = settings.tuning.has_value();
   const Result<Agreement> agreed = agree_on_settings(exchange, settings, deadline);
   BANYAN_TRY(agreed.status());
   if (settings.name.empty()) {
@@ -303,6 +319,7 @@ Result<std::unique_ptr<Membership>> make_membership(Exchange& exchange, Settings
       learn_cluster(exchange, agreed->wish, settings, links->peers,
                     hierarchy_of(links->peers, settings.transports).simplified(), deadline);
   BANYAN_TRY(hierarchy.status());
+  *hierarchy = use_tuning(settings, links->peers, connected->medium, inherits, *hierarchy);
   BANYAN_LOG(settings.log, Subsystem::kNet, LogLevel::kInfo, "{} ranks: {}", links->size,
              hierarchy->text());
   auto membership = std::make_unique<Membership>(
@@ -351,11 +368,7 @@ Hierarchy hierarchy_of(std::span<const LinkPeer> peers, std::span<const int> off
     return row.in_memory && row.reaches(neighbour);
   });
   if (!in_memory) return {};
-  std::map<std::array<uint8_t, 32>, int> known;
-  std::vector<int> hosts;
-  for (const LinkPeer& peer : peers)
-    hosts.push_back(known.emplace(peer.host.digest, static_cast<int>(known.size())).first->second);
-  return Hierarchy::of_labels(kHostLevel, hosts);
+  return Hierarchy::of_labels(kHostLevel, host_numbers(peers));
 }
 
 Result<std::unique_ptr<Membership>> assemble(Exchange& exchange, Settings settings,

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -60,12 +61,12 @@ DistinctHosts distinct(std::span<const HostIdentity> host_of_rank) {
   return found;
 }
 
-// The place of the only node for which `is_it` holds; -1 for none and for several.
-template <typename Predicate>
-int only(const std::vector<int>& nodes, Predicate is_it) {
-  const auto first = std::find_if(nodes.begin(), nodes.end(), is_it);
-  if (first == nodes.end() || std::find_if(first + 1, nodes.end(), is_it) != nodes.end()) return -1;
-  return static_cast<int>(first - nodes.begin());
+// The place of the only one for which `is_it` holds; -1 for none and for several.
+template <typename Each, typename Predicate>
+int only(const std::vector<Each>& all, Predicate is_it) {
+  const auto first = std::find_if(all.begin(), all.end(), is_it);
+  if (first == all.end() || std::find_if(first + 1, all.end(), is_it) != all.end()) return -1;
+  return static_cast<int>(first - all.begin());
 }
 
 int place_of(const Topology& described, const std::vector<int>& nodes, const HostIdentity& host) {
@@ -77,6 +78,28 @@ int place_of(const Topology& described, const std::vector<int>& nodes, const Hos
   return only(nodes, [&](int node) {
     return short_name(vertex(described, node).name) == short_name(host.name);
   });
+}
+
+// For each host the place of its name, else of the one that is like it up to the first dot and no
+// other host's. -1: there is none, or there are several, or it is several hosts'.
+std::vector<int> places_in(const std::vector<std::string>& names,
+                           const std::vector<HostIdentity>& hosts) {
+  std::vector<int> places;
+  for (const HostIdentity& host : hosts)
+    places.push_back(only(names, [&](const std::string& name) { return name == host.name; }));
+  const std::vector<int> full = places;
+  for (size_t host = 0; host < hosts.size(); ++host) {
+    if (full[host] >= 0) continue;
+    const int place = only(names, [&](const std::string& name) {
+      return short_name(name) == short_name(hosts[host].name);
+    });
+    if (std::find(full.begin(), full.end(), place) == full.end()) places[host] = place;
+  }
+  std::map<int, int> hosts_of_place;
+  for (const int place : places) ++hosts_of_place[place];
+  for (int& place : places)
+    if (hosts_of_place[place] > 1) place = -1;
+  return places;
 }
 
 // As it is written down, so that levels can be added.
@@ -270,6 +293,30 @@ Result<std::vector<int>> match_nodes(const Topology& described,
   for (size_t i = 0; i < places.size(); ++i)
     places[i] = nodes.size() == 1 ? 0 : static_cast<int>(i);
   return places;
+}
+
+std::vector<int> ring_through(const Hierarchy& lie, std::span<const HostIdentity> host_of_rank,
+                              const std::vector<std::string>& names) {
+  const DistinctHosts known = distinct(host_of_rank);
+  const std::vector<int> places = places_in(names, known.hosts);
+  std::vector<int> ring = lie.ring();
+  if (ring.empty()) {
+    ring.resize(host_of_rank.size());
+    std::iota(ring.begin(), ring.end(), 0);
+  }
+  // Where each host comes: one that is named by its place, others as they are met.
+  std::vector<int> turns(known.hosts.size(), -1);
+  int next = static_cast<int>(names.size());
+  for (const int rank : ring) {
+    const size_t host = known.of_rank[static_cast<size_t>(rank)];
+    if (turns[host] >= 0) continue;
+    turns[host] = places[host] >= 0 ? places[host] : next++;
+  }
+  std::stable_sort(ring.begin(), ring.end(), [&](int a, int b) {
+    return turns[known.of_rank[static_cast<size_t>(a)]] <
+           turns[known.of_rank[static_cast<size_t>(b)]];
+  });
+  return ring;
 }
 
 Result<std::vector<Hierarchy::Level>> tiers_of(const Topology& described,

@@ -51,6 +51,13 @@ std::string guid_of(const HostIdentity& host);
 Result<std::vector<int>> match_nodes(const Topology& described,
                                      std::span<const HostIdentity> hosts);
 
+// The ranks in the order of a ring that enters each host once. Hosts that `names` has come first,
+// in its order; they are found by their names, else up to the first dot. Those that it does not
+// have, and those of names that fit several, come after them in the order of `lie`, as the ranks of
+// a host do.
+std::vector<int> ring_through(const Hierarchy& lie, std::span<const HostIdentity> host_of_rank,
+                              const std::vector<std::string>& names);
+
 // How ranks lie in the description's network, from its leaves up.
 Result<std::vector<Hierarchy::Level>> tiers_of(const Topology& described,
                                                std::span<const HostIdentity> host_of_rank);

@@ -55,7 +55,7 @@ Membership::Membership(Settings settings, Links links, VerdictBoard board, Bells
       monitor_(links_, failure_, settings_.log),
       engine_(std::move(transports), std::move(routes), best_kernels()),
       plans_(links_.rank, links_.size, medium_, settings_.rules, settings_.log,
-             PlanCache::kMostPlans, PlanCache::kMostBytes, &hierarchy_),
+             PlanCache::kMostPlans, PlanCache::kMostBytes, &hierarchy_, measured()),
       messages_out_(static_cast<size_t>(links_.size)),
       messages_in_(static_cast<size_t>(links_.size)),
       patience_(core_of(links_, engine_)),

@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "algorithms/measured_choice.h"
 #include "algorithms/select.h"
 #include "banyan/status.h"
 #include "src/base/environment.h"
@@ -33,6 +34,7 @@
 #include "src/plans.h"
 #include "src/program.h"
 #include "src/scratch.h"
+#include "src/shared_tuning.h"
 
 namespace banyan {
 
@@ -43,8 +45,10 @@ struct Settings {
   double init_timeout_s = 60;
   int determinism = 1;
   Rules rules;  // BANYAN_ALGO, then the tuning table once the ranks have met
-  // The rules of the tuning file, as rank 0 or the parent of a split has them; nothing: not known.
-  std::optional<std::string> table;
+  // The tuning file, as rank 0 or the parent of a split has it; nothing: not known.
+  std::optional<SharedTuning> tuning;
+  // The network under the ranks once they have met, where its links were measured.
+  std::optional<MeasuredNetwork> measured;
   std::vector<int> transports;          // indices into transport_kinds(), preferred first
   std::vector<Hierarchy::Level> tiers;  // how ranks lie above their hosts, where that is known
   Environment environment;
@@ -107,6 +111,10 @@ class Membership {
   Medium medium() const { return medium_; }
   // How the ranks lie, simplified().
   const Hierarchy& hierarchy() const { return hierarchy_; }
+  // Null: its links were not measured, or there is none.
+  const MeasuredNetwork* measured() const {
+    return settings_.measured ? &*settings_.measured : nullptr;
+  }
   Failure& failure() { return failure_; }
   Engine& engine() { return engine_; }
   ScratchPool& scratch() { return scratch_; }

@@ -19,8 +19,9 @@ using Kind = JsonValue::Kind;
 using Words = std::vector<std::string_view>;
 
 // The file is an object with arrays of objects; a rule has at most seven members, of the two links
-// a link eight.
-constexpr JsonLimits kTuningLimits = {.depth = 4, .values = 40 + 8 * kMostTuningRules};
+// a link eight, and a host of a ring is one value.
+constexpr JsonLimits kTuningLimits = {.depth = 4,
+                                      .values = 40 + 8 * kMostTuningRules + kMostRingHosts};
 constexpr size_t kMostNameText = 256;            // of names
 constexpr double kMostWhole = 9007199254740992;  // 2^53: exact in a double
 constexpr double kMostNumber = 1 << 30;
@@ -162,6 +163,38 @@ Status read_link(const JsonValue& json, MeasuredLinks* links) {
   return read_number(json, "spread", &link->spread);
 }
 
+Status read_sums(const JsonValue& json, MeasuredLinks* links) {
+  BANYAN_TRY(expect_members(json, "'sums'", {"GBps", "far_GBps"}, 2));
+  MeasuredSums& sums = links->sums.emplace();
+  BANYAN_TRY(read_positive(json, "GBps", &sums.GBps));
+  return read_positive(json, "far_GBps", &sums.far_GBps);
+}
+
+Status read_ring(const JsonValue& json, std::vector<std::string>* ring) {
+  BANYAN_TRY(expect_kind(json, Kind::kArray));
+  if (json.children.size() > kMostRingHosts)
+    return wrong_at(json, fmt::format("'ring' names {} hosts; valid: at most {}",
+                                      json.children.size(), kMostRingHosts));
+  size_t letters = 0;
+  for (const JsonValue& host : json.children) {
+    if (host.kind != Kind::kString)
+      return wrong_at(host, fmt::format("a host of 'ring' is {}; right is {}", name_of(host.kind),
+                                        name_of(Kind::kString)));
+    const std::string& name = host.text;
+    if (name.empty() || name.size() > kMostNameText || printable(name) != name)
+      return wrong_at(host, fmt::format("'ring' names '{}'; right is a host's name of 1 to {} "
+                                        "bytes without control characters",
+                                        shown(name), kMostNameText));
+    if (std::find(ring->begin(), ring->end(), name) != ring->end())
+      return wrong_at(host, fmt::format("'ring' names '{}' twice", shown(name)));
+    letters += name.size();
+    ring->push_back(name);
+  }
+  if (letters <= kMostRingText) return {};
+  return wrong_at(json, fmt::format("{} characters of names in 'ring'; valid: at most {}", letters,
+                                    kMostRingText));
+}
+
 Status about_file(const std::string& path, const Status& status) {
   return {status.code(), fmt::format("{}: {}", printable(path), status.message())};
 }
@@ -204,6 +237,20 @@ std::string links_json(const MeasuredLinks& links) {
                      within.empty() || between.empty() ? "" : ",", between);
 }
 
+std::string sums_json(const std::optional<MeasuredSums>& sums) {
+  if (!sums) return "";
+  return fmt::format("  \"sums\": {{\"GBps\": {:.6g}, \"far_GBps\": {:.6g}}},\n", sums->GBps,
+                     sums->far_GBps);
+}
+
+std::string ring_json(const std::vector<std::string>& ring) {
+  if (ring.empty()) return "";
+  std::string names;
+  for (const std::string& name : ring)
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", json_string(name));
+  return fmt::format("  \"ring\": [{}],\n", names);
+}
+
 }  // namespace
 
 std::string difference(const Fingerprint& tuned, const Fingerprint& here) {
@@ -234,9 +281,10 @@ std::string to_json(const TuningFile& file) {
   const Fingerprint& tuned = file.tuned_on;
   std::string json = fmt::format(
       "{{\n  \"schema\": {},\n  \"library\": {},\n  \"fingerprint\": {{\"cpu\": {}, \"cores\": {}, "
-      "\"ranks\": {}, \"hosts\": {}, \"transports\": {}}},\n{}  \"rules\": [",
+      "\"ranks\": {}, \"hosts\": {}, \"transports\": {}}},\n{}{}{}  \"rules\": [",
       kTuningSchema, json_string(file.version), json_string(tuned.cpu), tuned.cores, tuned.ranks,
-      tuned.hosts, json_string(tuned.transports), links_json(file.links));
+      tuned.hosts, json_string(tuned.transports), links_json(file.links),
+      sums_json(file.links.sums), ring_json(file.ring));
   std::string_view separator = "\n";
   for (const TuningRule& rule : file.rules) {
     json += separator;
@@ -258,7 +306,8 @@ Result<TuningFile> parse_tuning(std::string_view text) {
   if (schema.kind != Kind::kNumber || schema.number != kTuningSchema)
     return wrong_at(schema, fmt::format("this version reads schema {} only", kTuningSchema));
   BANYAN_TRY(expect_members(*root, "a tuning file",
-                            {"schema", "fingerprint", "rules", "library", "links"}, 3));
+                            {"schema", "fingerprint", "rules", "library", "links", "sums", "ring"},
+                            3));
   TuningFile file;
   BANYAN_TRY(read_text(*root, "library", &file.version));
   BANYAN_TRY(read_fingerprint(*root->find("fingerprint"), &file.tuned_on));
@@ -266,6 +315,10 @@ Result<TuningFile> parse_tuning(std::string_view text) {
     BANYAN_TRY(expect_kind(*links, Kind::kArray));
     for (const JsonValue& link : links->children) BANYAN_TRY(read_link(link, &file.links));
   }
+  if (const JsonValue* sums = root->find("sums"); sums != nullptr)
+    BANYAN_TRY(read_sums(*sums, &file.links));
+  if (const JsonValue* ring = root->find("ring"); ring != nullptr)
+    BANYAN_TRY(read_ring(*ring, &file.ring));
   const JsonValue& rules = *root->find("rules");
   BANYAN_TRY(expect_kind(rules, Kind::kArray));
   if (rules.children.size() > kMostTuningRules)

@@ -6,6 +6,7 @@
 //    "links": [
 //      {"where": "within", "latency_us": 0.3, "busy_latency_us": 0.5, "message_us": 0.1,
 //       "GBps": 8.5, "busy_GBps": 6, "pairs": 2, "spread": 0}],
+//    "sums": {"GBps": 20, "far_GBps": 4}, "ring": ["node1", "node3", "node2"],
 //    "rules": [
 //      {"rule": "allreduce size=0-12K ranks=4-4 nodes=1-1 dtype=float32: star", "bytes": 4096,
 //       "measured_us": 12.5, "runs": 7, "runner_up": "direct", "runner_up_us": 14.25}]}
@@ -33,6 +34,9 @@ inline constexpr int kTuningSchema = 1;
 inline constexpr size_t kMostTuningBytes = size_t{1} << 20;  // of the file
 inline constexpr size_t kMostTuningRules = 512;
 inline constexpr size_t kMostTableText = 32 * 1024;  // of all rules, which ranks tell each other
+
+inline constexpr size_t kMostRingHosts = 512;
+inline constexpr size_t kMostRingText = 4096;  // of all their names
 
 // What choices depend on and rules do not say.
 struct Fingerprint {
@@ -69,6 +73,9 @@ struct TuningFile {
   std::string version{};  // of the library that wrote it
   Fingerprint tuned_on{};
   MeasuredLinks links{};  // none: the file has no member for them
+  // The names of hosts in the order in which rings should go through them; empty: no other than
+  // without a file.
+  std::vector<std::string> ring{};
   std::vector<TuningRule> rules{};
 
   // "RULE; RULE", as BANYAN_ALGO would have them.

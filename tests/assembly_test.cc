@@ -11,6 +11,8 @@
 
 #include "src/links.h"
 #include "src/settings.h"
+#include "src/shared_tuning.h"
+#include "src/tuned_network.h"
 #include "tests/rendezvous_place.h"
 #include "transports/net_devices.h"
 
@@ -186,6 +188,89 @@ TEST(Assembly, every_rank_finds_the_same_parts) {
     const bool in_memory = std::find(names.begin(), names.end(), "shm") != names.end();
     EXPECT_EQ(hierarchy_of(here, offered).depth(), in_memory ? 1 : 0);
   }
+}
+
+// Seen from any rank: what is decided by it must be the same everywhere.
+TEST(TunedNetwork, is_that_of_jobs_like_the_one_it_was_measured_in) {
+  const std::vector<int> offered = {kind_named("loopback"), kind_named("shm"), kind_named("ucx")};
+  std::vector<LinkPeer> peers = peers_on({1, 1, 2, 2});
+  const Fingerprint tuned{
+      .cpu = "another", .cores = 2, .ranks = 4, .hosts = 2, .transports = "shm,ucx"};
+  EXPECT_TRUE(tuned_for(tuned, peers, offered));
+  for (const int pid : {77, 78}) peers[static_cast<size_t>(pid - 77)].pid = pid;
+  peers[0].same_host = peers[1].same_host = true;
+  EXPECT_TRUE(tuned_for(tuned, peers, offered));
+  EXPECT_FALSE(tuned_for(tuned, peers_on({1, 1, 2}), offered));
+  EXPECT_FALSE(tuned_for(tuned, peers_on({1, 1, 2, 3}), offered));
+  EXPECT_FALSE(tuned_for(tuned, peers, std::vector<int>{kind_named("ucx")}));
+  EXPECT_FALSE(tuned_for({}, peers, offered));
+}
+
+TEST(TunedNetwork, lies_between_hosts_whose_ranks_share_memory) {
+  MeasuredLinks links;
+  links.between = MeasuredLink{.latency_us = 20, .busy_latency_us = 30, .GBps = 1, .busy_GBps = 1};
+  const std::vector<int> hosts{0, 1, 0, 1};
+  const Hierarchy dealt = Hierarchy::of_labels("host", hosts);
+  const auto network = network_of(links, 2, hosts, Medium::kNetwork, dealt);
+  ASSERT_TRUE(network);
+  EXPECT_EQ(network->hosts, dealt);
+  EXPECT_NEAR(*network->model.wire_byte.value, 1e-3, 1e-12);
+  EXPECT_FALSE(network_of(links, 2, hosts, Medium::kMemory, dealt));
+  EXPECT_FALSE(network_of(links, 2, hosts, Medium::kNetwork, {}));  // no memory between the ranks
+  EXPECT_FALSE(network_of({}, 2, hosts, Medium::kNetwork, dealt));
+  const std::vector<int> each{0, 1, 2};
+  EXPECT_EQ(network_of(links, 2, each, Medium::kNetwork, {})->hosts.parts(0), 3);
+  const std::vector<int> one{0, 0};
+  EXPECT_FALSE(network_of(links, 2, one, Medium::kNetwork, {}));
+}
+
+TEST(SharedTuning, comes_back_as_it_was_packed) {
+  SharedTuning tuning{.table = "allreduce: ring",
+                      .tuned_on = {.cores = 2, .ranks = 8, .hosts = 4, .transports = "shm,ucx"},
+                      .links = {.sums = MeasuredSums{.GBps = 20.0 / 3, .far_GBps = 0.1}},
+                      .ring = {"a", "b.example.org"}};
+  tuning.links.between = MeasuredLink{.latency_us = 1.0 / 3,
+                                      .busy_latency_us = 0.7,
+                                      .message_us = 0,
+                                      .GBps = 1e-9,
+                                      .busy_GBps = 3e9,
+                                      .pairs = 3,
+                                      .spread = 0.1};
+  for (int turn = 0; turn < 2; ++turn) {
+    const auto back = unpack_tuning(pack(tuning));
+    ASSERT_TRUE(back.ok()) << back.status().message();
+    EXPECT_EQ(*back, tuning);
+    std::swap(tuning.links.within, tuning.links.between);
+  }
+  EXPECT_EQ(*unpack_tuning(pack({})), SharedTuning());
+}
+
+TEST(SharedTuning, refuses_what_no_file_says) {
+  SharedTuning tuning;
+  tuning.links.between =
+      MeasuredLink{.latency_us = 1, .busy_latency_us = 1, .GBps = 1, .busy_GBps = 1, .pairs = 1};
+  tuning.ring = {"a"};
+  ASSERT_TRUE(unpack_tuning(pack(tuning)).ok());
+  const Bytes whole = pack(tuning);
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes)
+    EXPECT_EQ(unpack_tuning(std::span(whole).first(bytes)).status().code(), Code::kCorrupt);
+  const auto refused = [&](auto change) {
+    SharedTuning other = tuning;
+    change(other);
+    return unpack_tuning(pack(other)).status().code() == Code::kCorrupt;
+  };
+  using Limits = std::numeric_limits<double>;
+  EXPECT_TRUE(refused([](SharedTuning& other) { other.links.between->GBps = 0; }));
+  EXPECT_TRUE(refused([](SharedTuning& other) { other.links.between->latency_us = -1; }));
+  EXPECT_TRUE(refused([](SharedTuning& other) { other.links.between->pairs = 0; }));
+  EXPECT_TRUE(
+      refused([](SharedTuning& other) { other.links.between->busy_GBps = Limits::quiet_NaN(); }));
+  EXPECT_TRUE(refused([](SharedTuning& other) {
+    other.links.sums = MeasuredSums{1, Limits::infinity()};
+  }));
+  EXPECT_TRUE(refused([](SharedTuning& other) { other.ring = {""}; }));
+  EXPECT_TRUE(refused([](SharedTuning& other) { other.ring.assign(kMostRingHosts + 1, "a"); }));
+  EXPECT_TRUE(refused([](SharedTuning& other) { other.ring.assign(5, std::string(1000, 'a')); }));
 }
 
 TEST(Settings, QuoteOnlyTheBeginningOfALongValue) {

@@ -56,6 +56,27 @@ TEST(MatchNodes, GoesByGuidThenByNameThenByOrder) {
   EXPECT_THAT(matched(described, {host("c", 7), host("c", 1)}), ElementsAre(1, 2));
 }
 
+TEST(RingThrough, PutsNamedHostsFirstInTheirOrder) {
+  const std::vector<HostIdentity> dealt = {host("a", 1), host("b", 2), host("c", 3),
+                                           host("a", 1), host("b", 2), host("c", 3)};
+  const Hierarchy lie = Hierarchy::of_labels("host", std::vector<int>{0, 1, 2, 0, 1, 2});
+  EXPECT_THAT(ring_through(lie, dealt, {}), ElementsAre(0, 3, 1, 4, 2, 5));
+  EXPECT_THAT(ring_through(lie, dealt, {"c", "a", "b"}), ElementsAre(2, 5, 0, 3, 1, 4));
+  EXPECT_THAT(ring_through(lie, dealt, {"b"}), ElementsAre(1, 4, 0, 3, 2, 5));
+  EXPECT_THAT(ring_through(lie, dealt, {"x", "c.example.org", "y"}), ElementsAre(2, 5, 0, 3, 1, 4));
+  // Without levels, since nobody shares memory, hosts are entered once all the same.
+  EXPECT_THAT(ring_through({}, dealt, {}), ElementsAre(0, 3, 1, 4, 2, 5));
+}
+
+TEST(RingThrough, LeavesNamesThatFitSeveral) {
+  const std::vector<HostIdentity> alike = {host("a.one", 1), host("a.two", 2), host("b", 3)};
+  EXPECT_THAT(ring_through({}, alike, {"b", "a"}), ElementsAre(2, 0, 1));
+  EXPECT_THAT(ring_through({}, alike, {"b", "a.two"}), ElementsAre(2, 1, 0));
+  EXPECT_THAT(ring_through({}, alike, {"b.one", "b.two"}), ElementsAre(0, 1, 2));
+  const std::vector<HostIdentity> same = {host("a", 1), host("a", 2), host("b", 3)};
+  EXPECT_THAT(ring_through({}, same, {"b", "a"}), ElementsAre(2, 0, 1));
+}
+
 TEST(MatchNodes, TakesOneNodeForAllHosts) {
   const Topology one = test::machine({});
   EXPECT_THAT(matched(one, {host("x", 1), host("y", 2), host("z", 3)}), ElementsAre(0, 0, 0));

@@ -115,6 +115,30 @@ TEST_P(Tuning, IsInherited) {
       with_file());
 }
 
+// On one host links choose nothing, and a ring of hosts has nothing to order: in splits neither.
+TEST_P(Tuning, LinksAndRingsAreOfHosts) {
+  TuningFile file;
+  file.tuned_on = {.cores = 2, .ranks = 4, .hosts = 1, .transports = "shm"};
+  file.links.between =
+      MeasuredLink{.latency_us = 20, .busy_latency_us = 30, .GBps = 0.1, .busy_GBps = 0.05};
+  file.links.sums = MeasuredSums{.GBps = 20, .far_GBps = 4};
+  file.ring = {"node2", "node1"};
+  ASSERT_TRUE(write_tuning_file(path(), file).ok());
+  run_joined(
+      4,
+      [](Rank& self, banyan_comm_t comm) {
+        expect_why(self, explained(self, comm, 1), "direct", "default table");
+        self.verify(comm, 1000, 1);
+        banyan_comm_t child = nullptr;
+        self.expect_ok(banyan_comm_split(comm, self.rank() % 2, self.rank(), &child, nullptr),
+                       "split");
+        if (child == nullptr) return;
+        self.expect(explained(self, child, 1).find("default table") != std::string::npos, "split");
+        self.leave(child);
+      },
+      with_file());
+}
+
 TEST_P(Tuning, AFileThatIsNoneKeepsAllFromMeeting) {
   const std::string hostile = "{\"schema\": 1,\n\"rules\": [";
   for (const bool missing : {false, true}) {

@@ -121,6 +121,56 @@ TEST(TuningFile, names_what_is_wrong_with_a_link) {
             "line 5: a link is an array; right is an object");
 }
 
+TuningFile with_ring_and_sums() {
+  TuningFile file = example();
+  file.links.sums = MeasuredSums{.GBps = 21.5, .far_GBps = 4.25};
+  file.ring = {"node1", "node3.example.org", "node2"};
+  return file;
+}
+
+TEST(TuningFile, keeps_a_ring_and_sums) {
+  TuningFile file = with_ring_and_sums();
+  for (const bool ring : {true, false}) {
+    if (!ring) file.ring.clear();
+    const Result<TuningFile> back = parse_tuning(to_json(file));
+    ASSERT_TRUE(back.ok()) << back.status().message();
+    EXPECT_EQ(*back, file);
+  }
+}
+
+TEST(TuningFile, names_what_is_wrong_with_a_ring_or_sums) {
+  const std::string right = to_json(with_ring_and_sums());
+  const auto error_with = [&](std::string_view what, const std::string& by) {
+    std::string text = right;
+    const size_t at = text.find(what);
+    EXPECT_NE(at, std::string::npos) << what;
+    return error(text.replace(at, what.size(), by));
+  };
+  EXPECT_EQ(error_with("21.5", "0"),
+            "line 5: 'GBps' is 0; right is a number above 0 and up to 9007199254740992");
+  EXPECT_EQ(error_with("4.25", "\"4\""), "line 5: 'far_GBps' is a string; right is a number");
+  EXPECT_EQ(error_with(", \"far_GBps\": 4.25", ""), "line 5: 'sums' without the member 'far_GBps'");
+  EXPECT_EQ(error_with("\"far_GBps\": 4.25", "\"far_GBps\": 4.25, \"us\": 1"),
+            "line 5: 'sums' has no member 'us'; valid: GBps, far_GBps");
+  EXPECT_EQ(error_with("{\"GBps\": 21.5, \"far_GBps\": 4.25}", "[]"),
+            "line 5: 'sums' is an array; right is an object");
+  EXPECT_EQ(error_with("\"node2\"", "\"node1\""), "line 6: 'ring' names 'node1' twice");
+  EXPECT_EQ(error_with("\"node2\"", "2"),
+            "line 6: a host of 'ring' is a number; right is a string");
+  for (const std::string& name : {std::string(), std::string("a\\u0007"), std::string(257, 'a')})
+    EXPECT_THAT(error_with("node2", name),
+                HasSubstr("right is a host's name of 1 to 256 bytes without control characters"));
+  EXPECT_EQ(error_with("[\"node1\", \"node3.example.org\", \"node2\"]", "\"node1\""),
+            "line 6: 'ring' is a string; right is an array");
+  std::string many, long_ones;
+  for (int host = 0; host < 513; ++host) many += fmt::format("\"n{}\", ", host);
+  for (int host = 0; host < 40; ++host)
+    long_ones += fmt::format("\"{}{}\", ", std::string(120, 'n'), host);
+  EXPECT_EQ(error_with("\"node1\", ", many), "line 6: 'ring' names 515 hosts; valid: at most 512");
+  EXPECT_THAT(error_with("\"node1\", ", long_ones),
+              HasSubstr("characters of names in 'ring'; valid: at most 4096"));
+}
+
 TEST(TuningFile, needs_little_where_it_is_written_by_hand) {
   const Result<TuningFile> file = parse_tuning(
       R"({"schema": 1, "fingerprint": {"cpu": "", "cores": 0, "ranks": 0, "hosts": 0,
@@ -152,7 +202,7 @@ TEST(TuningFile, names_what_is_wrong_and_where) {
             "line 2: this version reads schema 1 only");
   EXPECT_EQ(error(with("\"fingerprint\"", "\"fingerprnt\"")),
             "line 4: a tuning file has no member 'fingerprnt'; valid: schema, fingerprint, rules, "
-            "library, links");
+            "library, links, sums, ring");
   EXPECT_EQ(error(with("\"cores\": 2, ", "")), "line 4: 'fingerprint' without the member 'cores'");
   EXPECT_EQ(error(with("\"cores\": 2", "\"cores\": 2.5")),
             "line 4: 'cores' is 2.5; right is a whole number from 0 to 1073741824");
@@ -194,7 +244,7 @@ TEST(TuningFile, has_limits) {
   EXPECT_THAT(error(std::string(100000, '[')), HasSubstr("nested more than 4 deep"));
   std::string values = "{\"schema\": 1, \"rules\": [0";
   for (int i = 0; i < 10000; ++i) values += ",0";
-  EXPECT_THAT(error(values), HasSubstr("more than 4136 values"));
+  EXPECT_THAT(error(values), HasSubstr("more than 4648 values"));
   const std::string long_rule = "ring" + std::string(kMostRulesText - 9, ' ') + ",star";
   EXPECT_THAT(error(many_rules(9, long_rule)), HasSubstr("characters of rules; valid: at most"));
   EXPECT_THAT(error(many_rules(1, long_rule + std::string(10, ' ') + ",star")),

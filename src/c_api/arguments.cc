@@ -406,8 +406,8 @@ class Checker {
     const Result<Rules> rules = parse_rules(call_.algorithm);
     if (!rules.ok()) return wrong("algorithm '{}': {}", call_.algorithm, rules.status().message());
     const Membership& membership = *communicator_.membership;
-    const Choice choice =
-        choose(problem(), size_, membership.medium(), *rules, &membership.hierarchy());
+    const Choice choice = choose(problem(), size_, membership.medium(), *rules,
+                                 &membership.hierarchy(), membership.measured());
     if (choice.rule >= 0) {
       result_.algorithm = choice.algorithm;
       result_.parameters = choice.parameters;

@@ -267,7 +267,7 @@ Status split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
   Result<Settings> settings = settings_of(config, rank);
   if (settings.ok()) {
     banyan::inherit_cluster(*settings, parent.membership->hierarchy(), members);
-    settings->table = parent.membership->settings().table;
+    settings->tuning = parent.membership->settings().tuning;
   }
   const double patience =
       settings.ok() ? settings->init_timeout_s : parent.membership->settings().init_timeout_s;

@@ -18,12 +18,15 @@ using banyan::Status;
 
 namespace {
 
-// Of a network nothing is known that a time could be predicted from.
+// Of a network only what was measured is known.
 std::string predicted(const banyan::Problem& problem, const banyan::Candidate& candidate,
                       const banyan::Membership& membership) {
   const banyan::Medium medium = membership.medium();
-  if (medium == banyan::Medium::kNetwork) return "-";
   const int size = membership.size();
+  if (const banyan::MeasuredNetwork* network = membership.measured(); network != nullptr)
+    return fmt::format("{:.2f}", predict(problem, candidate.algorithm, size, network->model,
+                                         &network->hosts, candidate.parameters));
+  if (medium == banyan::Medium::kNetwork) return "-";
   return fmt::format(
       "{:.2f}", banyan::predict(problem, candidate.algorithm, size,
                                 banyan::memory_model(size, medium), nullptr, candidate.parameters));
@@ -34,7 +37,7 @@ std::string table_of(const banyan::Problem& problem, const banyan::Membership& m
                                  "steps", "bytes sent", "predicted us", "why");
   for (const banyan::Candidate& each :
        candidates(problem, membership.size(), membership.medium(), membership.settings().rules,
-                  &membership.hierarchy())) {
+                  &membership.hierarchy(), membership.measured())) {
     const std::string_view name = banyan::algorithms()[static_cast<size_t>(each.algorithm)].name;
     text += each.excluded ? fmt::format("{:<20} {:>7} {:>7} {:>14} {:>14}  left out: {}\n", name,
                                         "-", "-", "-", "-", each.why)
