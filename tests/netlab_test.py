@@ -8,12 +8,14 @@ Exit status 77 where there can be no cluster; what needs none is tested all the 
 
 import importlib.machinery
 import importlib.util
+import json
 import os
 import pathlib
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -34,8 +36,16 @@ def load():
 netlab = load()
 
 
-def run(*arguments):
-    return subprocess.run([NETLAB, *arguments], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+def run(*arguments, **variables):
+    return subprocess.run([NETLAB, *arguments], capture_output=True, text=True, timeout=LIMIT_S, check=False,
+                          env={**os.environ, **variables})
+
+
+def tuning(ranks, hosts, transports, **more):
+    """The text of a tuning file without rules."""
+    link = {'latency_us': 30, 'busy_latency_us': 40, 'message_us': 2, 'GBps': 0.1, 'busy_GBps': 0.05, 'pairs': 2, 'spread': 0}
+    return json.dumps({'schema': 1, 'rules': [], 'links': [{'where': 'between', **link}], **more, 'fingerprint': {
+        'cpu': 'any', 'cores': 2, 'ranks': ranks, 'hosts': hosts, 'transports': transports}})
 
 
 class Placement(unittest.TestCase):
@@ -62,6 +72,10 @@ class Options(unittest.TestCase):
                 (['-H', '0', '-p', '1', '--', 'true'], ["'0'", '1 to 250']),
                 (['-H', '2', '-p', '1,x', '--', 'true'], ["'x'", '1 to 250']),
                 (['-H', '2', '-p', '1', '-r', 'fast', '--', 'true'], ["'fast'", '100mbit']),
+                (['-H', '2', '-p', '1', '-k', '3:1gbit', '--', 'true'], ['-k wants 3 racks', '-H has 2 hosts']),
+                (['-H', '2', '-p', '1', '-k', '1:1gbit', '--', 'true'], ["'1:1gbit'", '2 to 250', '2:100mbit']),
+                (['-H', '2', '-p', '1', '-k', '2', '--', 'true'], ["''", '100mbit']),
+                (['-H', '2', '-p', '1', '-k', '2:fast', '--', 'true'], ["'fast'", '100mbit']),
                 (['-H', '2', '-p', '1'], ['PROGRAM']),
                 (['-H', '2', '-p', '1', '--', 'no-such-program'], ['no-such-program: no such program'])):
             done = run(*arguments)
@@ -90,6 +104,30 @@ class Cluster(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(done.stdout.splitlines()),
                          [' '.join(map(str, [rank, *sorted(cores)])) for rank, cores in enumerate(hosts)])
+
+    def test_hosts_have_names_that_end_with_them(self):
+        before = os.uname().nodename
+        done = run('-H', '2', '-p', '2,1', '--', 'sh', '-c', 'echo "$BANYAN_RANK $(uname -n)"')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(done.stdout.splitlines()), ['0 host0', '1 host0', '2 host1'])
+        self.assertEqual(os.uname().nodename, before)
+
+    def test_racks_have_a_cable_that_hosts_share(self):
+        # Hosts 0 and 2 are in one rack, host 1 in the other: each sends the first a megabyte.
+        receive = ('import socket; s = socket.create_server(("10.77.0.1", 99))\n'
+                   'for _ in range(2):\n c = s.accept()[0]\n while c.recv(65536): pass')
+        send = ('import socket, time; time.sleep(0.3)\n'  # the server must listen by then; it tries again else
+                'while True:\n try: c = socket.create_connection(("10.77.0.1", 99)); break\n except OSError: time.sleep(0.1)\n'
+                'c.sendall(bytes(1 << 20))')
+        script = f"[ $BANYAN_RANK = 0 ] && exec {sys.executable} -c '{receive}' || exec {sys.executable} -c '{send}'"
+        done = run('-H', '3', '-p', '1', '-r', '1gbit', '-k', '2:100mbit', '--', 'sh', '-c', script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('uplinks of 1gbit, 2 racks with one of 100mbit each', done.stderr)
+        sent = {rack: (int(out), int(into)) for rack, out, into in
+                re.findall(r'(rack[01]) .*sent ([0-9]+) bytes, received ([0-9]+)', done.stderr)}
+        for crossed in (sent['rack0'][1], sent['rack1'][0]):
+            self.assertGreater(crossed, 1 << 20)
+            self.assertLess(crossed, 2 << 20)
 
     def test_uplinks_are_shaped_and_counted(self):
         receive = 'import socket; s = socket.create_server(("10.77.0.1", 99)); c = s.accept()[0]\nwhile c.recv(65536): pass'
@@ -150,6 +188,37 @@ class Cluster(unittest.TestCase):
         self.assertIn('4 ranks on 2 hosts', done.stdout)
         for sent in re.findall(r'sent ([0-9]+) bytes', done.stderr):
             self.assertGreater(int(sent), 1 << 20, 'the payload went another way')
+
+    def test_measured_links_choose_for_all_ranks(self):
+        if PERF is None:
+            return
+        with tempfile.NamedTemporaryFile('w', suffix='.json') as file:
+            for ranks, by in ((4, 'measured links'), (3, 'default table')):  # of another job they say nothing
+                file.seek(0)
+                file.truncate()
+                file.write(tuning(ranks, 2, 'shm,ucx'))
+                file.flush()
+                done = run('-H', '2', '-p', '2', '--', PERF, 'allreduce', '-m', '64K:64K', '-i', '1', '-x', '0', '-c',
+                           BANYAN_TUNE_FILE=file.name, BANYAN_DEBUG='plan=info')
+                self.assertEqual(done.returncode, 0, done.stderr)
+                chosen = re.findall(r'allreduce of 16384 x float32: (\w+), .* by the (.*)', done.stderr + done.stdout)
+                self.assertEqual(len(chosen), 4, done.stderr)
+                self.assertEqual({because for _, because in chosen}, {by})
+                self.assertEqual(len({algorithm for algorithm, _ in chosen}), 1)
+
+    def test_rings_go_by_the_file_from_rack_to_rack(self):
+        if PERF is None:
+            return
+        crossed = []
+        with tempfile.NamedTemporaryFile('w', suffix='.json') as file:
+            file.write(tuning(4, 4, 'ucx', ring=['host0', 'host2', 'host1', 'host3']))
+            file.flush()
+            for path in ('', file.name):
+                done = run('-H', '4', '-p', '1', '-k', '2:1gbit', '--', PERF, 'allreduce', '--algo', 'ring', '-m', '1M:1M',
+                           '-i', '4', '-x', '0', '-c', BANYAN_TUNE_FILE=path, BANYAN_DEBUG='error')
+                self.assertEqual(done.returncode, 0, done.stderr)
+                crossed.append(int(re.search(r'rack0 .*sent ([0-9]+) bytes', done.stderr)[1]))
+        self.assertGreater(crossed[0], 1.7 * crossed[1])  # two edges of the ring leave each rack, or one
 
     @staticmethod
     def sleepers(mark):
