@@ -71,6 +71,12 @@ CostModel with_links(const CostModel& model, const MeasuredLinks& links) {
                    .long_byte = measured(0),
                    .far_byte = measured(0)};
   known.turn = measured(0);
+  if (links.sums) {
+    const double sum = kMicrosecondsPerGB / links.sums->GBps;
+    known.reduce_byte = measured(sum);
+    known.reduce_far_byte =
+        measured(std::max(kMicrosecondsPerGB / links.sums->far_GBps - sum, 0.0));
+  }
   if (!links.within) return known;
   // One core copies in, another out, and each does both at once.
   const double byte = kMicrosecondsPerGB / links.within->GBps;

@@ -252,6 +252,30 @@ TEST(InfoExplain, takes_links_of_the_tuning_file) {
   EXPECT_LT(elsewhere->explanation.bound_us, cut / 2);
 }
 
+// As a job of those ranks and hosts would have them.
+TEST(InfoExplain, says_that_links_choose) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() / "tune.json";
+  TuningFile file{.version = "0",
+                  .tuned_on = {.cores = 2, .ranks = 8, .hosts = 4, .transports = "shm,ucx"}};
+  file.links.between =
+      MeasuredLink{.latency_us = 20, .busy_latency_us = 30, .GBps = 0.12, .busy_GBps = 0.12};
+  file.links.sums = MeasuredSums{.GBps = 21.5, .far_GBps = 4};
+  ASSERT_TRUE(write_tuning_file(path, file).ok());
+  Options here;
+  here.ranks_per_node = 2;
+  here.explain = *parse_explain_request("allreduce:64M");
+  for (const int nodes : {4, 3}) {
+    here.nodes = nodes;
+    const auto explained = explain_call(here, RawEnvironment({{"BANYAN_TUNE_FILE", path}}));
+    ASSERT_TRUE(explained.ok()) << explained.status().message();
+    const std::string text = show_explanation(*explained);
+    EXPECT_THAT(text, HasSubstr("21.5 GB/s   measured"));
+    EXPECT_THAT(text, HasSubstr(nodes == 4 ? "what a call gets, by the measured links"
+                                           : "what a call gets, by the default table"));
+  }
+}
+
 TEST(InfoSchedule, json_of_every_rank) {
   const auto request = parse_schedule_request("allreduce:ring:3");
   ASSERT_TRUE(request.ok());

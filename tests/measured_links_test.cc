@@ -99,6 +99,20 @@ TEST(WithLinks, leaves_one_host_to_what_is_known_of_memory) {
   EXPECT_EQ(*known.turn.value, 0);  // in the latency
 }
 
+TEST(WithLinks, has_the_sums_of_a_core) {
+  const CostModel model = memory_model(4, 4);
+  MeasuredLinks links{.between = link(1, 1, 1), .sums = MeasuredSums{.GBps = 20, .far_GBps = 4}};
+  const CostModel known = with_links(model, links);
+  EXPECT_NEAR(*known.reduce_byte.value, 1e-3 / 20, 1e-12);
+  EXPECT_NEAR(*known.reduce_far_byte.value, 1e-3 / 4 - 1e-3 / 20, 1e-12);  // beside the other
+  EXPECT_EQ(known.reduce_byte.source, Source::kMeasured);
+  links.sums->far_GBps = 30;
+  EXPECT_EQ(*with_links(model, links).reduce_far_byte.value, 0);
+  links.sums.reset();
+  EXPECT_EQ(with_links(model, links).reduce_byte, model.reduce_byte);
+  EXPECT_EQ(with_links(model, {.sums = MeasuredSums{.GBps = 20, .far_GBps = 4}}), model);
+}
+
 // A long allreduce takes what the slowest cut says, by that model.
 TEST(WithLinks, predicts_the_cut) {
   const MeasuredLinks links{.within = link(8, 4, 1), .between = link(0.12, 0.06, 2)};

@@ -12,6 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "bench/tune/result.h"
+#include "bench/tune/sums.h"
+
 namespace banyan::tune {
 namespace {
 
@@ -107,6 +110,8 @@ struct MadeUp {
   double seconds_left = 60;
   double cable_GBps = 0.125;
   double slow_host_GBps = 0.125;  // of the host of rank 0
+  int racks = 0;                  // host h is in rack h modulo racks; 0: there are none
+  double rack_GBps = 0.1;         // of the cable of a rack
   int probes = 0;
 
   std::vector<double> run(const Probe& probe) {
@@ -115,12 +120,20 @@ struct MadeUp {
     std::map<int, int> active;
     for (size_t rank = 0; rank < partners.size(); ++rank)
       if (partners[rank] >= 0) ++active[hosts[rank]];
+    int crossing = 0;  // ranks whose partner is in another rack
+    for (size_t rank = 0; rank < partners.size(); ++rank)
+      if (racks > 0 && partners[rank] >= 0 &&
+          hosts[rank] % racks != hosts[static_cast<size_t>(partners[rank])] % racks)
+        ++crossing;
     std::vector<double> times(partners.size(), -1);
     for (size_t rank = 0; rank < partners.size(); ++rank) {
       if (partners[rank] < 0) continue;
       const bool near = probe.level == Level::kWithin;
       const bool slow = hosts[rank] == 0 || hosts[static_cast<size_t>(partners[rank])] == 0;
-      const double rate = near ? 8 : (slow ? slow_host_GBps : cable_GBps) / active[hosts[rank]];
+      double rate = near ? 8 : (slow ? slow_host_GBps : cable_GBps) / active[hosts[rank]];
+      const auto rack = [&](int host) { return racks == 0 ? 0 : host % racks; };
+      if (rack(hosts[rank]) != rack(hosts[static_cast<size_t>(partners[rank])]))
+        rate = std::min(rate, rack_GBps * racks / static_cast<double>(crossing));
       const double start = (near ? 0.5 : 25) + (probe.busy != 0 ? 5 : 0);
       times[rank] = probe.kind == Kind::kWindow
                         ? 1.5
@@ -131,6 +144,11 @@ struct MadeUp {
     return times;
   }
   Result<MeasuredLinks> measure(double seconds) {
+    const auto measured = measure_all(seconds);
+    if (!measured.ok()) return measured.status();
+    return measured->links;
+  }
+  Result<Measurement> measure_all(double seconds) {
     return measure_links(
         hosts,
         {.run = [&](const Probe& probe) -> Result<std::vector<double>> { return run(probe); },
@@ -163,6 +181,41 @@ TEST(MeasureLinks, says_that_links_are_uneven) {
   ASSERT_TRUE(links->between);
   EXPECT_GT(links->between->spread, 0.5);
   EXPECT_FALSE(links->within);
+}
+
+// Of racks around which hosts are dealt, a ring should enter each once.
+TEST(MeasureLinks, finds_the_ring_through_racks) {
+  MadeUp network{.hosts = hosts_of(std::vector<int>(6, 1), false), .racks = 2};
+  const auto measured = network.measure_all(30);
+  ASSERT_TRUE(measured.ok());
+  ASSERT_EQ(measured->edges.hosts, 6);
+  EXPECT_NEAR(measured->edges.at(0, 2), 1e-3 / 0.125, 1e-6);
+  EXPECT_EQ(measured->edges.at(0, 1), measured->edges.at(1, 0));
+  EXPECT_GT(measured->edges.at(0, 1), 1.2 * measured->edges.at(0, 2));
+  const std::vector<int> ring = ring_that_gains(measured->edges);
+  ASSERT_EQ(ring.size(), 6U);
+  int entered = 0;
+  for (size_t place = 0; place < 6; ++place)
+    entered += ring[place] % 2 != ring[(place + 1) % 6] % 2 ? 1 : 0;
+  EXPECT_EQ(entered, 2);
+}
+
+TEST(MeasureSums, has_rates_that_a_core_may_have) {
+  const MeasuredSums sums = measure_sums();
+  EXPECT_GT(sums.far_GBps, 0.01);
+  EXPECT_LE(sums.far_GBps, sums.GBps);
+  EXPECT_LT(sums.GBps, 10000);
+}
+
+TEST(RingThatGains, is_none_where_links_are_of_one_kind) {
+  EdgeCosts edges(5);
+  EXPECT_TRUE(ring_that_gains(edges).empty());  // nothing was measured
+  for (int from = 0; from < 5; ++from)
+    for (int to = 0; to < 5; ++to) edges.at(from, to) = 8 + (from + to) % 3 * 0.4;
+  EXPECT_TRUE(ring_that_gains(edges).empty());
+  edges.at(1, 2) = edges.at(2, 1) = 9.8;  // by itself less than a fifth slower
+  EXPECT_EQ(ring_that_gains(edges).size(), 5U);
+  EXPECT_TRUE(ring_that_gains(EdgeCosts(2)).empty());
 }
 
 // What is left of the time is kept, and what was not measured is not made up.

@@ -288,6 +288,12 @@ TEST(TuneRules, merge_neighbours) {
   EXPECT_EQ(texts, (std::vector<std::string>{"allgather size=0-32 ranks=4-4 nodes=2-2: star",
                                              "allgather size=128-2K ranks=4-4 nodes=2-2: ring",
                                              "allgather size=2K- ranks=4-4 nodes=2-2: star"}));
+  // Also where the default stays, which links might not choose.
+  texts.clear();
+  for (const TuningRule& rule : rules_of(subject, 4, 2, true)) texts.push_back(rule.text);
+  ASSERT_EQ(texts.size(), 4U);
+  EXPECT_EQ(texts[1],
+            fmt::format("allgather size=32-128 ranks=4-4 nodes=2-2: {}", algorithms()[0].name));
   subject.findings.clear();
   subject.findings[4] = found(4, star);
   subject.findings[64 * kMiB] = found(64 * kMiB, star);

@@ -198,6 +198,10 @@ Result<DescribedMachine> describe_machine(const Topology& topology, int times, i
     machine.lines.push_back(line_of("long messages in memory", kMicrosecondsPerGB / byte, "GB/s",
                                     within.long_byte.source));
   }
+  if (machine.model.reduce_byte.source == Source::kMeasured)
+    machine.lines.push_back(
+        line_of("sums of a core", kMicrosecondsPerGB / machine.model.reduce_byte.value.value_or(1),
+                "GB/s", Source::kMeasured));
   if (apart && measured.between) show_network(machine);
   if (apart && !measured.between) use_network(machine, nodes);
   return machine;

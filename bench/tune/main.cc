@@ -23,6 +23,7 @@
 #include "bench/tune/probes.h"
 #include "bench/tune/result.h"
 #include "bench/tune/search.h"
+#include "bench/tune/sums.h"
 #include "bench/tune/trials.h"
 #include "src/base/clock.h"
 #include "src/base/file.h"
@@ -108,6 +109,31 @@ struct Tuned {
   std::string report{};
 };
 
+// The names of the hosts in the order that gains; none where two hosts have one name.
+Result<std::vector<std::string>> ring_of(banyan_comm_t comm, const std::vector<int>& hosts,
+                                         const EdgeCosts& edges) {
+  const auto names = host_names_of(comm);
+  BANYAN_TRY(names.status());
+  std::vector<int> lowest = hosts;
+  std::sort(lowest.begin(), lowest.end());
+  lowest.erase(std::unique(lowest.begin(), lowest.end()), lowest.end());
+  std::vector<std::string> ring;
+  for (const int host : ring_that_gains(edges)) {
+    const std::string& name = (*names)[static_cast<size_t>(lowest[static_cast<size_t>(host)])];
+    if (std::find(ring.begin(), ring.end(), name) != ring.end()) return std::vector<std::string>();
+    ring.push_back(name);
+  }
+  return ring;
+}
+
+std::string report_of_ring(const std::vector<std::string>& ring) {
+  std::string text;
+  for (const std::string& name : ring)
+    text += fmt::format("{}{}", text.empty() ? "# rings go from host to host: " : ", ",
+                        printable(name));
+  return text.empty() ? text : text + '\n';
+}
+
 // Collective; the result is rank 0's.
 Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
   if (job.size() < 2) return Status(Code::kInvalidUsage, "one rank has nothing to choose");
@@ -126,7 +152,7 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
     BANYAN_TRY(trials.follow());
     return Tuned{};
   }
-  MeasuredLinks links;
+  Measurement measurement;
   {
     const Progress progress(options.budget_s);
     const auto left = [&] { return seconds_until(end) - kReserve; };
@@ -135,7 +161,8 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
         {.run = [&](const Probe& probe) { return trials.probe(probe); }, .seconds_left = left},
         kPartForLinks * left());
     BANYAN_TRY(measured.status());
-    links = *measured;
+    measurement = std::move(*measured);
+    measurement.links.sums = measure_sums();
     const Laboratory laboratory{
         .run = [&](const Trial& trial) { return trials.run(trial); },
         .default_of = [&](auto pattern, auto bytes) { return trials.default_of(pattern, bytes); },
@@ -146,15 +173,21 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
   BANYAN_TRY(trials.stop());
   const auto fingerprint = fingerprint_of(job.comm());
   BANYAN_TRY(fingerprint.status());
-  Tuned tuned{.file = {.version = version_text(), .tuned_on = *fingerprint, .links = links}};
+  const auto ring = ring_of(job.comm(), *hosts, measurement.edges);
+  BANYAN_TRY(ring.status());
+  Tuned tuned{.file = {.version = version_text(),
+                       .tuned_on = *fingerprint,
+                       .links = measurement.links,
+                       .ring = *ring}};
   for (const Subject& subject : subjects)
-    for (TuningRule& rule : rules_of(subject, job.size(), *nodes))
+    for (TuningRule& rule :
+         rules_of(subject, job.size(), *nodes, measurement.links.between.has_value()))
       tuned.file.rules.push_back(std::move(rule));
   tuned.report =
       fmt::format("# banyan_tune {}, {} ranks on {} host{}, {}; {}, {} cores\n", version_text(),
                   fingerprint->ranks, fingerprint->hosts, fingerprint->hosts == 1 ? "" : "s",
                   fingerprint->transports, fingerprint->cpu, fingerprint->cores) +
-      report_of(tuned.file.links) + report_of(subjects);
+      report_of(tuned.file.links) + report_of_ring(tuned.file.ring) + report_of(subjects);
   return tuned;
 }
 

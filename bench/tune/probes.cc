@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "bench/perf/statistics.h"
 
@@ -83,6 +84,21 @@ class LevelProber {
     return std::optional(link);
   }
 
+  // Of those that were probed.
+  EdgeCosts edges() const {
+    std::map<int, int> index;  // of a host by its lowest rank
+    for (const int lowest : hosts_) index.emplace(lowest, 0);
+    int next = 0;
+    for (auto& [lowest, number] : index) number = next++;
+    EdgeCosts costs(next);
+    for (const auto& [hosts, samples] : by_hosts_)
+      if (const auto line = fit_line(samples)) {
+        const int one = index[hosts.first], other = index[hosts.second];
+        costs.at(one, other) = costs.at(other, one) = line->byte_us;
+      }
+    return costs;
+  }
+
  private:
   static constexpr double kGBps = 1e-3;  // of a byte a microsecond
 
@@ -93,19 +109,38 @@ class LevelProber {
 
   bool has_time() const { return prober_.seconds_left() > end_; }
 
+  // By their lower ranks.
+  std::vector<std::pair<int, int>> pairs_of(const Probe& probe) const {
+    const std::vector<int> partners = partners_of(hosts_, probe);
+    std::vector<std::pair<int, int>> pairs;
+    for (int rank = 0; rank < static_cast<int>(partners.size()); ++rank)
+      if (const int partner = partners[static_cast<size_t>(rank)]; partner > rank)
+        pairs.emplace_back(rank, partner);
+    return pairs;
+  }
+
   // The times of pairs, each of them by both ends.
   Result<std::vector<double>> times_of(const Probe& probe) const {
     const Result<std::vector<double>> all = prober_.run(probe);
     BANYAN_TRY(all.status());
-    const std::vector<int> partners = partners_of(hosts_, probe);
     std::vector<double> times;
-    for (size_t rank = 0; rank < partners.size(); ++rank)
-      if (const int partner = partners[rank]; partner > static_cast<int>(rank))
-        times.push_back(((*all)[rank] + (*all)[static_cast<size_t>(partner)]) / 2);
+    for (const auto& [rank, partner] : pairs_of(probe))
+      times.push_back(((*all)[static_cast<size_t>(rank)] + (*all)[static_cast<size_t>(partner)]) /
+                      2);
     return times;
   }
 
-  Status probe(uint32_t round, uint32_t busy, Series& series) const {
+  // What busy pairs took, by their hosts.
+  void keep(uint32_t round, double bytes, const std::vector<double>& times) {
+    const auto pairs = pairs_of({.level = level_, .busy = 1, .round = round});
+    for (size_t pair = 0; pair < pairs.size(); ++pair) {
+      const int one = hosts_[static_cast<size_t>(pairs[pair].first)];
+      const int other = hosts_[static_cast<size_t>(pairs[pair].second)];
+      by_hosts_[std::minmax(one, other)].push_back({bytes, times[pair]});
+    }
+  }
+
+  Status probe(uint32_t round, uint32_t busy, Series& series) {
     const auto about = [&](Kind kind, uint64_t bytes, uint64_t iterations) {
       return times_of({.kind = kind,
                        .level = level_,
@@ -131,6 +166,7 @@ class LevelProber {
       BANYAN_TRY(times.status());
       for (const double us : *times)
         series.exchanges.push_back({static_cast<double>(length.bytes), us});
+      if (busy != 0) keep(round, static_cast<double>(length.bytes), *times);
       shorter_us = median(*times);
     }
     return {};
@@ -164,6 +200,7 @@ class LevelProber {
   Level level_;
   const Prober& prober_;
   double end_;  // seconds that are left then
+  std::map<std::pair<int, int>, std::vector<LinkSample>> by_hosts_;
 };
 
 }  // namespace
@@ -199,17 +236,19 @@ uint32_t rounds_of(const std::vector<int>& hosts, Level level) {
   return any ? 1 : 0;
 }
 
-Result<MeasuredLinks> measure_links(const std::vector<int>& hosts, const Prober& prober,
-                                    double seconds) {
+Result<Measurement> measure_links(const std::vector<int>& hosts, const Prober& prober,
+                                  double seconds) {
   const double end = prober.seconds_left() - seconds;
-  MeasuredLinks links;
-  auto between = LevelProber(hosts, Level::kBetween, prober, end).run();
+  Measurement found;
+  LevelProber network(hosts, Level::kBetween, prober, end);
+  auto between = network.run();
   BANYAN_TRY(between.status());
-  links.between = *between;
+  found.links.between = *between;
+  found.edges = network.edges();
   auto within = LevelProber(hosts, Level::kWithin, prober, end).run();
   BANYAN_TRY(within.status());
-  links.within = *within;
-  return links;
+  found.links.within = *within;
+  return found;
 }
 
 }  // namespace banyan::tune

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "algorithms/measured_links.h"
+#include "algorithms/ring_order.h"
 #include "banyan/status.h"
 
 namespace banyan::tune {
@@ -45,9 +46,16 @@ struct Prober {
   std::function<double()> seconds_left;
 };
 
+struct Measurement {
+  MeasuredLinks links{};
+  // Of hosts in the order of their lowest ranks: microseconds of a byte between any two that met,
+  // while all pairs were busy, so that a link that several of them share shows.
+  EdgeCosts edges{0};
+};
+
 // Within so many seconds more or less; what they do not suffice for is not known. Bandwidths are
 // slopes over messages from 16 KiB to 4 MiB, times are medians over rounds and pairs.
-Result<MeasuredLinks> measure_links(const std::vector<int>& hosts, const Prober& prober,
-                                    double seconds);
+Result<Measurement> measure_links(const std::vector<int>& hosts, const Prober& prober,
+                                  double seconds);
 
 }  // namespace banyan::tune

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 
 #include "algorithms/algorithms.h"
 #include "src/base/parse.h"
@@ -60,21 +62,56 @@ std::string line_of(std::string_view where, const std::optional<MeasuredLink>& l
           : "");
 }
 
-}  // namespace
-
-std::string report_of(const MeasuredLinks& links) {
-  return line_of("within a host", links.within) + line_of("between hosts", links.between);
+// Edges as if those that differ by less than links of one kind may do were equal: the fastest of
+// each kind stands for all of it.
+EdgeCosts in_kinds(const EdgeCosts& edges) {
+  std::vector<double> costs;
+  for (const double cost : edges.rows)
+    if (std::isfinite(cost)) costs.push_back(cost);
+  std::sort(costs.begin(), costs.end());
+  std::vector<double> kinds;
+  for (const double cost : costs)
+    if (kinds.empty() || cost > kinds.back() * (1 + kUneven)) kinds.push_back(cost);
+  EdgeCosts known = edges;
+  for (double& cost : known.rows)
+    if (std::isfinite(cost)) cost = *std::prev(std::upper_bound(kinds.begin(), kinds.end(), cost));
+  return known;
 }
 
-std::vector<TuningRule> rules_of(const Subject& subject, int ranks, int nodes) {
+}  // namespace
+
+std::vector<int> ring_that_gains(const EdgeCosts& edges) {
+  constexpr double kGain = 0.1;
+  if (edges.hosts < 3) return {};
+  const EdgeCosts known = in_kinds(edges);
+  std::vector<int> order = ring_order(known);
+  std::vector<int> numbers(order.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const RingCost found = cost_of(known, order), usual = cost_of(known, numbers);
+  const bool gains = found.slowest < (1 - kGain) * usual.slowest ||
+                     (found.slowest <= usual.slowest && found.sum < (1 - kGain) * usual.sum);
+  return gains ? order : std::vector<int>();
+}
+
+std::string report_of(const MeasuredLinks& links) {
+  std::string text =
+      line_of("within a host", links.within) + line_of("between hosts", links.between);
+  if (links.sums)
+    text += fmt::format("# sums of a core: {:.1f} GB/s in its cache, {:.1f} GB/s beyond\n",
+                        links.sums->GBps, links.sums->far_GBps);
+  return text;
+}
+
+std::vector<TuningRule> rules_of(const Subject& subject, int ranks, int nodes, bool all_of_them) {
   std::vector<Finding> all;
   for (const auto& [bytes, finding] : subject.findings) all.push_back(finding);
+  const auto counts = [&](const Finding& finding) { return all_of_them || finding.changed(); };
   std::vector<TuningRule> rules;
   for (Run run{0, 0}; run.first < all.size(); run.first = run.last + 1) {
     run.last = run.first;
     const Finding& first = all[run.first];
-    if (!first.changed()) continue;
-    while (run.last + 1 < all.size() && all[run.last + 1].changed() &&
+    if (!counts(first)) continue;
+    while (run.last + 1 < all.size() && counts(all[run.last + 1]) &&
            all[run.last + 1].best == first.best)
       ++run.last;
     const Finding& shown = all[(run.first + run.last) / 2];

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "algorithms/measured_links.h"
+#include "algorithms/ring_order.h"
 #include "bench/tune/search.h"
 #include "src/tuning_file.h"
 
@@ -14,10 +15,16 @@ namespace banyan::tune {
 
 // Neighbouring sizes with one answer make one rule, whose ends lie half way to the next sizes (as
 // ratios). The last rule is open where the largest size was measured. Reductions are for float32,
-// which was measured: the sums of other types move other numbers of bytes.
-std::vector<TuningRule> rules_of(const Subject& subject, int ranks, int nodes);
+// which was measured: the sums of other types move other numbers of bytes. Only for sizes at which
+// the default choice was beaten, unless `all_of_them`: where links would decide what no rule does.
+std::vector<TuningRule> rules_of(const Subject& subject, int ranks, int nodes,
+                                 bool all_of_them = false);
 
-// A line for each level that was measured.
+// In which order rings should go through the hosts, given as their numbers; empty: in that of
+// their numbers, as without a file, since no other gains more than measuring makes of equal links.
+std::vector<int> ring_that_gains(const EdgeCosts& edges);
+
+// A line for each level that was measured, and one for the sums.
 std::string report_of(const MeasuredLinks& links);
 
 // A line for each size at which the default choice was beaten, and a summary.

@@ -47,6 +47,14 @@ Result<std::vector<int>> hosts_of(banyan_comm_t comm) {
   return lowest;
 }
 
+Result<std::vector<std::string>> host_names_of(banyan_comm_t comm) {
+  const Result<OpenCommunicator*> found = find_communicator(comm);
+  BANYAN_TRY(found.status());
+  std::vector<std::string> names;
+  for (const LinkPeer& peer : (*found)->membership->links().peers) names.push_back(peer.host.name);
+  return names;
+}
+
 Result<Fingerprint> fingerprint_of(banyan_comm_t comm) {
   const Result<OpenCommunicator*> found = find_communicator(comm);
   BANYAN_TRY(found.status());

@@ -25,6 +25,9 @@ Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call);
 // For each rank, the lowest rank of its host.
 Result<std::vector<int>> hosts_of(banyan_comm_t comm);
 
+// For each rank, the name of its host.
+Result<std::vector<std::string>> host_names_of(banyan_comm_t comm);
+
 // Where this communicator runs, and how many nodes rules count in it.
 Result<Fingerprint> fingerprint_of(banyan_comm_t comm);
 Result<int> nodes_of(banyan_comm_t comm);
