@@ -83,12 +83,13 @@ void circulant_cost(Cost& cost, const Site& site, const CostTeam& team, double b
 void ring_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes, Half half,
                double segments) {
   const double block = bytes / segments / team.size;
-  cost.add({.bytes = block,
-            .active = team.size * team.count,
-            .far = site.far_in_ring(),
-            .summed = half == Half::kReduceScatter ? block : 0,
-            .repeats = segments},
-           team.size - 1.0);
+  cost.add(
+      {.bytes = block,
+       .active = team.size * team.count,
+       .far = team.where == CostTeam::Where::kFlat ? site.far_in_ring() : far_of(site, team, 1),
+       .summed = half == Half::kReduceScatter ? block : 0,
+       .repeats = segments},
+      team.size - 1.0);
 }
 
 void phase_cost(Cost& cost, const Site& site, const CostTeam& team, Phase phase, double bytes,

@@ -17,21 +17,12 @@ namespace {
 
 using enum Collective;
 
-constexpr uint64_t kAnySize = std::numeric_limits<uint64_t>::max();
-
-// Bytes as rules count them; a collective that has no line, or no line for a size, is left to the
-// tables.
-struct Decided {
-  Collective collective;
-  uint64_t bytes_least, bytes_most;
-};
-constexpr Decided kDecided[] = {
-    {kAllreduce, 0, kAnySize}, {kReduce, 0, kAnySize},     {kBroadcast, 0, kAnySize},
-    {kAllgather, 0, kAnySize}, {kAllgatherv, 0, kAnySize}, {kReduceScatter, 0, kAnySize},
-    {kAlltoall, 0, kAnySize},  {kGather, 0, kAnySize},     {kReduceScatterv, 0, kAnySize},
-    {kScatter, 0, kAnySize},   {kBarrier, 0, kAnySize},    {kFinalize, 0, kAnySize},
-    {kSplit, 0, kAnySize},
-};
+// Those that were measured against the tables, and from which bytes on, as rules count them, links
+// lose less (docs/choice.md). Short vectors are left to the tables: what they take is the turns of
+// ranks and the way of a message through a host's kernel, of which two figures know little.
+constexpr Collective kDecided[] = {kAllreduce,  kBroadcast,     kAllgather,
+                                   kAllgatherv, kReduceScatter, kReduceScatterv};
+constexpr uint64_t kBytesLeast = (8 << 10) + 1;
 
 }  // namespace
 
@@ -45,11 +36,9 @@ std::optional<MeasuredNetwork> measured_network(const MeasuredLinks& links, int 
 }
 
 bool links_decide(const Problem& problem) {
-  const uint64_t bytes = selection_bytes(problem);
-  return std::any_of(std::begin(kDecided), std::end(kDecided), [&](const Decided& line) {
-    return line.collective == problem.collective && line.bytes_least <= bytes &&
-           bytes <= line.bytes_most;
-  });
+  return selection_bytes(problem) >= kBytesLeast &&
+         std::find(std::begin(kDecided), std::end(kDecided), problem.collective) !=
+             std::end(kDecided);
 }
 
 // Whether buffers are the same is each rank's own affair.

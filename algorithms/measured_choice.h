@@ -24,8 +24,8 @@ struct MeasuredNetwork {
 std::optional<MeasuredNetwork> measured_network(const MeasuredLinks& links, int cores,
                                                 std::span<const int> host_of_rank);
 
-// Whether links decide calls like this one: one list in measured_choice.cc says it of each
-// collective and size. Never of alltoallv, whose counts every rank knows only its own of.
+// Whether links decide calls like this one: a list in measured_choice.cc says it. Never of
+// alltoallv, whose counts every rank knows only its own of.
 bool links_decide(const Problem& problem);
 
 // The algorithm of least predicted time, the first of equals, that is not in `excluded`; those that

@@ -3,6 +3,7 @@
 #include "algorithms/parameters.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <vector>
 
@@ -89,7 +90,8 @@ Result<Parameters> with_parameter(Parameters parameters, ParameterKey key, std::
 
 std::string text_of(const Parameters& parameters) {
   std::vector<std::string> words;
-  if (parameters.segment != 0) words.push_back("seg=" + format_size(parameters.segment));
+  if (parameters.segment != 0)
+    words.push_back(fmt::format("seg={}", format_size(parameters.segment)));
   if (parameters.intra != Phase::kOwn)
     words.push_back(fmt::format("intra={}", kPhases[static_cast<size_t>(parameters.intra)]));
   if (parameters.inter != Phase::kOwn)
@@ -98,9 +100,7 @@ std::string text_of(const Parameters& parameters) {
   for (const uint16_t length : parameters.dimensions)
     if (length != 0) dimensions += fmt::format("{}{}", dimensions.empty() ? "dims=" : "x", length);
   if (!dimensions.empty()) words.push_back(std::move(dimensions));
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
-  return text;
+  return fmt::format("{}", fmt::join(words, ","));
 }
 
 bool fit_ranks(const Parameters& parameters, int ranks) {

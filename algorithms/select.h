@@ -90,7 +90,7 @@ struct Choice {
   int algorithm = 0;  // index into algorithms(); -1 where none fits: kSend, kRecv
   // "default table", "measured links", "BANYAN_ALGO rule 2", "tuning file rule 7"
   std::string because;
-  int rule = -1;  // index into the rules; -1: none decided
+  int rule = -1;            // index into the rules; -1: none decided
   Parameters parameters{};  // those that the algorithm goes by in this call
 };
 // "BANYAN_ALGO rule 2, with seg=1M".

@@ -1,0 +1,21 @@
+// What a call gets that nobody has a rule for: tables by medium, size and number of ranks, of what
+// was measured to be fastest. Private to this folder.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <vector>
+
+#include "algorithms/problem.h"
+#include "algorithms/select.h"
+
+namespace banyan {
+
+// The collective under which a call stands in the table.
+Collective heading_of(Collective collective);
+
+// `in_hosts`: ranks share hosts on a network. -1 if all algorithms that fit are excluded.
+int from_default_table(const Problem& problem, int ranks, Medium medium, bool in_hosts,
+                       const std::vector<int>& excluded);
+
+}  // namespace banyan
