@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "algorithms/algorithms.h"
@@ -23,6 +24,9 @@ using enum Collective;
 constexpr Collective kDecided[] = {kAllreduce,  kBroadcast,     kAllgather,
                                    kAllgatherv, kReduceScatter, kReduceScatterv};
 constexpr uint64_t kBytesLeast = (8 << 10) + 1;
+// Of what segments of its own length take hierarchical, others must promise to take less than that:
+// they were measured.
+constexpr double kWorthCutting = 0.95;
 
 }  // namespace
 
@@ -42,15 +46,15 @@ bool links_decide(const Problem& problem) {
 }
 
 // Whether buffers are the same is each rank's own affair.
-int choose_by_links(const Problem& problem, const MeasuredNetwork& network, bool levels,
-                    const std::vector<int>& excluded) {
-  if (!links_decide(problem)) return -1;
+ChosenByLinks choose_by_links(const Problem& problem, const MeasuredNetwork& network, bool levels,
+                              const std::vector<int>& excluded) {
+  if (!links_decide(problem)) return {};
   if (problem.in_place) {
     Problem apart = problem;
     apart.in_place = false;
     return choose_by_links(apart, network, levels, excluded);
   }
-  int best = -1;
+  ChosenByLinks best;
   double best_us = std::numeric_limits<double>::infinity();
   for (int index = 0; index < static_cast<int>(algorithms().size()); ++index) {
     const Algorithm& algorithm = algorithms()[static_cast<size_t>(index)];
@@ -59,9 +63,19 @@ int choose_by_links(const Problem& problem, const MeasuredNetwork& network, bool
     const double us =
         predict(problem, index, network.hosts.places(), network.model, &network.hosts);
     if (!(us < best_us)) continue;
-    best = index;
+    best.algorithm = index;
     best_us = us;
   }
+  if (best.algorithm < 0) return best;
+  const uint32_t segment =
+      best_segment(problem, network.hosts.places(), network.model, &network.hosts);
+  if (segment == 0 ||
+      algorithms()[static_cast<size_t>(best.algorithm)].name != std::string_view("hierarchical"))
+    return best;
+  const Parameters cut{.segment = segment};
+  if (predict(problem, best.algorithm, network.hosts.places(), network.model, &network.hosts, cut) <
+      kWorthCutting * best_us)
+    best.parameters = cut;
   return best;
 }
 

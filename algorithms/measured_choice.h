@@ -28,10 +28,15 @@ std::optional<MeasuredNetwork> measured_network(const MeasuredLinks& links, int 
 // alltoallv, whose counts every rank knows only its own of.
 bool links_decide(const Problem& problem);
 
+struct ChosenByLinks {
+  int algorithm = -1;  // -1: none
+  Parameters parameters{};
+};
 // The algorithm of least predicted time, the first of equals, that is not in `excluded`; those that
-// go by levels only where there are `levels`. -1: none, or links do not decide such calls. Looks at
-// nothing that ranks may differ in.
-int choose_by_links(const Problem& problem, const MeasuredNetwork& network, bool levels,
-                    const std::vector<int>& excluded);
+// go by levels only where there are `levels`, and hierarchical in segments of another length than
+// its own where that promises to take clearly less. None where links do not decide such calls.
+// Looks at nothing that ranks may differ in.
+ChosenByLinks choose_by_links(const Problem& problem, const MeasuredNetwork& network, bool levels,
+                              const std::vector<int>& excluded);
 
 }  // namespace banyan

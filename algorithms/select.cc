@@ -107,9 +107,9 @@ constexpr std::string_view kByLinks = "measured links";
 Choice by_default(const Problem& problem, const Surroundings& place,
                   const std::vector<int>& excluded) {
   if (place.measured != nullptr && place.medium == Medium::kNetwork)
-    if (const int best = choose_by_links(problem, *place.measured, place.in_hosts(), excluded);
-        best >= 0)
-      return {best, std::string(kByLinks), -1};
+    if (const auto best = choose_by_links(problem, *place.measured, place.in_hosts(), excluded);
+        best.algorithm >= 0)
+      return {best.algorithm, std::string(kByLinks), -1, best.parameters};
   return {from_default_table(problem, place.ranks, place.medium, place.in_hosts(), excluded),
           "default table", -1};
 }
@@ -159,7 +159,7 @@ Choice from_rule(const Rules& rules, size_t index, const Problem& problem,
   return {
       rest.algorithm,
       rest.because == kByLinks ? fmt::format("{}, {}", label_of(rule), kByLinks) : label_of(rule),
-      number};
+      number, rest.parameters};
 }
 
 void measure(Candidate& candidate, const Problem& problem, const Surroundings& place) {

@@ -151,6 +151,25 @@ TEST(ChosenByLinks, is_not_short_nor_of_collectives_that_nobody_compared) {
   }
 }
 
+// Where links between hosts are not much slower than those inside, segments of the length by the
+// closed form keep both busy; where they are, it would gain nothing that counts.
+TEST(ChosenByLinks, says_how_long_segments_are) {
+  ByLinks job;
+  const int hierarchical = find_algorithm("hierarchical");
+  const Problem problem = allreduce_of(512 << 10);
+  const Choice slow = job.choose_for(problem);
+  EXPECT_EQ(slow.algorithm, hierarchical);
+  EXPECT_EQ(slow.parameters, Parameters());
+  job.measured = network(job.hosts, 4);
+  const Choice fast = job.choose_for(problem, rules("allreduce: ^ring,circulant,torus", ""));
+  ASSERT_EQ(fast.algorithm, hierarchical);
+  ASSERT_NE(fast.parameters.segment, 0U);
+  const auto us = [&](const Parameters& parameters) {
+    return predict(problem, hierarchical, 6, job.measured.model, &job.measured.hosts, parameters);
+  };
+  EXPECT_LT(us(fast.parameters), 0.95 * us({}));
+}
+
 TEST(ChosenByLinks, comes_after_rules_and_before_the_table) {
   const ByLinks job;
   const Problem problem = allreduce_of(1 << 20);
