@@ -15,7 +15,6 @@ namespace {
 
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
-constexpr uint64_t kAnySize = std::numeric_limits<uint64_t>::max();
 constexpr int kAnyRanks = std::numeric_limits<int>::max();
 
 enum class Values { kAny, kNarrow };  // kNarrow: sums of types that are accumulated in a wider one
@@ -187,10 +186,6 @@ std::vector<std::span<const Line>> tables_for(Medium medium, bool in_hosts) {
   return {kTable};
 }
 
-bool contains(const std::vector<int>& list, int value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
 // What a table says of algorithms that are not in `excluded`; -1 if it has none.
 int from_table(std::span<const Line> table, const Problem& problem, int ranks,
                const std::vector<int>& excluded) {
@@ -210,6 +205,10 @@ int from_table(std::span<const Line> table, const Problem& problem, int ranks,
 }
 
 }  // namespace
+
+bool contains(const std::vector<int>& algorithms, int algorithm) {
+  return std::find(algorithms.begin(), algorithms.end(), algorithm) != algorithms.end();
+}
 
 Collective heading_of(Collective collective) {
   switch (collective) {

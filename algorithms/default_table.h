@@ -4,12 +4,18 @@
 
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "algorithms/problem.h"
 #include "algorithms/select.h"
 
 namespace banyan {
+
+inline constexpr uint64_t kAnySize = std::numeric_limits<uint64_t>::max();
+
+bool contains(const std::vector<int>& algorithms, int algorithm);
 
 // The collective under which a call stands in the table.
 Collective heading_of(Collective collective);

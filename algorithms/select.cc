@@ -15,8 +15,6 @@ namespace banyan {
 
 namespace {
 
-constexpr uint64_t kAnySize = std::numeric_limits<uint64_t>::max();
-
 using enum Collective;
 
 // What the choice goes by beside the call.
@@ -39,10 +37,6 @@ uint64_t total(const std::vector<uint64_t>& counts) {
   for (const uint64_t count : counts)
     if (__builtin_add_overflow(sum, count, &sum)) return kAnySize;
   return sum;
-}
-
-bool contains(const std::vector<int>& list, int value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
 }
 
 bool is_for(const Rule& rule, Collective collective) {
