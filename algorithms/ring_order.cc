@@ -221,8 +221,8 @@ class Search {
 
   // Whether a tour without edges above the limit was found.
   bool reach(double limit) {
-    std::vector<std::vector<int>> tours = starts_;
-    tours.insert(tours.begin(), best_);
+    std::vector<std::vector<int>> tours{best_};
+    tours.insert(tours.end(), starts_.begin(), starts_.end());
     for (std::vector<int>& tour : tours)
       for (int kick = 0; kick <= kKicks && steps_ > 0; ++kick) {
         if (kick > 0) exchange_any(tour);
