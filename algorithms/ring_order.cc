@@ -134,7 +134,9 @@ struct Weight {
 
   Weight operator+(const Weight& other) const { return {slow + other.slow, sum + other.sum}; }
   Weight operator-(const Weight& other) const { return {slow - other.slow, sum - other.sum}; }
-  auto operator<=>(const Weight&) const = default;
+  bool operator<(const Weight& other) const {
+    return slow != other.slow ? slow < other.slow : sum < other.sum;
+  }
 };
 
 class Search {
@@ -343,7 +345,7 @@ RingCost cost_of(const EdgeCosts& costs, const std::vector<int>& order) {
 
 std::vector<int> ring_order(const EdgeCosts& costs) {
   if (costs.hosts > kMostHostsExactly) return ring_order_by_search(costs);
-  const std::vector<int> order = by_number(costs.hosts);
+  std::vector<int> order = by_number(costs.hosts);
   if (costs.hosts <= 2) return order;
   const EdgeCosts known = filled(costs);
   std::vector<int> best = from_first(exactly(known));

@@ -5,7 +5,6 @@
 
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <vector>
 
@@ -18,8 +17,11 @@ struct EdgeCosts {
   int hosts;
   std::vector<double> rows;  // from, then to; what is not finite is unknown
 
-  double& at(int from, int to) { return rows[static_cast<size_t>(from * hosts + to)]; }
-  double at(int from, int to) const { return rows[static_cast<size_t>(from * hosts + to)]; }
+  double& at(int from, int to) { return rows[index(from, to)]; }
+  double at(int from, int to) const { return rows[index(from, to)]; }
+  size_t index(int from, int to) const {
+    return static_cast<size_t>(from) * static_cast<size_t>(hosts) + static_cast<size_t>(to);
+  }
 };
 
 // Of a cycle, by costs that are known; those that are not count as the slowest that is.
@@ -27,7 +29,10 @@ struct RingCost {
   double slowest = 0;
   double sum = 0;
 
-  auto operator<=>(const RingCost&) const = default;
+  bool operator==(const RingCost&) const = default;
+  bool operator<(const RingCost& other) const {
+    return slowest != other.slowest ? slowest < other.slowest : sum < other.sum;
+  }
 };
 RingCost cost_of(const EdgeCosts& costs, const std::vector<int>& order);
 
