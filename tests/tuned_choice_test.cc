@@ -98,11 +98,11 @@ TEST(TunedChoice, looks_at_the_type) {
 
 // ---- By links ----
 
-MeasuredNetwork network(const std::vector<int>& hosts, double GBps) {
+MeasuredNetwork network(const std::vector<int>& hosts, double rate) {
   MeasuredLinks links;
   links.within = MeasuredLink{.latency_us = 0.3, .busy_latency_us = 0.4, .GBps = 8, .busy_GBps = 4};
   links.between = MeasuredLink{
-      .latency_us = 20, .busy_latency_us = 25, .message_us = 1, .GBps = GBps, .busy_GBps = GBps};
+      .latency_us = 20, .busy_latency_us = 25, .message_us = 1, .GBps = rate, .busy_GBps = rate};
   return *measured_network(links, 4, hosts);
 }
 
