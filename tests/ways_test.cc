@@ -87,6 +87,16 @@ TEST(Ways, OneThatTakesLongForOnceIsForgiven) {
   EXPECT_EQ(traffic.pass(50, kApart), 0);
 }
 
+// A try of what is out of the question costs three messages, and those under way.
+TEST(Ways, AHopelessTryEndsSoon) {
+  const Costs costs{1, 10};
+  Traffic traffic(Way::kSlots);
+  const int by_slots = traffic.pass(64, costs);
+  EXPECT_LT(by_slots, 64);
+  EXPECT_GE(by_slots, 64 - (WayJudge::kTryLength - 4));
+  EXPECT_EQ(traffic.pass(20, costs), 20);
+}
+
 // A sender that cannot or will not: the receiver goes on with what it gets.
 TEST(Ways, ATryThatNobodyFollowsEnds) {
   WayJudge judge;
