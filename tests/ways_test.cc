@@ -23,7 +23,7 @@ constexpr Costs kApart{0.55, 0.25};
 // A sender that hears three messages late what is wanted.
 class Traffic {
  public:
-  explicit Traffic(Way settled) : settled_(settled) {}
+  explicit Traffic(Way settled, bool measured = false) : settled_(settled), measured_(measured) {}
 
   // How many of them went through slots.
   int pass(int messages, const Costs& costs) {
@@ -32,7 +32,7 @@ class Traffic {
       const Way wanted = heard_.front() == Way::kUnknown ? settled_ : heard_.front();
       heard_.pop_front();
       by_slots += wanted == Way::kSlots ? 1 : 0;
-      judge_.took(wanted, settled_, wanted == Way::kSlots ? costs.slots : costs.afar);
+      judge_.took(wanted, {settled_, measured_}, wanted == Way::kSlots ? costs.slots : costs.afar);
       heard_.push_back(judge_.wanted());
     }
     return by_slots;
@@ -40,6 +40,7 @@ class Traffic {
 
  private:
   Way settled_;
+  bool measured_;
   WayJudge judge_;
   std::deque<Way> heard_{Way::kUnknown, Way::kUnknown, Way::kUnknown};
 };
@@ -53,6 +54,13 @@ TEST(Ways, TheCheaperOneIsFoundWhateverWasSettled) {
     apart.pass(64, kApart);
     EXPECT_EQ(apart.pass(64, kApart), 0);
   }
+}
+
+TEST(Ways, WhatWasMeasuredIsTriedLater) {
+  Traffic traffic(Way::kSlots, true);
+  EXPECT_EQ(traffic.pass(WayJudge::kTryAgain, kApart), WayJudge::kTryAgain);
+  traffic.pass(64, kApart);
+  EXPECT_EQ(traffic.pass(64, kApart), 0);
 }
 
 // A few in a hundred find out, of the first ones; of thousands hardly any.
@@ -102,7 +110,7 @@ TEST(Ways, ATryThatNobodyFollowsEnds) {
   WayJudge judge;
   int tries = 0;
   for (int i = 0; i < 2000; ++i) {
-    judge.took(Way::kSlots, Way::kSlots, 1);
+    judge.took(Way::kSlots, {Way::kSlots}, 1);
     tries += judge.wanted() == Way::kAfar ? 1 : 0;
   }
   EXPECT_GT(tries, 0);
@@ -110,18 +118,30 @@ TEST(Ways, ATryThatNobodyFollowsEnds) {
   EXPECT_EQ(judge.wanted(), Way::kSlots);
 }
 
-TEST(Ways, AWordHoldsOneForEachFlow) {
+TEST(Ways, AWordHoldsOneForEachKind) {
   uint64_t word = 0;
-  word = with_way(word, Flow::kSums, Way::kAfar);
-  word = with_way(word, Flow::kFarSums, Way::kSlots);
-  EXPECT_EQ(way_in(word, Flow::kSums), Way::kAfar);
-  EXPECT_EQ(way_in(word, Flow::kFarSums), Way::kSlots);
-  EXPECT_EQ(way_in(word, Flow::kData), Way::kUnknown);
-  EXPECT_EQ(way_in(with_way(word, Flow::kSums, Way::kUnknown), Flow::kSums), Way::kUnknown);
-  EXPECT_EQ(way_in(UINT64_MAX, Flow::kSums), Way::kUnknown) << "of a peer that writes anything";
+  const size_t sums = kind_of(Flow::kSums, 64 << 10);
+  const size_t long_sums = kind_of(Flow::kSums, 512 << 10);
+  const size_t far_sums = kind_of(Flow::kFarSums, uint64_t{1} << 40);
+  word = with_way(word, sums, Way::kAfar);
+  word = with_way(word, far_sums, Way::kSlots);
+  EXPECT_EQ(way_in(word, sums), Way::kAfar);
+  EXPECT_EQ(way_in(word, far_sums), Way::kSlots);
+  EXPECT_EQ(way_in(word, long_sums), Way::kUnknown);
+  EXPECT_EQ(way_in(with_way(word, sums, Way::kUnknown), sums), Way::kUnknown);
+  EXPECT_EQ(way_in(UINT64_MAX, sums), Way::kUnknown) << "of a peer that writes anything";
+}
+
+TEST(Ways, AKindIsAFlowAndALength) {
+  EXPECT_EQ(kind_of(Flow::kSums, 0), kind_of(Flow::kSums, 127 << 10));
+  EXPECT_EQ(kind_of(Flow::kSums, 128 << 10), kind_of(Flow::kSums, 64 << 10) + 1);
+  EXPECT_EQ(kind_of(Flow::kSums, 2 << 20), kind_of(Flow::kSums, UINT64_MAX));
+  EXPECT_LT(kind_of(Flow::kData, UINT64_MAX), kind_of(Flow::kSums, 0));
+  EXPECT_LT(kind_of(Flow::kFarSums, UINT64_MAX), kKindCount);
 }
 
 constexpr uint32_t kBytes = 64 << 10;
+constexpr size_t kSums = kind_of(Flow::kSums, kBytes);
 
 Transfer message_of(Flow flow, std::vector<std::byte>& memory, Direction direction) {
   Transfer transfer;
@@ -129,6 +149,7 @@ Transfer message_of(Flow flow, std::vector<std::byte>& memory, Direction directi
   transfer.envelope = {.call = 1, .epoch = test::Slots::kEpoch, .bytes = kBytes, .signature = {}};
   transfer.memory = memory.data();
   transfer.flow = flow;
+  transfer.stream = flow == Flow::kSums;
   return transfer;
 }
 
@@ -148,7 +169,7 @@ TEST(Ways, ASenderGoesByWhatItsPeerWants) {
   for (const Case& row : cases) {
     test::Slots slots(kBytes);
     slots.abilities.afar_least[0] = kBytes;
-    slots.abilities.wanted = with_way(0, row.flow, row.wanted);
+    slots.abilities.wanted = with_way(0, kind_of(row.flow, kBytes), row.wanted);
     SendPort port(slots.channel());
     Completions completions;
     std::vector<std::byte> memory(kBytes);
@@ -173,7 +194,7 @@ TEST(Ways, AReceiverAsksForATryAfterSomeMessages) {
       std::vector<std::byte> source(kBytes, std::byte{7});
       std::vector<std::byte> target(kBytes);
       for (int i = 0; i < WayJudge::kTryFirst; ++i) {
-        EXPECT_NE(way_in(slots.abilities.wanted, Flow::kSums), Way::kAfar) << i;
+        EXPECT_NE(way_in(slots.abilities.wanted, kSums), Way::kAfar) << i;
         Completions completions;
         send.push(message_of(flow, source, Direction::kSend));
         send.progress(completions);
@@ -182,7 +203,7 @@ TEST(Ways, AReceiverAsksForATryAfterSomeMessages) {
         receive.progress(completions, {});
         EXPECT_EQ(target, source);
       }
-      EXPECT_EQ(way_in(slots.abilities.wanted, Flow::kSums),
+      EXPECT_EQ(way_in(slots.abilities.wanted, kSums),
                 flow == Flow::kSums ? Way::kAfar : Way::kUnknown);
     }
   }

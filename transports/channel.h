@@ -38,7 +38,7 @@ namespace banyan::shm {
 using Word = std::atomic<uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8, "words are shared by processes");
 
-inline constexpr uint64_t kMagic = 0x364d48534e594e42;  // "BNYNSHM6"
+inline constexpr uint64_t kMagic = 0x374d48534e594e42;  // "BNYNSHM7"
 inline constexpr size_t kLineBytes = 64;
 inline constexpr size_t kPageBytes = 4096;
 inline constexpr size_t kInlineMost = 24;
@@ -119,7 +119,7 @@ struct alignas(kLineBytes) Abilities {
   Word flags;
   // Messages of so many bytes and more had better be kMemory, by lane; 0: none may.
   std::array<Word, kLaneCount> afar_least;
-  Word wanted;  // ways of flows in the collective lane (ways.h)
+  Word wanted;  // ways of kinds of messages in the collective lane (ways.h)
 };
 
 // While ranks meet, each one times how a message comes from the rank before it (rehearsal.h).

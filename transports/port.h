@@ -92,7 +92,7 @@ class SendPort {
   bool has_room();
   void update_read();
   SlotKind kind_for(const Transfer& transfer) const;
-  Way wanted_for(Flow flow) const;
+  Way wanted_for(Flow flow, uint64_t bytes) const;
   void look_for_offer(Pending& pending) const;
   size_t put(Pending& pending);
   size_t send_slot(Pending& pending);
@@ -136,7 +136,7 @@ class RecvPort {
     Owner owner{};
     bool reads_memory = false;
     uint64_t afar_least = 0;  // as we have told the peer
-    Word* wanted = nullptr;   // of flows, which the peer reads; null: ways are not weighed
+    Word* wanted = nullptr;   // of kinds of messages, which the peer reads; null: ways are not weighed
     uint32_t epoch = 0;
     Lane lane = Lane::kCollective;
     Fence fence = Fence::kNear;
@@ -198,7 +198,7 @@ class RecvPort {
   size_t move_from_afar(Completions& completions, std::span<std::byte> bounce);
   int read_from_afar(uint64_t address, size_t bytes, std::span<std::byte> bounce);
   bool is_weighed() const;
-  Way settled_way() const;
+  Settled settled() const;
   void spend(uint64_t ns);
   void judge_way();
   void take(bool at_once);
@@ -215,7 +215,7 @@ class RecvPort {
   bool open_ = false;  // the first of pending_ has taken head_
   uint64_t bytes_done_ = 0;
   uint64_t spent_ns_ = 0;  // on the message that is open, at both ends
-  std::array<WayJudge, kFlowCount> judges_{};
+  std::array<WayJudge, kKindCount> judges_{};
   uint64_t bytes_to_drop_ = 0;  // of fragments of another epoch
   uint64_t slots_taken_ = 0;
   uint64_t slots_acknowledged_ = 0;

@@ -249,12 +249,12 @@ bool RecvPort::is_weighed() const {
   return channel_.wanted != nullptr && pending_.front().flow != Flow::kAny;
 }
 
-// What the sender does while nothing is wanted.
-Way RecvPort::settled_way() const {
+// What the sender does while nothing is wanted. That sums go through slots was not measured.
+Settled RecvPort::settled() const {
   const Transfer& transfer = pending_.front();
   const uint64_t least = channel_.afar_least;
-  return !transfer.stream && least != 0 && transfer.envelope.bytes >= least ? Way::kAfar
-                                                                            : Way::kSlots;
+  const bool afar = !transfer.stream && least != 0 && transfer.envelope.bytes >= least;
+  return {.way = afar ? Way::kAfar : Way::kSlots, .measured = !transfer.stream};
 }
 
 // No peer's word for it counts for more than a second.
@@ -267,12 +267,12 @@ void RecvPort::spend(uint64_t ns) {
 void RecvPort::judge_way() {
   const SlotKind kind = head_->word.kind;
   if (!is_weighed() || (kind != SlotKind::kFragment && kind != SlotKind::kMemory)) return;
-  const Flow flow = pending_.front().flow;
-  WayJudge& judge = judges_[static_cast<size_t>(flow)];
-  judge.took(kind == SlotKind::kMemory ? Way::kAfar : Way::kSlots, settled_way(),
+  const size_t which = kind_of(pending_.front().flow, head_->envelope.bytes);
+  WayJudge& judge = judges_[which];
+  judge.took(kind == SlotKind::kMemory ? Way::kAfar : Way::kSlots, settled(),
              static_cast<double>(spent_ns_) / static_cast<double>(head_->envelope.bytes));
   const uint64_t before = channel_.wanted->load(std::memory_order_relaxed);
-  const uint64_t wanted = with_way(before, flow, judge.wanted());
+  const uint64_t wanted = with_way(before, which, judge.wanted());
   if (wanted != before) channel_.wanted->store(wanted, std::memory_order_relaxed);
 }
 

@@ -76,7 +76,7 @@ SlotKind SendPort::kind_for(const Transfer& transfer) const {
   const uint64_t bytes = transfer.envelope.bytes;
   if (bytes <= kInlineMost) return SlotKind::kInline;
   if (is_read_in_place(transfer.memory, bytes)) return SlotKind::kHeap;
-  switch (wanted_for(transfer.flow)) {
+  switch (wanted_for(transfer.flow, bytes)) {
     case Way::kSlots: return SlotKind::kFragment;
     case Way::kAfar: return SlotKind::kMemory;
     case Way::kUnknown: break;
@@ -84,9 +84,9 @@ SlotKind SendPort::kind_for(const Transfer& transfer) const {
   return !transfer.stream && is_read_from_afar(bytes) ? SlotKind::kMemory : SlotKind::kFragment;
 }
 
-Way SendPort::wanted_for(Flow flow) const {
+Way SendPort::wanted_for(Flow flow, uint64_t bytes) const {
   if (flow == Flow::kAny || channel_.lane != Lane::kCollective) return Way::kUnknown;
-  return way_in(channel_.abilities->wanted.load(std::memory_order_relaxed), flow);
+  return way_in(channel_.abilities->wanted.load(std::memory_order_relaxed), kind_of(flow, bytes));
 }
 
 bool SendPort::is_read_from_afar(uint64_t bytes) const {

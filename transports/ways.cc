@@ -7,25 +7,29 @@
 namespace banyan::shm {
 namespace {
 
-// What takes less than before is believed at once, what takes more not: a rank may have lost its
-// core meanwhile.
-double updated(double cost, double seen) {
-  constexpr double kDown = 0.75;
-  constexpr double kUp = 0.125;
-  constexpr double kMostTimes = 4;  // that one message may seem dearer than those before
-  if (cost == 0) return seen;
-  if (seen < cost) return cost + kDown * (seen - cost);
-  return cost + kUp * (std::min(seen, kMostTimes * cost) - cost);
+// The mean of `messages`, or of the last few, with one more. Messages of one kind differ, some being
+// summed as they come; one that took far longer counts as somewhat longer, since its rank may have
+// lost its core.
+double updated(double cost, double seen, int messages) {
+  constexpr double kShareOfNew = 0.2;
+  constexpr double kMostTimes = 2;
+  if (messages <= 1) return seen;
+  const double share = std::max(kShareOfNew, 1.0 / messages);
+  return cost + share * (std::min(seen, kMostTimes * cost) - cost);
 }
 
 }  // namespace
 
-void WayJudge::took(Way by, Way settled, double ns_per_byte) {
-  if (best_ == Way::kUnknown) best_ = settled;
+void WayJudge::took(Way by, const Settled& settled, double ns_per_byte) {
+  if (best_ == Way::kUnknown) {
+    best_ = settled.way;
+    interval_ = settled.measured ? kTryAgain : kTryFirst;
+  }
   ++messages_;
   if (trying_) return took_in_try(by, ns_per_byte);
   if (by != best_) return;  // on its way when the last try ended
-  cost_ = updated(cost_, ns_per_byte);
+  if (!first_ || messages_ > kSettle)
+    cost_ = updated(cost_, ns_per_byte, first_ ? messages_ - kSettle : kTryLength);
   if (!try_is_due()) return;
   trying_ = true;
   messages_ = tried_ = 0;
@@ -40,13 +44,18 @@ bool WayJudge::try_is_due() const {
 }
 
 void WayJudge::took_in_try(Way by, double ns_per_byte) {
-  if (by != best_ && ++tried_ > kSettle) cost_of_other_ = updated(cost_of_other_, ns_per_byte);
-  const bool hopeless = tried_ > kSettle / 2 && ns_per_byte > kHopeless * cost_ && by != best_;
-  if (hopeless || tried_ == kTryLength || messages_ == kGivenUp) end_try();
+  if (by == best_) {
+    if (messages_ == kGivenUp) end_try();
+    return;
+  }
+  if (++tried_ > kSettle) cost_of_other_ = updated(cost_of_other_, ns_per_byte, tried_ - kSettle);
+  const bool hopeless = tried_ > kHopelessLeast && ns_per_byte > kHopeless * cost_;
+  const bool vain = tried_ > kSettle && cost_of_other_ > kVain * cost_;
+  if (hopeless || vain || tried_ == kTryLength || messages_ == kGivenUp) end_try();
 }
 
 void WayJudge::end_try() {
-  trying_ = false;
+  trying_ = first_ = false;
   messages_ = 0;
   const bool better =
       tried_ == kTryLength && cost_of_other_ > 0 && cost_of_other_ < kClearly * cost_;

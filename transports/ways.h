@@ -13,7 +13,8 @@
 
 #pragma once
 
-#include <array>
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,25 +24,32 @@ namespace banyan::shm {
 
 enum class Way : uint8_t { kUnknown, kSlots, kAfar };  // kUnknown: as was settled when ranks met
 
-// Of one flow from one peer. A value.
+// What messages go by until another way has been better.
+struct Settled {
+  Way way = Way::kSlots;
+  bool measured = false;  // by a rehearsal, so that there is no hurry to try the other one
+};
+
+// Of one kind of messages from one peer. A value.
 class WayJudge {
  public:
   // In messages.
-  static constexpr int kTryFirst = 8;      // before the first try
-  static constexpr int kTryAgain = 128;    // after it; longer each time that a try gains nothing
-  static constexpr int kTrySeldom = 4096;  // at the most
-  static constexpr int kTrySoonest = 64;   // where the cost has changed
-  static constexpr int kSettle = 4;        // of a try, which do not count
-  static constexpr int kTryLength = 12;    // with these
-  static constexpr int kGivenUp = 48;      // where the sender does not go along
+  static constexpr int kTryFirst = 16;      // before the first try where nothing was measured
+  static constexpr int kTryAgain = 128;     // after it; longer each time that a try gains nothing
+  static constexpr int kTrySeldom = 4096;   // at the most
+  static constexpr int kTrySoonest = 64;    // where the cost has changed
+  static constexpr int kSettle = 8;         // the first ones, and those of a try, do not count
+  static constexpr int kTryLength = 16;     // with these
+  static constexpr int kHopelessLeast = 4;  // that a try has at the least
+  static constexpr int kGivenUp = 48;       // where the sender does not go along
   // Ratios of costs.
-  static constexpr double kClearly = 0.8;  // of a better way to the one before
+  static constexpr double kClearly = 0.9;  // of a better way to the one before
   static constexpr double kChanged = 2;    // since the last try
-  static constexpr double kHopeless = 3;   // of the other way, so that the try ends
+  static constexpr double kHopeless = 2;   // of the other way, so that the try ends
+  static constexpr double kVain = 1.3;     // the same, of those that count
 
-  // A message has come by the way `by` and taken so long, of both ends. `settled`: what all go by
-  // until one way has been better.
-  void took(Way by, Way settled, double ns_per_byte);
+  // A message has come by the way `by` and taken so long, of both ends.
+  void took(Way by, const Settled& settled, double ns_per_byte);
   // For the messages from now on.
   Way wanted() const { return trying_ ? other(best_) : best_; }
 
@@ -56,20 +64,31 @@ class WayJudge {
   double cost_of_other_ = 0;  // in this try
   Way best_ = Way::kUnknown;
   bool trying_ = false;
-  int messages_ = 0;  // since the last try began or ended
+  int messages_ = 0;  // since the last try began or ended, or the first one
   int tried_ = 0;     // by the other way
   int interval_ = kTryFirst;
+  bool first_ = true;  // no try has ended yet
 };
 
-// What a receiver wants of one peer, in one word: two bits for each flow.
-constexpr uint64_t with_way(uint64_t wanted, Flow flow, Way way) {
-  const int shift = 2 * static_cast<int>(flow);
-  return (wanted & ~(uint64_t{3} << shift)) | static_cast<uint64_t>(way) << shift;
+// Messages of one kind are of one flow and of about one length: what is right for 64 KiB, which
+// caches hold, is not for 1 MiB.
+inline constexpr uint64_t kShortest = 64 << 10;  // and below
+inline constexpr int kLengths = 6;               // from there on each twice the one before
+inline constexpr size_t kKindCount = static_cast<size_t>(kFlowCount) * kLengths;
+constexpr size_t kind_of(Flow flow, uint64_t bytes) {
+  const int length = std::clamp(static_cast<int>(std::bit_width(bytes / kShortest)) - 1, 0, kLengths - 1);
+  return static_cast<size_t>(flow) * kLengths + static_cast<size_t>(length);
+}
+
+// What a receiver wants of one peer, in one word: two bits for each kind.
+constexpr uint64_t with_way(uint64_t wanted, size_t kind, Way way) {
+  return (wanted & ~(uint64_t{3} << (2 * kind))) | static_cast<uint64_t>(way) << (2 * kind);
 }
 // Of a word that a peer wrote; what is no way is kUnknown.
-constexpr Way way_in(uint64_t wanted, Flow flow) {
-  const uint64_t way = wanted >> (2 * static_cast<int>(flow)) & 3;
+constexpr Way way_in(uint64_t wanted, size_t kind) {
+  const uint64_t way = wanted >> (2 * kind) & 3;
   return way == 3 ? Way::kUnknown : static_cast<Way>(way);
 }
+static_assert(2 * kKindCount <= 64);
 
 }  // namespace banyan::shm
