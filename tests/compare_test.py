@@ -62,6 +62,14 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(options.segments(1 << 20, 1 << 20, tenth), [(1 << 20, 1 << 20, (10, 1))])
         self.assertEqual(options.segments(4, 65536, options.parse_iterations('7:2')), [(4, 65536, (7, 2))])
 
+    def test_apart_every_size_is_a_stage(self):
+        whole = options.segments(4, 65536, options.parse_iterations('x0.1'))
+        self.assertEqual(options.stages(whole, False), [whole])
+        apart = options.stages(whole, True)
+        self.assertEqual([stage[0][:2] for stage in apart], [(4 << n, 4 << n) for n in range(15)])
+        self.assertEqual([stage[0][2] for stage in apart[11:13]], [(100, 20), (10, 1)])
+        self.assertEqual(options.stages([(3, 6, None)], True), [[(3, 3, None)], [(6, 6, None)]])
+
 
 class Commands(unittest.TestCase):
     segment = (4, 64, None)
@@ -300,6 +308,14 @@ class Program(unittest.TestCase):
             status, out, _ = self.compare(folder)
         self.assertEqual(status, 0)
         self.assertIn('geometric mean 1.50x over 1 size, worst 1.50x at 32M; by means instead of medians 1.50x', out)
+
+    def test_apart_all_contenders_come_before_the_next_size(self):
+        with tempfile.TemporaryDirectory() as folder:
+            _, out, errors = self.compare(folder, out='--sizes 16M:32M --apart')
+        said = [line.partition('round 1 of 1, ')[2] for line in errors.splitlines()]
+        self.assertEqual([line for line in said if line],
+                         ['16M: banyan', '16M: gloo-ring', '32M: banyan', '32M: gloo-ring'])
+        self.assertIn('1 interleaved round, each size by itself, medians', out)
 
     def test_what_is_written_names_no_place(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -22,6 +22,7 @@ compare with.
 
 Examples:
   bench/compare --collective allreduce --ranks 2 --sizes 4:256M --out results
+  bench/compare --ranks 2 --sizes 1M:16M --apart --rounds 15
   bench/compare --collective broadcast --ranks 4 --transport tcp --rounds 3 --iterations x0.1
 """
 
@@ -40,6 +41,7 @@ class Options:
     shared: bool
     fresh: bool
     rounds: int
+    apart: bool
     iterations: str
     only: tuple
     perf: pathlib.Path | None
@@ -82,13 +84,25 @@ def parse_iterations(text):
     raise Wrong(f'--iterations {text}: write N, N:WARMUP or xFACTOR, such as 200:20 or x0.1')
 
 
+def doubling(least, most):
+    sizes = [least]
+    while sizes[-1] * 2 <= most:
+        sizes.append(sizes[-1] * 2)
+    return sizes
+
+
+def stages(segments_of_all, apart):
+    """What is measured of all contenders before the next is: lists of segments."""
+    if not apart:
+        return [segments_of_all]
+    return [[(size, size, numbers)] for least, most, numbers in segments_of_all for size in doubling(least, most)]
+
+
 def segments(least, most, iterations):
     """[(least, most, (iterations, warm-up) or None)]: what one call of a program can be asked for."""
     if iterations is None:
         return [(least, most, None)]
-    sizes = [least]
-    while sizes[-1] * 2 <= most:
-        sizes.append(sizes[-1] * 2)
+    sizes = doubling(least, most)
     parts = [[size for size in sizes if (size <= SMALL) == small] for small in (True, False)]
     wanted = [iterations(True), iterations(False)]
     if wanted[0] == wanted[1]:
@@ -124,6 +138,8 @@ def parser():
     add('--shared', action='store_true', help="Banyan's buffers from banyan_mem_alloc; the others as they are")
     add('--fresh', action='store_true', help='all write their inputs anew before every call, not timed')
     add('--rounds', default='5', metavar='N', help='every round runs every contender once (default: 5)')
+    add('--apart', action='store_true', help='a round goes from contender to contender at every size (default: all sizes of '
+                                             'one in a row)')
     add('--iterations', default='', metavar='HOW', help="see below (default: as OSU)")
     add('--only', default='', metavar='LIST', help=f'of {",".join(PEERS)} (default: all that can run)')
     add('--perf', metavar='PATH', help='banyan_perf (default: build/bench/banyan_perf, or on PATH)')
@@ -181,7 +197,7 @@ def parse(arguments):
     transport = one_of('--transport', given.transport, ('shm', 'tcp'))
     return Options(
         collective=collective, ranks=ranks, least=least, most=most, transport=transport, shared=given.shared,
-        fresh=given.fresh, rounds=number('--rounds', given.rounds, 1, 10000), iterations=given.iterations,
-        only=parse_only(given.only, collective), perf=existing('--perf', given.perf, 'file'),
+        fresh=given.fresh, rounds=number('--rounds', given.rounds, 1, 10000), apart=given.apart,
+        iterations=given.iterations, only=parse_only(given.only, collective), perf=existing('--perf', given.perf, 'file'),
         peers=existing('--peers', given.peers, 'folder'), out=folder('--out', given.out),
         timeout=number('--timeout', given.timeout, 1, 86400))

@@ -99,7 +99,8 @@ class Comparison:
         self.case = contenders.Case(chosen.collective, chosen.ranks, tuple(sorted(os.sched_getaffinity(0))),
                                     chosen.transport, chosen.shared, chosen.fresh)
         self.wanted = options.parse_iterations(chosen.iterations)
-        self.segments = options.segments(chosen.least, chosen.most, self.wanted)
+        apart = chosen.apart and chosen.collective != 'barrier'
+        self.stages = options.stages(options.segments(chosen.least, chosen.most, self.wanted), apart)
         self.environment = contenders.clean(os.environ)
         self.perf = find_perf(chosen.perf)
         self.folder = find_peers(chosen.peers, self.perf)
@@ -129,7 +130,8 @@ class Comparison:
     def header(self):
         today = datetime.datetime.now().astimezone().strftime('%Y-%m-%d %H:%M %Z')
         return [f'machine: {machine(self.case.cores)}', f'date: {today}', f'command: {self.command}',
-                f'method: {self.chosen.rounds} interleaved round{"" if self.chosen.rounds == 1 else "s"}, medians; '
+                f'method: {self.chosen.rounds} interleaved round{"" if self.chosen.rounds == 1 else "s"}'
+                f'{", each size by itself" if len(self.stages) > 1 else ""}, medians; '
                 f'{iterations_text(self.wanted)}; {pinning_text(self.case)}',
                 *(f'{name}: {self.version(name)}' for name in self.names)]
 
@@ -140,9 +142,9 @@ class Comparison:
         return contenders.peer_processes(name, self.folder / peer.program, peer.launcher, self.case, segment,
                                          self.environment)
 
-    def measure(self, number, name):
-        """One contender over all sizes. One that failed takes no part any more."""
-        for segment in self.segments:
+    def measure(self, number, name, segments):
+        """One contender over these sizes. One that failed takes no part any more."""
+        for segment in segments:
             text, problem = launch.run(self.processes(name, segment), self.chosen.timeout)
             self.samples += [figures.Sample(number, name, size, latency)
                              for size, latency in figures.parse_rows(text).items()]
@@ -159,10 +161,12 @@ class Comparison:
         for number in range(1, self.chosen.rounds + 1):
             # Nobody is always first, or always behind the same other.
             shift = (number - 1) % len(self.names)
-            for name in self.names[shift:] + self.names[:shift]:
-                if name not in self.missing:
-                    say(f'round {number} of {self.chosen.rounds}: {name}')
-                    self.measure(number, name)
+            for stage in self.stages:
+                at = f', {figures.size_text(stage[0][0])}' if len(self.stages) > 1 else ''
+                for name in self.names[shift:] + self.names[:shift]:
+                    if name not in self.missing:
+                        say(f'round {number} of {self.chosen.rounds}{at}: {name}')
+                        self.measure(number, name, stage)
 
     def report(self, header):
         table = figures.medians(self.samples)
