@@ -209,5 +209,33 @@ TEST(Ways, AReceiverAsksForATryAfterSomeMessages) {
   }
 }
 
+// Of two that go different ways each may find that its own is the better one.
+TEST(Ways, OneThatIsLedWantsWhatItsPeerWants) {
+  test::Slots slots(kBytes);
+  SendPort send(slots.channel());
+  RecvPort::Channel channel = slots.other_end();
+  Word wanted_by_peer = 0;
+  channel.wanted = &slots.abilities.wanted;
+  channel.led = &wanted_by_peer;
+  RecvPort receive(channel);
+  std::vector<std::byte> source(kBytes, std::byte{7});
+  std::vector<std::byte> target(kBytes);
+  const auto pass = [&] {
+    Completions completions;
+    send.push(message_of(Flow::kSums, source, Direction::kSend));
+    send.progress(completions);
+    receive.push(message_of(Flow::kSums, target, Direction::kRecv));
+    receive.progress(completions, {});
+    return way_in(slots.abilities.wanted, kSums);
+  };
+  EXPECT_EQ(pass(), Way::kSlots) << "the peer has not said anything";
+  for (int i = 0; i < 2 * WayJudge::kTryFirst; ++i) {
+    wanted_by_peer = with_way(0, kSums, Way::kSlots);
+    EXPECT_EQ(pass(), Way::kSlots) << i << ": no try of ours";
+  }
+  wanted_by_peer = with_way(0, kSums, Way::kAfar);
+  EXPECT_EQ(pass(), Way::kAfar);
+}
+
 }  // namespace
 }  // namespace banyan::shm

@@ -137,6 +137,7 @@ class RecvPort {
     bool reads_memory = false;
     uint64_t afar_least = 0;  // as we have told the peer
     Word* wanted = nullptr;   // of kinds of messages, which the peer reads; null: ways are not weighed
+    const Word* led = nullptr;  // what the peer wants of us, if we want the same; null: we judge
     uint32_t epoch = 0;
     Lane lane = Lane::kCollective;
     Fence fence = Fence::kNear;

@@ -249,12 +249,14 @@ bool RecvPort::is_weighed() const {
   return channel_.wanted != nullptr && pending_.front().flow != Flow::kAny;
 }
 
-// What the sender does while nothing is wanted. That sums go through slots was not measured.
+// What the sender does while nothing is wanted. That sums go through slots was not measured, nor
+// what lengths beyond the rehearsal take.
 Settled RecvPort::settled() const {
   const Transfer& transfer = pending_.front();
   const uint64_t least = channel_.afar_least;
   const bool afar = !transfer.stream && least != 0 && transfer.envelope.bytes >= least;
-  return {.way = afar ? Way::kAfar : Way::kSlots, .measured = !transfer.stream};
+  return {.way = afar ? Way::kAfar : Way::kSlots,
+          .measured = !transfer.stream && transfer.envelope.bytes <= kProbeBytes};
 }
 
 // No peer's word for it counts for more than a second.
@@ -268,11 +270,17 @@ void RecvPort::judge_way() {
   const SlotKind kind = head_->word.kind;
   if (!is_weighed() || (kind != SlotKind::kFragment && kind != SlotKind::kMemory)) return;
   const size_t which = kind_of(pending_.front().flow, head_->envelope.bytes);
-  WayJudge& judge = judges_[which];
-  judge.took(kind == SlotKind::kMemory ? Way::kAfar : Way::kSlots, settled(),
-             static_cast<double>(spent_ns_) / static_cast<double>(head_->envelope.bytes));
+  Way way = channel_.led == nullptr
+                ? Way::kUnknown
+                : way_in(channel_.led->load(std::memory_order_relaxed), which);
+  if (way == Way::kUnknown) {
+    WayJudge& judge = judges_[which];
+    judge.took(kind == SlotKind::kMemory ? Way::kAfar : Way::kSlots, settled(),
+               static_cast<double>(spent_ns_) / static_cast<double>(head_->envelope.bytes));
+    way = judge.wanted();
+  }
   const uint64_t before = channel_.wanted->load(std::memory_order_relaxed);
-  const uint64_t wanted = with_way(before, which, judge.wanted());
+  const uint64_t wanted = with_way(before, which, way);
   if (wanted != before) channel_.wanted->store(wanted, std::memory_order_relaxed);
 }
 

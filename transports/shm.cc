@@ -88,6 +88,11 @@ RecvPort::Channel channel_from(const shm::Territory& own, const Neighbour& peer,
                   ? &reinterpret_cast<shm::Abilities*>(own.block(index) + own.layout.abilities_at())
                          ->wanted
                   : nullptr,
+          .led = weighs && peer.leads && lane == static_cast<int>(Lane::kCollective)
+                     ? &reinterpret_cast<const shm::Abilities*>(peer.block +
+                                                                peer.layout.abilities_at())
+                            ->wanted
+                     : nullptr,
           .epoch = epoch,
           .lane = static_cast<Lane>(lane),
           .fence = peer.fence};

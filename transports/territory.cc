@@ -280,6 +280,7 @@ Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
   for (size_t i = 0; i < result.peers.size(); ++i) {
     Neighbour& peer = result.peers[i];
     if (peer.reads_memory) peer.afar_least = least;
+    peer.leads = peers[i] < wiring.rank();
     peer.weighs_ways = !wiring.single_copy_least().has_value();
     auto* abilities = reinterpret_cast<Abilities*>(own->territory->block(i) +
                                                    own->territory->layout.abilities_at());

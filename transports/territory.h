@@ -45,6 +45,7 @@ struct Neighbour {
   bool reads_memory = false;
   AfarLeast afar_least{};      // from which length on we would rather do that
   bool weighs_ways = false;    // we look again and again which way is better
+  bool leads = false;          // its rank is lower: both of us go the way that it wants
   Fence fence = Fence::kNear;  // before we look whether it sleeps
   Layout layout;               // checked
   const std::byte* segment = nullptr;

@@ -8,7 +8,8 @@
 // So a receiver times its messages, and the sender tells what filling the slots has taken it. The
 // way that costs less is wanted. Now and then, and when the cost of that way has changed, some
 // messages in a row are to take the other way: one alone would not tell, since where a message lies
-// in the caches depends on how those before it went.
+// in the caches depends on how those before it went. Of two ranks the lower one says so for both
+// directions: one by slots and one from afar is what neither has weighed, and can be worse than both.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
