@@ -130,8 +130,7 @@ TEST(Rehearsal, RanksOfAHostComeToAResult) {
     Host host(ranks);
     for (const auto& result : play_all(host, ranks.size())) {
       // Nothing where the machine was too busy for them to keep step.
-      const std::vector<uint64_t> possible = {0,         16 << 10,  32 << 10,
-                                              64 << 10, 256 << 10, 1 << 20};
+      const std::vector<uint64_t> possible = {0, 16 << 10, 32 << 10, 64 << 10, 256 << 10, 1 << 20};
       for (const uint64_t least : result.value_or(AfarLeast{}))
         EXPECT_EQ(std::count(possible.begin(), possible.end(), least), 1) << least;
     }

@@ -135,8 +135,8 @@ class RecvPort {
     const Word* withdrawn = nullptr;    // the peer writes it
     Owner owner{};
     bool reads_memory = false;
-    uint64_t afar_least = 0;  // as we have told the peer
-    Word* wanted = nullptr;   // of kinds of messages, which the peer reads; null: ways are not weighed
+    uint64_t afar_least = 0;    // as we have told the peer
+    Word* wanted = nullptr;     // of each kind, for the peer; null: ways are not weighed
     const Word* led = nullptr;  // what the peer wants of us, if we want the same; null: we judge
     uint32_t epoch = 0;
     Lane lane = Lane::kCollective;

@@ -250,7 +250,8 @@ bool RecvPort::is_weighed() const {
 }
 
 // What the sender does while nothing is wanted. That sums go through slots was not measured, nor
-// what lengths beyond the rehearsal take; but a copy less that pays within the caches pays there, too.
+// what lengths beyond the rehearsal take; but a copy less that pays within the caches pays there,
+// too.
 Settled RecvPort::settled() const {
   const Transfer& transfer = pending_.front();
   const uint64_t least = channel_.afar_least;
@@ -270,9 +271,8 @@ void RecvPort::judge_way() {
   const SlotKind kind = head_->word.kind;
   if (!is_weighed() || (kind != SlotKind::kFragment && kind != SlotKind::kMemory)) return;
   const size_t which = kind_of(pending_.front().flow, head_->envelope.bytes);
-  Way way = channel_.led == nullptr
-                ? Way::kUnknown
-                : way_in(channel_.led->load(std::memory_order_relaxed), which);
+  Way way = channel_.led == nullptr ? Way::kUnknown
+                                    : way_in(channel_.led->load(std::memory_order_relaxed), which);
   if (way == Way::kUnknown) {
     WayJudge& judge = judges_[which];
     judge.took(kind == SlotKind::kMemory ? Way::kAfar : Way::kSlots, settled(),

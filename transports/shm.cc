@@ -66,7 +66,11 @@ SendPort::Channel channel_to(const shm::Territory& own, const Neighbour& peer, s
 
 RecvPort::Channel channel_from(const shm::Territory& own, const Neighbour& peer, size_t index,
                                int lane, uint32_t epoch) {
-  const bool weighs = peer.reads_memory && peer.weighs_ways;
+  const bool weighs =
+      peer.reads_memory && peer.weighs_ways && lane == static_cast<int>(Lane::kCollective);
+  auto* mine = reinterpret_cast<shm::Abilities*>(own.block(index) + own.layout.abilities_at());
+  const auto* theirs =
+      reinterpret_cast<const shm::Abilities*>(peer.block + peer.layout.abilities_at());
   return {.lines = reinterpret_cast<const shm::Line*>(peer.block + peer.layout.lines_at(lane)),
           .payload = peer.block + peer.layout.payload_at(lane),
           .slots = peer.layout.slots[lane],
@@ -83,16 +87,8 @@ RecvPort::Channel channel_from(const shm::Territory& own, const Neighbour& peer,
           .owner = peer.owner,
           .reads_memory = peer.reads_memory,
           .afar_least = peer.afar_least[lane],
-          .wanted =
-              weighs && lane == static_cast<int>(Lane::kCollective)
-                  ? &reinterpret_cast<shm::Abilities*>(own.block(index) + own.layout.abilities_at())
-                         ->wanted
-                  : nullptr,
-          .led = weighs && peer.leads && lane == static_cast<int>(Lane::kCollective)
-                     ? &reinterpret_cast<const shm::Abilities*>(peer.block +
-                                                                peer.layout.abilities_at())
-                            ->wanted
-                     : nullptr,
+          .wanted = weighs ? &mine->wanted : nullptr,
+          .led = weighs && peer.leads ? &theirs->wanted : nullptr,
           .epoch = epoch,
           .lane = static_cast<Lane>(lane),
           .fence = peer.fence};

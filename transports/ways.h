@@ -9,7 +9,8 @@
 // way that costs less is wanted. Now and then, and when the cost of that way has changed, some
 // messages in a row are to take the other way: one alone would not tell, since where a message lies
 // in the caches depends on how those before it went. Of two ranks the lower one says so for both
-// directions: one by slots and one from afar is what neither has weighed, and can be worse than both.
+// directions: one by slots and one from afar is what neither has weighed, and can be worse than
+// both.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -77,7 +78,8 @@ inline constexpr uint64_t kShortest = 64 << 10;  // and below
 inline constexpr int kLengths = 6;               // from there on each twice the one before
 inline constexpr size_t kKindCount = static_cast<size_t>(kFlowCount) * kLengths;
 constexpr size_t kind_of(Flow flow, uint64_t bytes) {
-  const int length = std::clamp(static_cast<int>(std::bit_width(bytes / kShortest)) - 1, 0, kLengths - 1);
+  const int length =
+      std::clamp(static_cast<int>(std::bit_width(bytes / kShortest)) - 1, 0, kLengths - 1);
   return static_cast<size_t>(flow) * kLengths + static_cast<size_t>(length);
 }
 
