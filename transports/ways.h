@@ -74,13 +74,13 @@ class WayJudge {
 
 // Messages of one kind are of one flow and of about one length: what is right for 64 KiB, which
 // caches hold, is not for 1 MiB.
-inline constexpr uint64_t kShortest = 64 << 10;  // and below
-inline constexpr int kLengths = 6;               // from there on each twice the one before
-inline constexpr size_t kKindCount = static_cast<size_t>(kFlowCount) * kLengths;
+inline constexpr uint64_t kShortestWeighed = 64 << 10;  // and below
+inline constexpr int kLengthClasses = 6;                // from there on each twice the one before
+inline constexpr size_t kKindCount = static_cast<size_t>(kFlowCount) * kLengthClasses;
 constexpr size_t kind_of(Flow flow, uint64_t bytes) {
-  const int length =
-      std::clamp(static_cast<int>(std::bit_width(bytes / kShortest)) - 1, 0, kLengths - 1);
-  return static_cast<size_t>(flow) * kLengths + static_cast<size_t>(length);
+  const int length = std::clamp(static_cast<int>(std::bit_width(bytes / kShortestWeighed)) - 1, 0,
+                                kLengthClasses - 1);
+  return static_cast<size_t>(flow) * kLengthClasses + static_cast<size_t>(length);
 }
 
 // What a receiver wants of one peer, in one word: two bits for each kind.
