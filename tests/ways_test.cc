@@ -105,6 +105,16 @@ TEST(Ways, AHopelessTryEndsSoon) {
   EXPECT_EQ(traffic.pass(20, costs), 20);
 }
 
+// One that is dearer once the caches have settled need not go on to its end.
+TEST(Ways, AVainTryEndsWithTheFirstThatCounts) {
+  const Costs costs{1, 1.5};
+  Traffic traffic(Way::kSlots);
+  const int by_slots = traffic.pass(64, costs);
+  constexpr int kUnderWay = 3;
+  EXPECT_GE(by_slots, 64 - (WayJudge::kSettle + 1 + kUnderWay));
+  EXPECT_LT(by_slots, 64 - WayJudge::kSettle);
+}
+
 // A sender that cannot or will not: the receiver goes on with what it gets.
 TEST(Ways, ATryThatNobodyFollowsEnds) {
   WayJudge judge;
