@@ -6,6 +6,7 @@ usage: select_points_test.py CHOICES     the program of bench/choices
 # SPDX-License-Identifier: Apache-2.0
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -58,6 +59,22 @@ class Judge(unittest.TestCase):
 
 
 class Select(unittest.TestCase):
+    def test_medians_of_processes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            build, kept = pathlib.Path(folder), pathlib.Path(folder) / 'kept.csv'
+            program = build / 'bench' / 'choices'
+            program.parent.mkdir()
+            # Takes 1, 9 and 2 us, by the number of the algorithm that is to begin.
+            program.write_text('#!/bin/sh\n[ "$1" = judge ] && exec "$CHOICES" "$@"\nset -- $5 1 9 2\nshift $(($1 + 1))\n'
+                               'echo "allreduce,2,memory,64,ring,$1,"\necho "allreduce,2,memory,64,recursive_doubling,7.5,"\n',
+                               encoding='utf-8')
+            program.chmod(0o755)
+            shown = subprocess.run([sys.executable, '-B', str(SELECT), '--build', str(build), '--ranks', '2', '--rounds', '3', '--csv',
+                                    str(kept)], capture_output=True, text=True, check=False, env=os.environ | {'CHOICES': CHOICES})
+            self.assertEqual(shown.returncode, 0, shown.stderr)
+            self.assertEqual(kept.read_text(encoding='utf-8'), HEADER + 'allreduce,2,memory,64,ring,2.000,1.000,9.000,\n'
+                             'allreduce,2,memory,64,recursive_doubling,7.500,7.500,7.500,\n')
+
     def test_points_of_both_kinds_make_one_table(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / 'points.csv'

@@ -100,8 +100,16 @@ class Invented {
   }
 
   Laboratory laboratory() {
-    return {.run = [this](const Trial& trial) -> Result<double> {
+    return {.renew = [this]() -> Status {
+              ++renewals_;
+              seconds_ -= renewal_seconds_;
+              tried_.clear();
+              return {};
+            },
+            .run = [this](const Trial& trial) -> Result<double> {
               ++trials_;
+              const bool first = tried_.insert(trial.algorithm).second;
+              EXPECT_TRUE(first || renewal_seconds_ > 0) << "twice on one communicator";
               const double us = truth(trial.algorithm, trial.bytes);
               const double spent =
                   us * 1e-6 * static_cast<double>(trial.iterations + trial.warm_up);
@@ -128,6 +136,8 @@ class Invented {
   double seconds() const { return seconds_; }
   double longest() const { return longest_; }
   int trials() const { return trials_; }
+  int renewals() const { return renewals_; }
+  void let_renewals_take(double seconds) { renewal_seconds_ = seconds; }
 
  private:
   double seconds_;
@@ -136,6 +146,9 @@ class Invented {
   double noise_;
   double longest_ = 0;  // trial, in seconds
   int trials_ = 0;
+  int renewals_ = 0;
+  double renewal_seconds_ = 0;
+  std::set<int> tried_;  // since the last renewal
   uint32_t state_ = 7;
 };
 
@@ -240,6 +253,15 @@ TEST(TuneSearch, takes_one_size_for_chance) {
   ASSERT_TRUE(search(subjects, laboratory, 1).ok());
   EXPECT_EQ(subjects.front().findings.count(64 * kKiB), 1U);
   EXPECT_TRUE(rules_of(subjects.front(), 2, 1).empty());
+}
+
+TEST(TuneSearch, renews_seldom_what_takes_long) {
+  const int ring = number("ring"), star = number("star");
+  Invented machine(600, {{ring, {1e5, 1000}}, {star, {1.1e5, 900}}}, ring);
+  machine.let_renewals_take(1);
+  machine.search_on(kMiB);
+  EXPECT_GE(machine.renewals(), 2);
+  EXPECT_LE(machine.renewals(), 0.25 * (600 - machine.seconds()) + 1.01);
 }
 
 TEST(TuneSearch, returns_the_error_of_a_trial) {

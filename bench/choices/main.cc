@@ -1,9 +1,11 @@
 // Measures every algorithm of some collectives, and judges choices by that. bench/select makes
 // tables of it.
 //
-// usage: choices measure RANKS COLLECTIVE,... BYTES,... ROUNDS
-//                                  RANKS 0: those that a launcher has started
-//        choices judge FILE...     what was measured on stdin; on stdout the choices of each point:
+// usage: choices measure RANKS COLLECTIVE,... BYTES,... FIRST
+//                                  RANKS 0: those that a launcher has started; FIRST: the number
+//                                  of the algorithm that begins
+//        choices judge FILE...     medians of what was measured on stdin; on stdout the choices of
+//        each point:
 //                                  the default, the model's, and what calls get with the tuning
 //                                  files, joined: by their rules, then by their links
 //        choices fit STEPS SEED    the same on stdin; figures for algorithms/machine_cost.cc
@@ -50,9 +52,9 @@ Result<Plan> plan_of(std::span<const std::string_view> words) {
     BANYAN_TRY(bytes.status());
     plan.sizes.push_back(*bytes);
   }
-  const auto rounds = parse_integer(words[3], 1, 1000);
-  BANYAN_TRY(rounds.status());
-  plan.rounds = static_cast<int>(*rounds);
+  const auto first = parse_integer(words[3], 0, 1000);
+  BANYAN_TRY(first.status());
+  plan.first = static_cast<int>(*first);
   return plan;
 }
 
@@ -168,7 +170,7 @@ int run(std::span<const std::string_view> words) {
   const bool fits_here = what == "fit" && words.size() == 3;
   if (!fits_here && what != "judge")
     return refuse(
-        "usage: choices measure RANKS COLLECTIVE,... BYTES,... ROUNDS | judge FILE... | fit STEPS "
+        "usage: choices measure RANKS COLLECTIVE,... BYTES,... FIRST | judge FILE... | fit STEPS "
         "SEED");
   const auto points = read_points(standard_input());
   if (!points.ok()) return refuse(points.status().message());

@@ -32,11 +32,6 @@ using perf::Team;
 
 constexpr int kMostCalls = 500;  // timed together
 
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 struct Lengths {
   uint64_t input, output;
 };
@@ -134,48 +129,32 @@ class Rank {
     return all->front() / job_.size();
   }
 
+  // Whatever a call learns, it has learnt before it counts: as many go before as count.
+  Result<double> time_of(const Call& call) {
+    BANYAN_TRY(time(call, 1).status());  // builds, touches pages
+    const auto once = time(call, 1);
+    BANYAN_TRY(once.status());
+    const int calls =
+        std::clamp(static_cast<int>(plan_.least_us / std::max(*once, 0.1)), 2, kMostCalls);
+    BANYAN_TRY(time(call, calls - 1).status());
+    return time(call, calls);
+  }
+
   Status point(Collective collective, uint64_t bytes) {
-    struct Series {
-      int algorithm;
-      Call call;
-      int calls = 1;
-      std::vector<double> times{};
-    };
-    std::vector<Series> all;
-    for (int index = 0; index < static_cast<int>(algorithms().size()); ++index) {
-      const Algorithm& algorithm = algorithms()[static_cast<size_t>(index)];
+    std::string lines;
+    const int all = static_cast<int>(algorithms().size());
+    for (int turn = 0; turn < all; ++turn) {
+      const Algorithm& algorithm = algorithms()[static_cast<size_t>((turn + plan_.first) % all)];
       // On one host, or with one rank a host, these are others by another name.
       if (!algorithm.fits(collective) || (algorithm.by_levels && !by_levels_)) continue;
       const auto call = check_call(*open_, call_of(collective, bytes, algorithm.name));
       BANYAN_TRY(call.status());
-      all.push_back({index, *call});
+      const auto took = time_of(*call);
+      BANYAN_TRY(took.status());
+      lines += fmt::format("{},{},{},{},{},{:.3f},{}\n", name_of(collective), job_.size(),
+                           name_of(medium()), bytes, algorithm.name, *took, hosts_);
     }
-    for (Series& series : all) {
-      BANYAN_TRY(time(series.call, 2).status());  // builds, touches pages
-      const auto once = time(series.call, 2);
-      BANYAN_TRY(once.status());
-      series.calls =
-          std::clamp(static_cast<int>(plan_.least_us / std::max(*once, 0.1)), 2, kMostCalls);
-    }
-    for (int round = 0; round < plan_.rounds; ++round) {
-      for (size_t turn = 0; turn < all.size(); ++turn) {
-        Series& series = all[(turn + static_cast<size_t>(round)) % all.size()];
-        const auto took = time(series.call, series.calls);
-        BANYAN_TRY(took.status());
-        series.times.push_back(*took);
-      }
-    }
-    if (job_.rank() != 0) return {};
-    for (const Series& series : all) {
-      const auto [least, most] = std::minmax_element(series.times.begin(), series.times.end());
-      std::fputs(fmt::format("{},{},{},{},{},{:.3f},{:.3f},{:.3f},{}\n", name_of(collective),
-                             job_.size(), name_of(medium()), bytes,
-                             algorithms()[static_cast<size_t>(series.algorithm)].name,
-                             median_of(series.times), *least, *most, hosts_)
-                     .c_str(),
-                 stdout);
-    }
-    std::fflush(stdout);
+    if (job_.rank() == 0) std::fputs(lines.c_str(), stdout);
     return {};
   }
 

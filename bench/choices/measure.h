@@ -16,18 +16,19 @@ struct Plan {
   int ranks = 2;  // 0: those that a launcher has started
   std::vector<Collective> collectives;
   std::vector<uint64_t> sizes;  // bytes of the call's count, ascending
-  int rounds = 5;
-  double least_us = 1000;  // of calls timed together, unless two take longer
+  int first = 0;                // the algorithm of the list that begins
+  double least_us = 1000;       // of calls timed together, unless two take longer
 };
 
 // Bytes that all buffers of a host's ranks may take together, at the size of a point.
 inline constexpr uint64_t kMostBytes = uint64_t{3} << 30;
 
-// Starts the ranks and prints a line for each point and algorithm as it is done:
-//   collective,ranks,medium,bytes,algorithm,us,least_us,most_us,hosts
+// Starts the ranks and prints a line for each point and algorithm:
+//   collective,ranks,medium,bytes,algorithm,us,hosts
 // `hosts` is there on a network only: for each rank the lowest rank of its host, "0.0.2.2".
-// The time of a round is the mean over calls, then over ranks, as banyan_perf has it; `us` is the
-// median of the rounds, in which algorithms take turns. Points whose buffers would take more than
+// The time is the mean over calls, then over ranks, as banyan_perf has it. Where pages lie, what
+// ranks share a core and what a communicator has come to favours one algorithm over another as long
+// as the processes live: compare medians of several runs. Points whose buffers would take more than
 // kMostBytes are left out. The exit status of the program.
 int measure(const Plan& plan);
 

@@ -27,7 +27,7 @@ struct Point {
 };
 
 std::string_view name_of(Medium medium);  // "shared_cores"
-// Lines as measure() prints them, point by point. kInvalidArgument names the line.
+// Lines of bench/select's CSV, point by point. kInvalidArgument names the line.
 Result<std::vector<Point>> read_points(std::string_view text);
 
 }  // namespace banyan::choices

@@ -38,9 +38,14 @@ Result<std::unique_ptr<Job>> Job::join(const banyan_unique_id_t* id, int rank, i
   BANYAN_TRY(status_of(id == nullptr ? banyan_comm_init_env(&job->comm_, nullptr)
                                      : banyan_comm_init(&job->comm_, size, id, rank, nullptr),
                        nullptr));
-  BANYAN_TRY(status_of(banyan_comm_rank(job->comm_, &job->rank_), job->comm_));
-  BANYAN_TRY(status_of(banyan_comm_size(job->comm_, &job->size_), job->comm_));
-  BANYAN_TRY(job->find_hosts());
+  BANYAN_TRY(job->find_places());
+  return job;
+}
+
+Result<std::unique_ptr<Job>> Job::again() {
+  std::unique_ptr<Job> job(new Job);
+  BANYAN_TRY(status_of(banyan_comm_split(comm_, 0, rank_, &job->comm_, nullptr), comm_));
+  BANYAN_TRY(job->find_places());
   return job;
 }
 
@@ -50,7 +55,9 @@ Job::~Job() {
   banyan_comm_destroy(comm_);
 }
 
-Status Job::find_hosts() {
+Status Job::find_places() {
+  BANYAN_TRY(status_of(banyan_comm_rank(comm_, &rank_), comm_));
+  BANYAN_TRY(status_of(banyan_comm_size(comm_, &size_), comm_));
   const Result<std::vector<int>> found = hosts_of(comm_);
   BANYAN_TRY(found.status());
   hosts_ = static_cast<int>(std::set<int>(found->begin(), found->end()).size());

@@ -23,6 +23,9 @@ class Job {
  public:
   // With an id, as `rank` of `size`; from the environment without one.
   static Result<std::unique_ptr<Job>> join(const banyan_unique_id_t* id, int rank, int size);
+  // The same ranks in a communicator of its own, with its own memory to share: what an accident of
+  // one communicator is, another one may not have. Collective.
+  Result<std::unique_ptr<Job>> again();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
   ~Job();  // aborts what is not finalized
@@ -48,7 +51,7 @@ class Job {
 
  private:
   Job() = default;
-  Status find_hosts();
+  Status find_places();
 
   banyan_comm_t comm_ = nullptr;
   bool finalized_ = false;

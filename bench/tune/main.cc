@@ -164,6 +164,7 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
     measurement = std::move(*measured);
     measurement.links.sums = measure_sums();
     const Laboratory laboratory{
+        .renew = [&] { return trials.renew(); },
         .run = [&](const Trial& trial) { return trials.run(trial); },
         .default_of = [&](auto pattern, auto bytes) { return trials.default_of(pattern, bytes); },
         .seconds_left = left,

@@ -14,8 +14,8 @@ namespace {
 
 constexpr uint64_t kLeastBytes = 4;
 constexpr double kLeastGain = 0.05;
-constexpr size_t kRunsOfFinalists = 5;
-constexpr size_t kRunsOfWinner = 9;
+constexpr size_t kRunsOfFinalists = 7;
+constexpr size_t kRunsOfWinner = 13;
 constexpr size_t kFinalists = 3;
 constexpr double kTrialMicroseconds = 1500;  // what a trial of small messages is to take
 constexpr double kMostIterations = 100;
@@ -25,6 +25,8 @@ constexpr double kPartOfShare = 0.5;  // of a trial's time; the rest is for meet
 constexpr uint64_t kNear = 2;         // ratio of sizes
 constexpr double kTrialsAtLeast = 10;  // of the slowest, in the time of a size
 constexpr double kHopeless = 4;
+constexpr double kMostRenewing =
+    0.25;                              // of the time; where a renewal takes longer, there are fewer
 constexpr uint64_t kShort = 4096;      // up to here a message costs what its start costs
 constexpr double kKeptForLater = 0.4;  // by each pass, of the time that is left
 
@@ -53,7 +55,10 @@ void sort_by_median(std::vector<Contender>& contenders) {
 class Searcher {
  public:
   Searcher(std::vector<Subject>& subjects, const Laboratory& laboratory, uint32_t seed)
-      : subjects_(subjects), laboratory_(laboratory), random_(seed) {}
+      : subjects_(subjects),
+        laboratory_(laboratory),
+        random_(seed),
+        begin_(laboratory.seconds_left()) {}
 
   Status run() {
     Status status = look();
@@ -170,14 +175,16 @@ class Searcher {
   }
 
   // Microseconds of a call: by what the nearest smaller size took, or else by a few calls.
-  Result<double> predict(const Subject& subject, uint64_t bytes, int by_default) const {
+  Result<double> predict(const Subject& subject, uint64_t bytes, int by_default) {
     const std::vector<Contender>* before = known(subject, bytes);
-    if (before == nullptr)
+    if (before == nullptr) {
+      BANYAN_TRY(renew());
       return laboratory_.run({.pattern = subject.pattern,
                               .bytes = bytes,
                               .algorithm = by_default,
                               .iterations = 3,
                               .warm_up = 2});
+    }
     return before->front().median() * growth(subject, bytes);
   }
 
@@ -218,8 +225,19 @@ class Searcher {
     return contenders;
   }
 
+  Status renew() {
+    const double left = laboratory_.seconds_left();
+    if (renewed_ && renewing_ > kMostRenewing * (begin_ - left)) return {};
+    BANYAN_TRY(laboratory_.renew());
+    renewed_ = true;
+    renewing_ += left - laboratory_.seconds_left();
+    return {};
+  }
+
   // False: time is up.
   Result<bool> round(std::vector<Contender>& contenders, Trial trial, double seconds_end) {
+    if (laboratory_.seconds_left() <= seconds_end) return false;
+    BANYAN_TRY(renew());
     std::vector<size_t> order(contenders.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
     for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_() % i]);
@@ -270,7 +288,7 @@ class Searcher {
     const double calls =
         std::clamp(std::min(kTrialMicroseconds, share) / predicted, 1.0, kMostIterations);
     trial.iterations = static_cast<uint64_t>(calls);
-    trial.warm_up = predicted < kTrialMicroseconds ? 2 + trial.iterations / 10 : 1;
+    trial.warm_up = predicted < kTrialMicroseconds ? 2 + trial.iterations / 2 : 1;
     const double needed =
         trials * predicted * 1e-6 * static_cast<double>(trial.iterations + trial.warm_up);
     leave_out_slow(contenders, subject, trial, *by_default, allowed);
@@ -310,6 +328,9 @@ class Searcher {
   std::vector<Subject>& subjects_;
   const Laboratory& laboratory_;
   std::mt19937 random_;
+  double begin_;         // seconds that were left then
+  double renewing_ = 0;  // seconds
+  bool renewed_ = false;
   // By pattern and size: one run of each, fastest first, and the sizes there was no time for.
   std::map<std::pair<perf::Pattern, uint64_t>, std::vector<Contender>> known_;
   std::set<std::pair<perf::Pattern, uint64_t>> given_up_;

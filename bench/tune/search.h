@@ -3,9 +3,9 @@
 //
 // At one size all algorithms that fit run in turns, in an order drawn anew each time, and those
 // that are far behind drop out (successive halving; Karnin, Koren and Somekh, ICML 2013). The last
-// ones have at least five runs each, and their medians count. The default choice stays unless it is
-// beaten by more than the noise. Sizes are looked at coarsely first, then more finely, and at last
-// between neighbours with different answers.
+// ones have at least seven runs each, and their medians count. The default choice stays unless it
+// is beaten by more than the noise. Sizes are looked at coarsely first, then more finely, and at
+// last between neighbours with different answers.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -35,6 +35,10 @@ struct Trial {
 };
 
 struct Laboratory {
+  // Before the first trial, and before each turn of all contenders at a size unless that takes too
+  // much of the time: the trials that follow share nothing with those
+  // before, whose memory and what they learnt of it may favour one algorithm as long as they last.
+  std::function<Status()> renew;
   std::function<Result<double>(const Trial&)> run;  // microseconds of a call
   std::function<Result<int>(perf::Pattern, uint64_t bytes)> default_of;
   std::function<double()> seconds_left;

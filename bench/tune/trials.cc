@@ -66,9 +66,9 @@ double messages_of(Probe::Kind kind) {
 
 }  // namespace
 
-// As it travels. kStop has no trial, and only kProbe has a probe.
+// As it travels. kStop and kRenew have no trial, and only kProbe has a probe.
 struct Trials::Order {
-  enum class Kind : uint32_t { kTry, kDefault, kProbe, kStop };
+  enum class Kind : uint32_t { kTry, kDefault, kProbe, kRenew, kStop };
 
   Kind kind = Kind::kStop;
   uint32_t pattern = 0;
@@ -117,8 +117,19 @@ Status Trials::use(const std::string& rules) {
   if (rules == rules_) return {};
   const auto parsed = parse_rules(rules);
   BANYAN_TRY(parsed.status());
-  BANYAN_TRY(use_rules(job_.comm(), *parsed));
+  BANYAN_TRY(use_rules(trial_->comm(), *parsed));
   rules_ = rules;
+  return {};
+}
+
+// All ranks come here between the same two calls.
+Status Trials::make_anew() {
+  BANYAN_TRY(leave());
+  buffers_ = {};
+  rules_.reset();
+  auto next = job_.again();
+  BANYAN_TRY(next.status());
+  trial_ = std::move(*next);
   return {};
 }
 
@@ -128,29 +139,29 @@ Result<double> Trials::obey(const Order& order) {
   const perf::Case which = case_of(pattern, job_, order.bytes);
   const perf::Layout layout = perf::layout_of(which);
   BANYAN_TRY(reserve(layout.input * kElementBytes, layout.output * kElementBytes));
-  // The barrier before each call stays what it is, unless it is what is tried.
-  BANYAN_TRY(use(order.kind == Order::Kind::kTry
-                     ? fmt::format("{}: {}", perf::name_of(pattern),
-                                   algorithms()[static_cast<size_t>(order.algorithm)].name)
-                     : std::string()));
+  perf::Job& job = order.kind == Order::Kind::kTry ? *trial_ : job_;
   const perf::Call call{.pattern = pattern,
                         .send = layout.input != 0 ? buffers_.input.data() : nullptr,
                         .recv = layout.output != 0 ? buffers_.output.data() : nullptr,
                         .count = which.count,
                         .rank = which.rank,
-                        .comm = job_.comm()};
+                        .comm = job.comm()};
   if (order.kind == Order::Kind::kDefault) {
-    const auto plan = plan_of(job_.comm(), perf::describe(call));
+    const auto plan = plan_of(job.comm(), perf::describe(call));
     BANYAN_TRY(plan.status());
     return static_cast<double>(find_algorithm(plan->algorithm));
   }
+  // The barrier before each call stays what it is, unless it is what is tried.
+  BANYAN_TRY(use(fmt::format("{}: {}", perf::name_of(pattern),
+                             algorithms()[static_cast<size_t>(order.algorithm)].name)));
   Clock::duration spent{};
   for (uint64_t i = 0; i < order.warm_up + order.iterations; ++i) {
-    if (pattern != perf::Pattern::kBarrier) BANYAN_TRY(job_.barrier());
+    if (pattern != perf::Pattern::kBarrier) BANYAN_TRY(job.barrier());
     const TimePoint begin = Clock::now();
-    BANYAN_TRY(perf::status_of(perf::run_once(call), job_.comm()));
+    BANYAN_TRY(perf::status_of(perf::run_once(call), job.comm()));
     if (i >= order.warm_up) spent += Clock::now() - begin;
   }
+  BANYAN_TRY(job.barrier());  // what was sent arrives while everybody is on this communicator
   const double mine = std::chrono::duration<double, std::micro>(spent).count() /
                       static_cast<double>(order.iterations);
   const auto sum = job_.allreduce({mine}, BANYAN_SUM);
@@ -190,7 +201,6 @@ Result<std::vector<double>> Trials::exchange(const Probe& probe) {
                         .rank = job_.rank() < partner ? 0 : 1,
                         .comm = job_.comm(),
                         .peer = partner};
-  BANYAN_TRY(use({}));
   BANYAN_TRY(job_.barrier());
   double us = 0;
   if (partner >= 0) {
@@ -212,20 +222,36 @@ Result<std::vector<double>> Trials::probe(const Probe& probe) {
   return exchange(probe);
 }
 
+Status Trials::renew() {
+  Order order{.kind = Order::Kind::kRenew};
+  BANYAN_TRY(job_.broadcast(&order, sizeof order));
+  return make_anew();
+}
+
 Status Trials::stop() {
   Order order;
-  return job_.broadcast(&order, sizeof order);
+  BANYAN_TRY(job_.broadcast(&order, sizeof order));
+  return leave();
+}
+
+Status Trials::leave() {
+  if (!trial_) return {};
+  BANYAN_TRY(trial_->finalize());
+  trial_.reset();
+  return {};
 }
 
 Status Trials::follow() {
   for (;;) {
     Order order;
     BANYAN_TRY(job_.broadcast(&order, sizeof order));
-    if (order.kind == Order::Kind::kStop) return {};
-    if (order.kind == Order::Kind::kProbe)
-      BANYAN_TRY(exchange(order.probe).status());
-    else
-      BANYAN_TRY(obey(order).status());
+    switch (order.kind) {
+      case Order::Kind::kStop: return leave();
+      case Order::Kind::kRenew: BANYAN_TRY(make_anew()); break;
+      case Order::Kind::kProbe: BANYAN_TRY(exchange(order.probe).status()); break;
+      case Order::Kind::kTry:
+      case Order::Kind::kDefault: BANYAN_TRY(obey(order).status()); break;
+    }
   }
 }
 

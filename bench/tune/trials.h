@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,7 +30,9 @@ class Trials {
   // room: the whole vector counts where a rank has a block of each.
   Result<uint64_t> most_bytes(perf::Pattern pattern);
 
-  // At rank 0; the others are in follow().
+  // At rank 0; the others are in follow(). A trial runs on the communicator of the last renewal, of
+  // which there must have been one, with buffers that are as young.
+  Status renew();
   Result<double> run(const Trial& trial);
   Result<int> default_of(perf::Pattern pattern, uint64_t bytes);
   Result<std::vector<double>> probe(const Probe& probe);  // for each rank, as Prober has it
@@ -45,10 +48,14 @@ class Trials {
   Status reserve(uint64_t input, uint64_t output);
   Status use(const std::string& rules);
 
-  perf::Job& job_;
+  Status make_anew();
+  Status leave();  // the communicator of trials
+
+  perf::Job& job_;                    // for orders and probes
+  std::unique_ptr<perf::Job> trial_;  // for trials
   std::vector<int> hosts_;
   perf::Buffers buffers_;
-  std::optional<std::string> rules_;  // that decide now; nothing: those it was made with
+  std::optional<std::string> rules_;  // that decide now in trials; nothing: those of the job
 };
 
 }  // namespace banyan::tune
