@@ -123,19 +123,21 @@ constexpr Algorithm kAlgorithms[] = {
                       {kReduceScatter, torus_reduce_scatter},
                       {kReduceScatterv, torus_reduce_scatter}}),
            {kDimensions}, {kAllreduce, kAllgather, kAllgatherv, kReduceScatter, kReduceScatterv}),
-    taking(by_levels(algorithm("hierarchical",
-                               "inside the hosts, then between them by all ranks, in segments",
-                               {{kAllreduce, hierarchical_allreduce},
-                                {kReduce, hierarchical_reduce},
-                                {kBroadcast, hierarchical_broadcast},
-                                {kAllgather, hierarchical_allgather},
-                                {kAllgatherv, hierarchical_allgather},
-                                {kReduceScatter, hierarchical_reduce_scatter},
-                                {kReduceScatterv, hierarchical_reduce_scatter},
-                                {kAlltoall, hierarchical_alltoall}})),
-           {kSegment, kIntra, kInter},
-           {kAllreduce, kReduce, kBroadcast, kAllgather, kAllgatherv, kReduceScatter,
-            kReduceScatterv}),
+    taking(
+        taking(by_levels(algorithm("hierarchical",
+                                   "inside the hosts, then between them by all ranks, in segments",
+                                   {{kAllreduce, hierarchical_allreduce},
+                                    {kReduce, hierarchical_reduce},
+                                    {kBroadcast, hierarchical_broadcast},
+                                    {kAllgather, hierarchical_allgather},
+                                    {kAllgatherv, hierarchical_allgather},
+                                    {kReduceScatter, hierarchical_reduce_scatter},
+                                    {kReduceScatterv, hierarchical_reduce_scatter},
+                                    {kAlltoall, hierarchical_alltoall}})),
+               {kSegment, kIntra, kInter},
+               {kAllreduce, kReduce, kBroadcast, kAllgather, kAllgatherv, kReduceScatter,
+                kReduceScatterv}),
+        {kRails}, {kAllreduce, kReduce, kBroadcast}),
     by_levels(algorithm("leaders", "inside the hosts to one rank, and these among themselves",
                         {{kAllreduce, leaders_allreduce},
                          {kReduce, leaders_reduce},
@@ -212,6 +214,7 @@ Parameters effective(const Parameters& parameters, int algorithm, Collective col
   if (!which.takes(kSegment, collective)) kept.segment = 0;
   if (!which.takes(kIntra, collective)) kept.intra = Phase::kOwn;
   if (!which.takes(kInter, collective)) kept.inter = Phase::kOwn;
+  if (!which.takes(kRails, collective)) kept.rails = 0;
   if (!which.takes(kDimensions, collective)) kept.dimensions = {};
   return kept;
 }

@@ -28,8 +28,10 @@ class Levelled {
         volume_(volume),
         hosts_(site.hosts()),
         largest_(site.largest()),
+        shards_(volume.parameters.rails == 0 ? largest_
+                                             : std::min<double>(volume.parameters.rails, largest_)),
         inside_{site.largest(), static_cast<double>(site.hosts()), CostTeam::Where::kInside},
-        rails_{site.hosts(), static_cast<double>(site.largest()), CostTeam::Where::kAcross},
+        rails_{site.hosts(), shards_, CostTeam::Where::kAcross},
         leaders_{site.hosts(), 1, CostTeam::Where::kAcross} {}
 
   double hierarchical() {
@@ -182,7 +184,7 @@ class Levelled {
            problem_.collective != kBroadcast;
   }
   // Bytes that are cut into segments: of a shard, or a block.
-  double piece() const { return is_cut_in_blocks() ? volume_.bytes : volume_.bytes / largest_; }
+  double piece() const { return is_cut_in_blocks() ? volume_.bytes : volume_.bytes / shards_; }
 
   // The least T(q), as far as it is a question of q, where the stages inside are the slower ones
   // and where those between are; the lower number first. Two flows give a and b of a + b/q.
@@ -211,8 +213,10 @@ class Levelled {
     return {std::min(if_between, if_inside), std::max(if_between, if_inside)};
   }
 
-  // Raw elements inside where sums are wide, which those who add them widen.
-  void sum_inside(Cost& cost, double bytes) const {
+  // Raw elements inside where sums are wide, which those who add them widen. What an owner gets is
+  // what it takes, also where not everybody is one: as if all blocks were as long.
+  void sum_inside(Cost& cost, double vector) const {
+    const double bytes = vector * largest_ / shards_;
     const Phase phase = volume_.parameters.intra;
     if (!volume_.narrow || (phase != Phase::kOwn && phase != Phase::kDirect)) {
       if (volume_.narrow) cost.codec(bytes * volume_.wide, largest_ * hosts_);
@@ -224,7 +228,8 @@ class Levelled {
               .active = largest_ * hosts_,
               .decoded = bytes / largest_ * volume_.wide});
   }
-  void gather_inside(Cost& cost, double bytes) const {
+  void gather_inside(Cost& cost, double vector) const {
+    const double bytes = vector * largest_ / shards_;
     phase_cost(cost, site_, inside_, volume_.parameters.intra, bytes, Half::kAllgather);
   }
   void among_hosts(Cost& cost, double bytes, Half half) const {
@@ -241,13 +246,13 @@ class Levelled {
 
   Flow vector_flow(uint64_t length) const {
     Flow flow;
-    flow.segments = static_cast<double>(level_segments(
-        static_cast<uint64_t>(volume_.bytes), static_cast<uint64_t>(site_.largest()), length));
+    flow.segments = static_cast<double>(level_segments(static_cast<uint64_t>(volume_.bytes),
+                                                       static_cast<uint64_t>(shards_), length));
     const double n = volume_.bytes / flow.segments;
     flow.inside = of([&](Cost& cost) { sum_inside(cost, n); }) +
                   of([&](Cost& cost) { gather_inside(cost, n); });
     flow.between = of([&](Cost& cost) {
-      const double shard = n / largest_;
+      const double shard = n / shards_;
       among_hosts(cost, shard * volume_.wide, Half::kReduceScatter);
       among_hosts(cost, shard, Half::kAllgather);
     });
@@ -257,9 +262,9 @@ class Levelled {
   // At the top a chain of hosts, where segments fill it; otherwise blocks to or from the root.
   Flow rooted_flow(uint64_t length) const {
     const bool sums = problem_.collective == kReduce;
-    const RootedSegments cut = rooted_segments(static_cast<uint64_t>(volume_.bytes),
-                                               static_cast<uint64_t>(site_.largest()),
-                                               static_cast<uint64_t>(site_.hosts()), sums, length);
+    const RootedSegments cut =
+        rooted_segments(static_cast<uint64_t>(volume_.bytes), static_cast<uint64_t>(shards_),
+                        static_cast<uint64_t>(site_.hosts()), sums, length);
     Flow flow{.segments = static_cast<double>(cut.count), .before = agreed()};
     const double n = volume_.bytes / flow.segments;
     flow.inside = of([&](Cost& cost) {
@@ -271,17 +276,17 @@ class Levelled {
         gather_inside(cost, n);
       }
     });
-    const double shard = n / largest_ * volume_.wide;
+    const double shard = n / shards_ * volume_.wide;
     flow.between = of([&](Cost& cost) {
       if (cut.chained) {
         cost.add(
-            {.bytes = shard, .active = hosts_ * largest_, .far = 1, .summed = sums ? shard : 0});
+            {.bytes = shard, .active = hosts_ * shards_, .far = 1, .summed = sums ? shard : 0});
         return;
       }
       among_hosts(cost, shard, sums ? Half::kReduceScatter : Half::kAllgather);
       // At the host of the root, whose wire they share.
       cost.add(
-          {.messages = hosts_ - 1, .bytes = shard / hosts_, .active = largest_ * hosts_, .far = 1});
+          {.messages = hosts_ - 1, .bytes = shard / hosts_, .active = shards_ * hosts_, .far = 1});
     });
     flow.hops = cut.chained ? hosts_ - 2 : 0;
     return flow;
@@ -356,6 +361,7 @@ class Levelled {
   const Site& site_;
   const Volume& volume_;
   double hosts_, largest_;
+  double shards_;  // of a vector: the ranks of a host that exchange with others
   CostTeam inside_, rails_, leaders_;
 };
 

@@ -22,10 +22,10 @@
 namespace banyan {
 namespace {
 
-// The same on all ranks: by the largest part, not by the own one.
+// The same on all ranks: by the largest part, not by the own one, and by the rule.
 int segments_of(const Group& group, const Problem& problem, const Hierarchy& levels) {
   const uint64_t bytes = problem.count * problem.element();
-  const auto shards = static_cast<uint64_t>(levels.largest_part(0));
+  const auto shards = static_cast<uint64_t>(shards_of(levels, group.parameters));
   return static_cast<int>(level_segments(bytes, shards, given_length(group.parameters, problem)));
 }
 
@@ -87,7 +87,7 @@ void rooted(ScheduleBuilder& builder, const Group& group, const Problem& problem
   builder.fence();
   const Stages stages(group, levels, group.place_of(problem.root));
   const RootedSegments cut = rooted_segments(
-      problem.count * problem.element(), static_cast<uint64_t>(levels.largest_part(0)),
+      problem.count * problem.element(), static_cast<uint64_t>(shards_of(levels, group.parameters)),
       static_cast<uint64_t>(levels.parts(levels.depth() - 1)),
       problem.collective == Collective::kReduce, given_length(group.parameters, problem));
   auto segments =

@@ -83,6 +83,11 @@ Part Cut::block(Part vector, int member) const {
   return {head.begin, last.begin + last.count - head.begin};
 }
 
+int shards_of(const Hierarchy& levels, const Parameters& parameters) {
+  const int most = levels.largest_part(0);
+  return parameters.rails == 0 ? most : std::min<int>(parameters.rails, most);
+}
+
 // The teams of a layer are rails of the one below: each has one member of every part there.
 Stages::Stages(const Group& group, const Hierarchy& levels, int root) {
   struct Team {
@@ -103,7 +108,8 @@ Stages::Stages(const Group& group, const Hierarchy& levels, int root) {
       Stage& stage = here[index];
       const std::span<const int> mine = part_of(group.me);
       stage.inside = group_of(group, mine);
-      stage.cut = {parts.largest(), static_cast<int>(mine.size())};
+      const int shards = level == 0 ? shards_of(levels, group.parameters) : parts.largest();
+      stage.cut = {shards, static_cast<int>(mine.size())};
       const int source = teams[index].source;
       stage.source = index_of(mine, source);
       for (int shard = stage.cut.first(stage.inside.me);

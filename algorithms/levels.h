@@ -2,11 +2,12 @@
 // leaders (Ladder). Pure; private to this folder.
 //
 // A vector that a team shares is cut into as many shards as the largest part of the team's level
-// has members. A part of M members owns all of them: its member i those s with floor(s M / shards)
-// = i, which are neighbours. The owners of a shard, one in each part, are a team at the next level:
-// a rail. So every rank that there is moves its share over the links between the parts, a shard is
-// summed once in each part, and parts of different sizes need no other schedule: what leaves a part
-// is the least that can leave it.
+// has members, or into fewer at the lowest level, where a rule says so ('rails='). A part of M
+// members owns all of them: its member i those s with floor(s M / shards) = i, which are
+// neighbours; of fewer shards than members, some own none. The owners of a shard, one in each part,
+// are a team at the next level: a rail. So every owner moves its share over the links between the
+// parts, a shard is summed once in each part, and parts of different sizes need no other schedule:
+// what leaves a part is the least that can leave it.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -70,7 +71,7 @@ struct Cut {
   int owner(int shard) const {
     return static_cast<int>(static_cast<int64_t>(shard) * members / shards);
   }
-  // The first shard of a member, and one after the last of the one before.
+  // The first shard of a member, if it has any, and one after the last of those before.
   int first(int member) const {
     return static_cast<int>((static_cast<int64_t>(member) * shards + members - 1) / members);
   }
@@ -78,6 +79,10 @@ struct Cut {
   Part shard(Part vector, int index) const;
   Part block(Part vector, int member) const;
 };
+
+// Into how many shards everybody's vector is cut: how many ranks of a host, of the largest at
+// least, exchange with other hosts.
+int shards_of(const Hierarchy& levels, const Parameters& parameters);
 
 // One team at one level, as one of its ranks sees it.
 struct Stage {

@@ -46,6 +46,13 @@ Result<std::array<uint16_t, 3>> parse_dimensions(std::string_view value) {
   return right(fmt::format("dims=AxBxC, one to three numbers from 2 to {}", kMostDimension));
 }
 
+Result<uint16_t> parse_rails(std::string_view value) {
+  if (value == "auto") return uint16_t{0};
+  const Result<int64_t> count = parse_integer(value, 1, kMostRails);
+  if (count.ok()) return static_cast<uint16_t>(*count);
+  return right(fmt::format("rails=N, ranks of a host from 1 to {}, or auto: all", kMostRails));
+}
+
 }  // namespace
 
 std::string_view form_of(ParameterKey key) {
@@ -53,6 +60,7 @@ std::string_view form_of(ParameterKey key) {
     case ParameterKey::kSegment: return "seg=SIZE";
     case ParameterKey::kIntra: return "intra=circulant|ring|pairwise|direct";
     case ParameterKey::kInter: return "inter=circulant|ring|pairwise|direct";
+    case ParameterKey::kRails: return "rails=N|auto";
     case ParameterKey::kDimensions: return "dims=AxBxC";
   }
   return {};
@@ -78,6 +86,12 @@ Result<Parameters> with_parameter(Parameters parameters, ParameterKey key, std::
       (key == ParameterKey::kIntra ? parameters.intra : parameters.inter) = *phase;
       break;
     }
+    case ParameterKey::kRails: {
+      const Result<uint16_t> rails = parse_rails(value);
+      BANYAN_TRY(rails.status());
+      parameters.rails = *rails;
+      break;
+    }
     case ParameterKey::kDimensions: {
       const Result<std::array<uint16_t, 3>> dimensions = parse_dimensions(value);
       BANYAN_TRY(dimensions.status());
@@ -96,6 +110,7 @@ std::string text_of(const Parameters& parameters) {
     words.push_back(fmt::format("intra={}", kPhases[static_cast<size_t>(parameters.intra)]));
   if (parameters.inter != Phase::kOwn)
     words.push_back(fmt::format("inter={}", kPhases[static_cast<size_t>(parameters.inter)]));
+  if (parameters.rails != 0) words.push_back(fmt::format("rails={}", parameters.rails));
   std::string dimensions;
   for (const uint16_t length : parameters.dimensions)
     if (length != 0) dimensions += fmt::format("{}{}", dimensions.empty() ? "dims=" : "x", length);

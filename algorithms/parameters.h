@@ -13,8 +13,8 @@
 
 namespace banyan {
 
-enum class ParameterKey : uint8_t { kSegment, kIntra, kInter, kDimensions };
-inline constexpr int kParameterKeyCount = 4;
+enum class ParameterKey : uint8_t { kSegment, kIntra, kInter, kRails, kDimensions };
+inline constexpr int kParameterKeyCount = 5;
 
 // What hierarchical does in a team: a reduce-scatter, an allgather. kOwn leaves it to the
 // algorithm.
@@ -23,11 +23,13 @@ inline constexpr int kPhaseCount = 5;
 
 inline constexpr uint64_t kMostSegment = uint64_t{1} << 30;
 inline constexpr int kMostDimension = 65535;
+inline constexpr int kMostRails = 65535;
 
 struct Parameters {
   uint32_t segment = 0;  // bytes; 0: the algorithm's own length
   Phase intra = Phase::kOwn;
   Phase inter = Phase::kOwn;
+  uint16_t rails = 0;  // ranks of a host that exchange with other hosts; 0: all of them
   std::array<uint16_t, 3> dimensions{};  // the first are set, or none
 
   bool operator==(const Parameters&) const = default;

@@ -28,7 +28,8 @@ class Digest {
 void add(Digest& digest, const Parameters& parameters) {
   digest.add(parameters.segment);
   digest.add(uint64_t{static_cast<uint8_t>(parameters.intra)} |
-             uint64_t{static_cast<uint8_t>(parameters.inter)} << 8);
+             uint64_t{static_cast<uint8_t>(parameters.inter)} << 8 |
+             uint64_t{parameters.rails} << 16);
   for (const uint16_t length : parameters.dimensions) digest.add(length);
 }
 

@@ -127,6 +127,22 @@ TEST(Cost, levels_one_after_the_other_and_overlapping) {
   EXPECT_NEAR(of_eight_by_eight("hierarchical", 1, false, 64), 21.4, 0.1);
 }
 
+TEST(Cost, fewer_rails_take_longer_where_each_has_a_nic) {
+  CostModel model = pure(0, 1, 10);
+  model.nics = 8;
+  const Hierarchy levels = hosts_of(8, 8);
+  const uint64_t bytes = uint64_t{1} << 30;  // 64 segments
+  const Problem problem = call(Collective::kAllreduce, bytes, 64);
+  const auto by = [&](uint16_t rails) {
+    return predict(problem, find_algorithm("hierarchical"), 64, model, &levels, {.rails = rails}) /
+           static_cast<double>(bytes);
+  };
+  EXPECT_NEAR(by(8), by(0), 1e-9);
+  EXPECT_GT(by(1), by(2));
+  EXPECT_GT(by(2), by(4));
+  EXPECT_GT(by(4), by(8));
+}
+
 TEST(Cost, the_bound_is_the_cut_around_a_host) {
   CostModel model = pure(0, 1, 10);
   const Hierarchy levels = hosts_of(8, 8);

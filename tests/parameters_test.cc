@@ -55,8 +55,9 @@ VerifiedCase case_of(const std::string& text, Collective collective, int ranks, 
 TEST(Parameters, are_written_as_they_are_read) {
   for (const std::string& text : std::vector<std::string>{
            "ring(seg=1M)", "ring(seg=1)", "ring(seg=1G)", "hierarchical(intra=ring)",
-           "hierarchical(seg=96K,intra=direct,inter=pairwise)", "hierarchical(inter=circulant)",
-           "torus(dims=7)", "torus(dims=2x65535)", "torus(dims=2x3x4)", "double_tree"}) {
+           "hierarchical(seg=96K,intra=direct,inter=pairwise,rails=2)",
+           "hierarchical(inter=circulant)", "torus(dims=7)", "torus(dims=2x65535)",
+           "torus(dims=2x3x4)", "double_tree"}) {
     const auto [algorithm, parameters] = named(text);
     EXPECT_EQ(text_of(algorithm, parameters), text);
   }
@@ -75,6 +76,9 @@ TEST(Parameters, have_values_of_their_own) {
     EXPECT_EQ(with(ParameterKey::kIntra, wrong), "intra=circulant|ring|pairwise|direct");
     EXPECT_EQ(with(ParameterKey::kInter, wrong), "inter=circulant|ring|pairwise|direct");
   }
+  for (const char* wrong : {"", "0", "65536", "-1", "all", "2x2"})
+    EXPECT_EQ(with(ParameterKey::kRails, wrong),
+              "rails=N, ranks of a host from 1 to 65535, or auto: all");
   for (const char* wrong :
        {"", "0x5", "1x8", "x", "2x", "x2", "2x2x2x2", "65536", "4294967298", "2y2", "99999999999"})
     EXPECT_EQ(with(ParameterKey::kDimensions, wrong),
@@ -93,12 +97,13 @@ TEST(Parameters, dimensions_are_for_their_number_of_ranks) {
 
 TEST(Parameters, count_where_an_algorithm_goes_by_them) {
   const Shape hosts = shapes_of(6).front();
-  const auto [hierarchical, given] = named("hierarchical(seg=8,intra=ring,inter=ring)");
+  const auto [hierarchical, given] = named("hierarchical(seg=8,intra=ring,inter=ring,rails=2)");
   const auto kept = [&, which = hierarchical, all = given](Collective collective,
                                                            const Hierarchy* levels) {
     return text_of(effective(all, which, collective, levels));
   };
-  EXPECT_EQ(kept(Collective::kAllreduce, &hosts.hierarchy), "seg=8,intra=ring,inter=ring");
+  EXPECT_EQ(kept(Collective::kAllreduce, &hosts.hierarchy), "seg=8,intra=ring,inter=ring,rails=2");
+  EXPECT_EQ(kept(Collective::kAllgather, &hosts.hierarchy), "seg=8,intra=ring,inter=ring");
   EXPECT_EQ(kept(Collective::kAlltoall, &hosts.hierarchy), "");
   EXPECT_EQ(kept(Collective::kAllreduce, nullptr), "");
   const Hierarchy flat;
@@ -237,6 +242,30 @@ TEST(Parameters, phases_go_inside_and_between_the_hosts) {
   EXPECT_NE(peers("hierarchical(inter=ring)"), peers("hierarchical"));
 }
 
+// Those of the largest hosts send to other hosts that own a shard, everybody where there are fewer.
+TEST(Parameters, rails_are_so_many_ranks_of_a_host) {
+  const auto senders = [](const std::string& text, Collective collective) {
+    VerifiedCase call = case_of(text, collective, 9, 720);
+    call.check = false;
+    call.shape = std::make_shared<Shape>(shape_of("mixed", {0, 0, 0, 0, 1, 1, 1, 2, 2}));
+    std::set<int> found;
+    const BuiltCase built = build_case(call);
+    for (int rank = 0; rank < 9; ++rank)
+      for (const int peer : peers_of(built.schedules[static_cast<size_t>(rank)]))
+        if (call.shape->hierarchy.part_of(0, peer) != call.shape->hierarchy.part_of(0, rank))
+          found.insert(rank);
+    return found;
+  };
+  using enum Collective;
+  EXPECT_THAT(senders("hierarchical(rails=1)", kAllreduce), ElementsAre(0, 4, 7));
+  EXPECT_THAT(senders("hierarchical(rails=2)", kAllreduce), ElementsAre(0, 2, 4, 5, 7, 8));
+  EXPECT_THAT(senders("hierarchical(rails=3)", kAllreduce), ElementsAre(0, 1, 2, 4, 5, 6, 7, 8));
+  EXPECT_THAT(senders("hierarchical", kAllreduce), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8));
+  EXPECT_EQ(senders("hierarchical(rails=64)", kAllreduce), senders("hierarchical", kAllreduce));
+  EXPECT_EQ(senders("hierarchical(rails=auto)", kReduce), senders("hierarchical", kReduce));
+  EXPECT_THAT(senders("hierarchical(rails=1)", kBroadcast), ElementsAre(0, 4, 7));
+}
+
 TEST(Parameters, dimensions_are_those_of_the_torus) {
   const auto peers = [](const std::string& text) {
     VerifiedCase call = case_of(text, Collective::kAllreduce, 12, 144);
@@ -319,6 +348,8 @@ TEST(Parameters, hierarchies_of_any_phases_are_right) {
           std::string text =
               "hierarchical(intra=" + phases[turn % 4] + ",inter=" + phases[turn / 4];
           if (draw % 3 != 0) text += ",seg=" + lengths[draw / 3 % 4];
+          if (draw % 2 == 0 && algorithm.takes(ParameterKey::kRails, collective))
+            text += ",rails=" + std::to_string(1 + draw / 2 % 5);
           ASSERT_NO_FATAL_FAILURE(
               verify_with(text + ")", collective, ranks, draw, std::make_shared<Shape>(shape)));
         }

@@ -289,7 +289,8 @@ TEST(Rules, parameters) {
 }
 
 constexpr std::string_view kHierarchicalForms =
-    "seg=SIZE, intra=circulant|ring|pairwise|direct, inter=circulant|ring|pairwise|direct";
+    "seg=SIZE, intra=circulant|ring|pairwise|direct, inter=circulant|ring|pairwise|direct, "
+    "rails=N|auto";
 
 TEST(Rules, wrong_parameters) {
   EXPECT_EQ(error("ring()"), with("missing parameter at position 6, found ')'", "seg=SIZE"));
