@@ -23,6 +23,7 @@ constexpr std::string_view kTypesForm = "dtype=TYPE,TYPE";
 constexpr std::string_view kMemoryForm = "mem=MEMORY,MEMORY";
 constexpr std::string_view kForms =
     "size=LO-HI, ranks=LO-HI, nodes=LO-HI, ppn=LO-HI, dtype=TYPE,TYPE, mem=MEMORY,MEMORY";
+constexpr std::string_view kExplain = "explain";
 constexpr std::string_view kPunctuation = ",;:^=-()";
 constexpr std::string_view kBlanks = " \t\r\n";
 
@@ -66,10 +67,6 @@ std::string algorithm_names() {
   for (const Algorithm& algorithm : algorithms()) names.push_back(algorithm.name);
   return join(names);
 }
-
-// Those with a name in BANYAN_ALGO: single messages need no algorithm, and finalize and split are
-// nobody's call.
-constexpr int kNamedCollectives = static_cast<int>(Collective::kSend);
 
 std::string collective_names() {
   std::vector<std::string_view> names;
@@ -172,23 +169,39 @@ Status check_use(const Rule& rule, const Algorithm& algorithm, ParameterKey key,
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : tokens_(tokenize(text)) {}
+  // `variable`: it may have the word 'explain'.
+  Parser(std::string_view text, bool variable) : tokens_(tokenize(text)), variable_(variable) {}
 
-  Result<Rules> parse() {
-    Rules rules;
-    if (peek().text.empty()) return rules;
+  Result<AlgorithmVariable> parse() {
+    AlgorithmVariable read;
+    if (peek().text.empty()) return read;
     for (;;) {
-      Rule rule;
-      if (has_condition()) BANYAN_TRY(condition(rule));
-      BANYAN_TRY(choice(rule));
-      rule.number = static_cast<int>(rules.size()) + 1;
-      rules.push_back(std::move(rule));
-      if (peek().text.empty()) return rules;
+      if (at_explain()) {
+        read.explain = true;
+        ++at_;
+      } else {
+        Result<Rule> next = rule();
+        BANYAN_TRY(next.status());
+        next->number = static_cast<int>(read.rules.size()) + 1;
+        read.rules.push_back(std::move(*next));
+      }
+      if (peek().text.empty()) return read;
       ++at_;  // the semicolon
     }
   }
 
  private:
+  bool at_explain() const {
+    return variable_ && peek().text == kExplain && (peek(1).text.empty() || peek(1).is(';'));
+  }
+
+  Result<Rule> rule() {
+    Rule rule;
+    if (has_condition()) BANYAN_TRY(condition(rule));
+    BANYAN_TRY(choice(rule));
+    return rule;
+  }
+
   // The token after the last is the last: the end never ends.
   const Token& peek(size_t ahead = 0) const {
     return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
@@ -333,7 +346,9 @@ class Parser {
       if (token.is('^'))
         return unexpected(token, "one '^' before the first name, for all names of the rule");
       const int algorithm = find_algorithm(token.text);
-      if (algorithm < 0) return wrong("algorithm", token, algorithm_names());
+      if (algorithm < 0)
+        return wrong("algorithm", token,
+                     algorithm_names() + (variable_ ? fmt::format(", {}", kExplain) : ""));
       BANYAN_TRY(check_use(rule, algorithm, token));
       rule.algorithms.push_back(algorithm);
       ++at_;
@@ -388,8 +403,16 @@ class Parser {
   }
 
   std::vector<Token> tokens_;
+  bool variable_;
   size_t at_ = 0;
 };
+
+Result<AlgorithmVariable> parse(std::string_view text, bool variable) {
+  if (text.size() > kMostRulesText)
+    return Status(Code::kInvalidArgument, fmt::format("{} characters of rules; valid: at most {}",
+                                                      text.size(), kMostRulesText));
+  return Parser(text, variable).parse();
+}
 
 }  // namespace
 
@@ -400,10 +423,13 @@ Status has_none_for(Collective collective, std::string_view text) {
 }
 
 Result<Rules> parse_rules(std::string_view text) {
-  if (text.size() > kMostRulesText)
-    return Status(Code::kInvalidArgument, fmt::format("{} characters of rules; valid: at most {}",
-                                                      text.size(), kMostRulesText));
-  return Parser(text).parse();
+  Result<AlgorithmVariable> read = parse(text, false);
+  BANYAN_TRY(read.status());
+  return std::move(read->rules);
+}
+
+Result<AlgorithmVariable> parse_algorithm_variable(std::string_view text) {
+  return parse(text, true);
 }
 
 }  // namespace banyan

@@ -1,7 +1,7 @@
 // Which algorithm a call gets: the user's rules first, then what the measured links say, then the
 // default table.
 //
-// Grammar of BANYAN_ALGO:  RULE (';' RULE)*
+// Grammar of rules:  RULE (';' RULE)*                BANYAN_ALGO has 'explain' for a RULE, too
 //   RULE   = [COLLECTIVE (',' COLLECTIVE)*] CONDITION* ':' CHOICE
 //          | CHOICE                          (for every collective that it fits)
 //   CONDITION = 'size=' LO '-' [HI] | 'ranks=' LO '-' [HI] | 'nodes=' LO '-' [HI]
@@ -14,16 +14,16 @@
 // number of ranks of the largest. Types are float32 or fp32 and so on; a barrier has none. Memory
 // is host, cuda or managed; calls of this version have host memory, what CUDA manages included, and
 // a barrier has none. Keys are those of the algorithm (parameters.h): seg=SIZE; of hierarchical
-// also intra= and inter=, circulant, ring, pairwise or direct; of torus dims=AxBxC. In a collective
-// that an algorithm does without regard to a parameter it is as if it were not there; a rule that
-// names only such collectives is an error. A torus whose dimensions have room for another number of
-// ranks does not fit. The first rule that matches and has an algorithm for the collective decides;
-// a rule whose names do not fit the collective is passed over, so "ring" leaves barrier alone.
-// Errors are a name that fits none of the collectives that its rule names, and a '^' that leaves a
-// collective nothing. Every rank knows only its own counts of alltoallv, so rules with a size do
-// not apply to it: ranks would choose differently. Example:  allreduce size=0-32K :
-// recursive_doubling ; allreduce : ring ; ^direct, or  allreduce size=1M- nodes=2- :
-// hierarchical(intra=ring,seg=512K)
+// also intra= and inter=, circulant, ring, pairwise or direct, and rails=N or auto; of torus
+// dims=AxBxC. In a collective that an algorithm does without regard to a parameter it is as if it
+// were not there; a rule that names only such collectives is an error. A torus whose dimensions
+// have room for another number of ranks does not fit. The first rule that matches and has an
+// algorithm for the collective decides; a rule whose names do not fit the collective is passed
+// over, so "ring" leaves barrier alone. Errors are a name that fits none of the collectives that
+// its rule names, and a '^' that leaves a collective nothing. Every rank knows only its own counts
+// of alltoallv, so rules with a size do not apply to it: ranks would choose differently. Examples:
+//   allreduce size=0-32K : recursive_doubling ; allreduce : ring ; ^direct
+//   allreduce size=1M- nodes=2- : hierarchical(intra=ring,seg=512K)
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -63,9 +63,20 @@ struct Rule {
 
 using Rules = std::vector<Rule>;
 
+// Collectives with a name in BANYAN_ALGO, from 0 on: single messages need no algorithm, and
+// finalize and split are nobody's call.
+inline constexpr int kNamedCollectives = static_cast<int>(Collective::kSend);
+
 inline constexpr size_t kMostRulesText = 4096;
 // kInvalidArgument names the word, its position (from 1) and the valid words.
 Result<Rules> parse_rules(std::string_view text);
+// The value of the variable: rules, or the word 'explain' in place of one, which is none and counts
+// as none.
+struct AlgorithmVariable {
+  Rules rules;
+  bool explain = false;  // what calls get is to be said when the ranks have met
+};
+Result<AlgorithmVariable> parse_algorithm_variable(std::string_view text);
 // The variable's, then those of the tuning file. What a '^' of the variable leaves is chosen by the
 // tuning file, then by the default table.
 Rules join_rules(Rules variable, Rules tuning_file);

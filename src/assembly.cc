@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "algorithms/decision_table.h"
 #include "src/agreement.h"
 #include "src/base/bell.h"
 #include "src/base/bytes.h"
@@ -289,6 +290,16 @@ void warn_of_differences(const TuningFile& file, const Membership& membership) {
         printable(settings.environment.tune_file), text);
 }
 
+// Whoever asks for it gets it at any level of the log, from rank 0.
+void explain_choices(const Membership& membership) {
+  const Settings& settings = membership.settings();
+  if (!settings.explain || membership.rank() != 0 || membership.size() == 1) return;
+  for (const std::string& line :
+       decision_lines(membership.size(), membership.medium(), settings.rules,
+                      &membership.hierarchy(), membership.measured()))
+    settings.log.answer(Subsystem::kPlan, line);
+}
+
 Result<Bells> make_bells() {
   Result<Descriptor> service = make_bell();
   BANYAN_TRY(service.status());
@@ -327,6 +338,7 @@ Result<std::unique_ptr<Membership>> make_membership(Exchange& exchange, Settings
       std::move(connected->transports), std::move(connected->routes), connected->medium,
       std::move(*hierarchy));
   if (agreed->file) warn_of_differences(*agreed->file, *membership);
+  explain_choices(*membership);
   return membership;
 }
 

@@ -44,7 +44,8 @@ struct Settings {
   double timeout_s = 30;
   double init_timeout_s = 60;
   int determinism = 1;
-  Rules rules;  // BANYAN_ALGO, then the tuning table once the ranks have met
+  Rules rules;           // BANYAN_ALGO, then the tuning table once the ranks have met
+  bool explain = false;  // BANYAN_ALGO asks for what calls get
   // The tuning file, as rank 0 or the parent of a split has it; nothing: not known.
   std::optional<SharedTuning> tuning;
   // The network under the ranks once they have met, where its links were measured.

@@ -22,10 +22,10 @@ Status named(std::string_view variable, std::string_view value, const Status& st
                                      value.size() > kMostShown ? "..." : "", status.message())};
 }
 
-Result<Rules> rules_of(const std::string& text) {
-  Result<Rules> rules = parse_rules(text);
-  if (!rules.ok()) return named("BANYAN_ALGO", text, rules.status());
-  return rules;
+Result<AlgorithmVariable> algorithm_of(const std::string& text) {
+  Result<AlgorithmVariable> read = parse_algorithm_variable(text);
+  if (!read.ok()) return named("BANYAN_ALGO", text, read.status());
+  return read;
 }
 
 Result<std::vector<int>> transports_of(std::string_view where, const std::string& text) {
@@ -49,9 +49,10 @@ Result<Settings> make_settings(const Wishes& wishes, const RawEnvironment& raw, 
       wishes.init_timeout_s > 0 ? wishes.init_timeout_s : values.init_timeout_s;
   settings.determinism = wishes.determinism == 0 ? kDeterministic : wishes.determinism;
 
-  Result<Rules> rules = rules_of(values.algorithm);
-  BANYAN_TRY(rules.status());
-  settings.rules = std::move(*rules);
+  Result<AlgorithmVariable> algorithm = algorithm_of(values.algorithm);
+  BANYAN_TRY(algorithm.status());
+  settings.rules = std::move(algorithm->rules);
+  settings.explain = algorithm->explain;
 
   const bool own = !wishes.transports.empty();
   Result<std::vector<int>> transports = own ? transports_of("transports", wishes.transports)
@@ -76,7 +77,7 @@ Result<std::optional<TuningFile>> read_tuning(const Environment& values) {
 
 std::vector<Status> wrong_values(const RawEnvironment& raw) {
   auto [values, wrong] = read_environment(raw);
-  for (const Status& status : {rules_of(values.algorithm).status(),
+  for (const Status& status : {algorithm_of(values.algorithm).status(),
                                transports_of("BANYAN_TRANSPORTS", values.transports).status(),
                                choose_net_devices(values.net_devices, net_devices()).status(),
                                read_tuning(values).status()}) {

@@ -122,6 +122,7 @@ TEST(PerfOptions, what_is_wrong_is_named_with_what_would_be_right) {
            {"allreduce -n 2 --algo rign", "rign", "ring"},
            {"allreduce -n 2 --algo bruck", "'bruck' has none for allreduce", "ring"},
            {"barrier -n 2 --algo ring", "'ring' has none for barrier", "dissemination"},
+           {"barrier -n 2 --algo explain;ring", "'explain;ring' has none for barrier", "star"},
            {"gather -n 2 --algo allreduce:ring;alltoall:bruck", "none for gather", "binomial"},
            {"allreduce -n 2 --transports smh", "smh", "shm"},
            {"allreduce -n 2 --compress int9", "int9", "off"},
@@ -141,7 +142,7 @@ TEST(PerfOptions, an_algorithm_that_one_of_several_rules_has_for_the_collective)
   for (const char* line : {"allreduce -n 2 --algo alltoall:bruck;ring", "barrier -n 2 --algo ^ring",
                            "allgather -n 2 --algo bruck,pairwise", "latency -n 2 --algo bruck",
                            "allreduce -n 2 --algo barrier:direct;allreduce,reduce:ring",
-                           "alltoall -n 2 --algo *:bruck"})
+                           "alltoall -n 2 --algo *:bruck", "allreduce -n 2 --algo explain"})
     EXPECT_TRUE(parse(line).options) << parse(line).text;
 }
 

@@ -96,6 +96,35 @@ TEST_P(Tuning, ComesAfterTheVariable) {
       options);
 }
 
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// At any level of the log, once for the communicator, with what the file adds.
+TEST_P(Tuning, IsExplainedByRankZero) {
+  write({"allreduce size=4K-64K: ring"});
+  const std::string log = path() + ".log";
+  JobOptions options = with_file();
+  options.environment.emplace_back("BANYAN_ALGO", "explain; barrier: star");
+  options.environment.emplace_back("BANYAN_DEBUG_FILE", log);
+  run_joined(
+      3,
+      [&](Rank& self, banyan_comm_t) {
+        self.meet();
+        if (self.rank() != 0) return;
+        const std::string text = text_of(log);
+        for (const std::string_view part :
+             {"allreduce of float32 up to 64K: ring, by the tuning file rule 1\n",
+              "barrier: star, by the BANYAN_ALGO rule 1\n", "alltoallv: pairwise, by the"}) {
+          const size_t found = text.find(part);
+          self.expect(found != std::string::npos && text.find(part, found + 1) == text.npos,
+                      fmt::format("once '{}' in:\n{}", part, text));
+        }
+      },
+      options);
+}
+
 // A part of the ranks has the table of all, wherever its own rank 0 is.
 TEST_P(Tuning, IsInherited) {
   write({"allreduce: ring"});

@@ -65,9 +65,9 @@ Result<KnownRules> rules_of(const RawEnvironment& raw) {
   };
   Rules of_variable;
   if (const std::string* text = raw.find("BANYAN_ALGO")) {
-    auto parsed = parse_rules(*text);
+    auto parsed = parse_algorithm_variable(*text);
     if (!parsed.ok()) return about("BANYAN_ALGO", parsed.status());
-    of_variable = std::move(*parsed);
+    of_variable = std::move(parsed->rules);
   }
   Rules of_file;
   if (const std::string* path = raw.find("BANYAN_TUNE_FILE")) {

@@ -155,10 +155,10 @@ Status read_words(const Words& words, Options& options) {
 // Messages need no algorithm.
 Status check_algorithm(const Options& options) {
   if (options.algorithm.empty()) return {};
-  const auto rules = parse_rules(options.algorithm);
-  if (!rules.ok()) return about("--algo", options.algorithm, rules.status());
+  const auto read = parse_algorithm_variable(options.algorithm);
+  if (!read.ok()) return about("--algo", options.algorithm, read.status());
   const auto collective = parse_collective(name_of(options.pattern));
-  if (!collective.ok() || any_applies(*rules, *collective)) return {};
+  if (!collective.ok() || read->rules.empty() || any_applies(read->rules, *collective)) return {};
   return {Code::kInvalidArgument,
           fmt::format("--algo: {}", has_none_for(*collective, options.algorithm).message())};
 }

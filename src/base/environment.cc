@@ -33,7 +33,8 @@ constexpr std::array<Variable, 21> kVariables = {{
      "Key that all ranks share; required where BANYAN_ADDRESS is not loopback.", true},
     {"BANYAN_ALGO", "",
      "Which algorithm a call gets: a name, or rules such as 'allreduce size=0-32K: "
-     "recursive_doubling; ^direct'; chosen by size and ranks where unset."},
+     "recursive_doubling; ^direct'; chosen by size and ranks where unset. 'explain' has rank 0 say "
+     "what every call gets."},
     {"BANYAN_TRANSPORTS", "",
      "Transports to use, preferred first ('shm,ucx'), or to leave out ('^ucx'); all where unset."},
     {"BANYAN_NET_DEVICES", "",

@@ -137,7 +137,14 @@ Log Log::of(std::string_view communicator) const {
 }
 
 void Log::write(Subsystem subsystem, LogLevel level, std::string_view message) const {
-  if (!enabled(subsystem, level)) return;
+  if (enabled(subsystem, level)) put(subsystem, level, message);
+}
+
+void Log::answer(Subsystem subsystem, std::string_view message) const {
+  put(subsystem, LogLevel::kInfo, message);
+}
+
+void Log::put(Subsystem subsystem, LogLevel level, std::string_view message) const {
   const int errno_of_caller = errno;
   std::string line =
       fmt::format("banyan {}:{} rank {}{} {} {}: ", host_name(), ::getpid(),

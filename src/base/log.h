@@ -44,9 +44,13 @@ class Log {
   }
   // Writes "banyan HOST:PID rank R of COMMUNICATOR LEVEL SUBSYSTEM: message\n" in one write() call.
   void write(Subsystem subsystem, LogLevel level, std::string_view message) const;
+  // What somebody has asked for: the same as info, whatever the levels.
+  void answer(Subsystem subsystem, std::string_view message) const;
 
  private:
   struct Sink;
+  void put(Subsystem subsystem, LogLevel level, std::string_view message) const;
+
   LogLevels levels_;
   int rank_ = -1;
   std::shared_ptr<const std::string> communicator_;  // null: not known yet
