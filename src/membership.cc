@@ -220,8 +220,13 @@ void Membership::take_baton() {
   left_ = false;
 }
 
+bool Membership::settled() const {
+  return std::all_of(engine_.transports().begin(), engine_.transports().end(),
+                     [](const auto& transport) { return transport->settled(); });
+}
+
 void Membership::leave_baton() {
-  if (left_ || engine_.idle() || failure_.failed() || !service_.joinable()) return;
+  if (left_ || failure_.failed() || !service_.joinable() || (engine_.idle() && settled())) return;
   left_ = true;
   baton_.release();
   if (!alert_.exchange(true)) wake_service();

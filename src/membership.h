@@ -164,8 +164,13 @@ class Membership {
 
   // ---- Driving ----------------------------------------------------------------------------------
   void take_baton();
-  // Gives it to the service thread where operations are in flight.
+  // Gives it to the service thread where operations are in flight, or bytes of those that are done
+  // have not left.
   void leave_baton();
+  // The same after a quick call.
+  void leave_quickly() {
+    if (medium_ == Medium::kNetwork) leave_baton();
+  }
   // One turn; true: something moved. Troubles become the verdict, and then the status is it.
   Result<bool> turn();
   // After a turn without success for long: looks for ranks that make another call.
@@ -190,6 +195,7 @@ class Membership {
   Arithmetic arithmetic_of(const Problem& problem) const;
   uint32_t& next_number(const Problem& problem);
   Envelope next_envelope(const Plan& plan);
+  bool settled() const;  // all that was posted leaves without another turn
   void serve();
   void serve_background();
   void wake_service() const;

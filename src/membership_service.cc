@@ -71,7 +71,7 @@ void Membership::serve() {
 void Membership::serve_background() {
   std::vector<int> descriptors;
   Wait wait(service_patience_);
-  while (!wanted_.load() && !stop_.load() && !engine_.idle() && !failure_.failed()) {
+  while (!wanted_.load() && !stop_.load() && !failure_.failed() && !(engine_.idle() && settled())) {
     const Result<bool> moved = turn();
     if (!moved.ok()) break;
     if (*moved) {

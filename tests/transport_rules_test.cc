@@ -214,6 +214,48 @@ TEST_P(TransportTest, SendsFromItsOwnMemory) {
 }
 
 // Until then whoever sent it need not look, and sleeps.
+// Sends until nothing more is taken, and lets the last one be done while the receiver is slow. What
+// is done need not have left: from settled() on, the receiver needs the sender no more.
+TEST_P(TransportTest, WhatIsSettledArrivesWithoutItsSender) {
+  constexpr size_t kBytes = 8000;
+  constexpr int kMost = 20'000;
+  constexpr double kStuckSeconds = 0.05;
+  std::atomic<int> total = 0;
+  run_threads(2, [&](MeshWiring& wiring) {
+    Driver driver(kind(), wiring);
+    ASSERT_TRUE(driver.ok());
+    const Bytes body = message_of(1, kBytes);
+    if (wiring.rank() == 0) {
+      for (int i = 0; total.load() == 0; ++i) {
+        const Transfer send = send_to(1, envelope_of(kBytes, i), body.data(), i);
+        if (!driver->post(send).ok()) {
+          total.store(i + 1);
+          driver.post(send);
+        }
+        const TimePoint stuck = deadline_after(kStuckSeconds);
+        std::optional<Completion> done = driver.take(i);
+        for (; !done && Clock::now() < stuck; done = driver.take(i)) driver.step();
+        if (done && i + 1 < kMost) continue;
+        total.store(i + 1);
+        if (!done) done = driver.wait(i);
+        EXPECT_EQ(done->code, Code::kOk);
+      }
+      const TimePoint deadline = deadline_after(kPatience);
+      while (!driver->settled() && Clock::now() < deadline) driver.step();
+    } else {
+      Bytes in(kBytes);
+      while (total.load() == 0) std::this_thread::yield();
+      for (int i = 0; i < total.load(); ++i) {
+        driver.post(receive_from(0, envelope_of(kBytes, i), in.data(), i));
+        ASSERT_EQ(driver.wait(i).code, Code::kOk) << i << " of " << total.load();
+        EXPECT_EQ(in, body);
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      }
+    }
+    EXPECT_TRUE(wiring.allgather({}).ok());  // the sender rests here
+  });
+}
+
 TEST_P(TransportTest, AMessageIsDoneWhenItIsAccepted) {
   run_threads(2, [](MeshWiring& wiring) {
     Driver driver(kind(), wiring);

@@ -125,6 +125,15 @@ class FramedTransport final : public Transport {
   void disarm() override { wire_->progress(); }
   int descriptor() const override { return wire_->descriptor(); }
 
+  bool settled() override {
+    for (const FramedPeer& peer : peers_) {
+      for (const FramedSend& port : peer.send) {
+        if (!port.idle()) return false;
+      }
+    }
+    return wire_->settled();
+  }
+
   Status flush() override {
     progress();
     for (const FramedPeer& peer : peers_) {

@@ -128,6 +128,10 @@ class Transport {
   // kInvalidArgument: not from allocate().
   virtual Status release(std::byte* memory);
 
+  // Whether what was posted leaves this rank without poll(). A peer may wait for it while this rank
+  // has nothing more to do here.
+  virtual bool settled() { return true; }
+
   // Before destruction in good order: everything posted has left this rank. kBusy: poll and repeat.
   virtual Status flush() { return {}; }
 

@@ -208,6 +208,7 @@ class UcxWire final : public Wire {
             WireOperation& operation) override {
     begin(operation);
     if (endpoints_[peer].lost) return finish(operation, UCS_ERR_ENDPOINT_TIMEOUT, 0);
+    sent_ = true;
     ucp_request_param_t parameters = parameters_for(operation);
     parameters.cb.send = on_sent;
     follow(operation, ucp_.tag_send_nbx(endpoints_[peer].handle, memory, bytes, tag, &parameters));
@@ -238,13 +239,21 @@ class UcxWire final : public Wire {
     follow(operation, ucp_.worker_flush_nbx(worker_, &parameters));
   }
 
+  // Over TCP what is done may still wait for a socket; adapters go on by themselves.
+  bool settled() override {
+    if (!only_tcp_) return true;
+    if (!settling_.pending() && std::exchange(sent_, false)) flush(settling_);
+    return !settling_.pending();
+  }
+
   bool progress() override { return ucp_.worker_progress(worker_) != 0; }
   bool lost(int peer) const override { return endpoints_[peer].lost; }
   bool arm() override { return ucp_.worker_arm(worker_) == UCS_OK; }
   int descriptor() const override { return descriptor_; }
 
  private:
-  UcxWire(const Ucp& ucp, int size) : ucp_(ucp), endpoints_(size) {}
+  UcxWire(const Ucp& ucp, int size, bool only_tcp)
+      : ucp_(ucp), only_tcp_(only_tcp), endpoints_(size) {}
   void begin(WireOperation& operation) const {
     operation = {};
     operation.state = WireOperation::State::kPending;
@@ -256,6 +265,9 @@ class UcxWire final : public Wire {
   void drop_unexpected();
 
   Ucp ucp_;
+  bool only_tcp_;
+  bool sent_ = false;  // since the last flush for settled() began
+  WireOperation settling_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int descriptor_ = -1;
@@ -305,7 +317,7 @@ Status UcxWire::make_worker() {
 Result<std::unique_ptr<UcxWire>> UcxWire::create(const Wiring& wiring, const Network& network) {
   auto ucp = open_ucp();
   BANYAN_TRY(ucp.status());
-  std::unique_ptr<UcxWire> wire(new UcxWire(*ucp, wiring.size()));
+  std::unique_ptr<UcxWire> wire(new UcxWire(*ucp, wiring.size(), network.only_tcp));
   BANYAN_TRY(wire->make_context(wiring, network));
   BANYAN_TRY(wire->make_worker());
   return wire;

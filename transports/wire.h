@@ -37,6 +37,9 @@ class Wire {
   virtual void close() = 0;
   // All sends have left.
   virtual void flush(WireOperation& operation) = 0;
+  // Whether what was sent leaves this process without progress(): a send that is done need not have
+  // left.
+  virtual bool settled() { return true; }
   // Whether anything happened.
   virtual bool progress() = 0;
   virtual bool lost(int peer) const = 0;

@@ -161,7 +161,6 @@ Result<double> Trials::obey(const Order& order) {
     BANYAN_TRY(perf::status_of(perf::run_once(call), job.comm()));
     if (i >= order.warm_up) spent += Clock::now() - begin;
   }
-  BANYAN_TRY(job.barrier());  // what was sent arrives while everybody is on this communicator
   const double mine = std::chrono::duration<double, std::micro>(spent).count() /
                       static_cast<double>(order.iterations);
   const auto sum = job_.allreduce({mine}, BANYAN_SUM);

@@ -18,7 +18,10 @@ banyan_result_t run(const PlainCall& plain, banyan_comm_t comm) {
   if (quick == nullptr && banyan::join_known(inside.get(), plain)) return BANYAN_SUCCESS;
   if (quick == nullptr)
     return banyan::door(comm, [&] { return banyan::run_call(comm, call_of(plain), &plain); });
-  if (banyan::run_through(*quick)) return BANYAN_SUCCESS;
+  if (banyan::run_through(*quick)) {
+    quick->membership.leave_quickly();
+    return BANYAN_SUCCESS;
+  }
   return banyan::door(comm, [&] {
     banyan::Membership* membership = &quick->membership;
     return banyan::with_memory({&membership, 1}, [&] { return banyan::go_on(*quick); });

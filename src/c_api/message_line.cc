@@ -25,7 +25,9 @@ Status run_line(OpenCommunicator& communicator, const MessageLine& line, size_t&
     const bool more = ++done < line.messages.size();
     quick.membership.begin(quick, message.call.send, message.call.recv, more);
     if (!run_through(quick)) BANYAN_TRY(go_on(quick));
+    communicator.membership->take_baton();
   }
+  communicator.membership->leave_quickly();
   return {};
 }
 
