@@ -249,6 +249,7 @@ TEST_P(TransportTest, WhatIsSettledArrivesWithoutItsSender) {
         driver.post(receive_from(0, envelope_of(kBytes, i), in.data(), i));
         ASSERT_EQ(driver.wait(i).code, Code::kOk) << i << " of " << total.load();
         EXPECT_EQ(in, body);
+        // So that its socket is still full when the last send is done.
         std::this_thread::sleep_for(std::chrono::microseconds(200));
       }
     }

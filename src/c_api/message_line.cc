@@ -24,8 +24,9 @@ Status run_line(OpenCommunicator& communicator, const MessageLine& line, size_t&
     QuickCall& quick = *message.known->quick;
     const bool more = ++done < line.messages.size();
     quick.membership.begin(quick, message.call.send, message.call.recv, more);
-    if (!run_through(quick)) BANYAN_TRY(go_on(quick));
-    communicator.membership->take_baton();
+    if (run_through(quick)) continue;
+    BANYAN_TRY(go_on(quick));
+    communicator.membership->take_baton();  // which that leaves where bytes have not left
   }
   communicator.membership->leave_quickly();
   return {};
