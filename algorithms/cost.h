@@ -18,6 +18,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "algorithms/problem.h"
 #include "topology/hierarchy.h"
@@ -41,13 +43,24 @@ struct LinkCost {
   friend bool operator==(const LinkCost&, const LinkCost&) = default;
 };
 
+// Of messages that leave a part of a level above hosts: a leaf switch, a pod.
+struct TierCost {
+  std::string name{};  // of the level
+  Figure alpha{};      // in place of that between hosts
+  // us a byte takes through all that joins a part to others, in each direction; unknown: no limit
+  Figure uplink_byte{};
+
+  friend bool operator==(const TierCost&, const TierCost&) = default;
+};
+
 struct CostModel {
-  Figure call;             // us: what begins and ends a call
-  LinkCost within;         // a host
-  LinkCost between;        // hosts
-  Figure wire_byte;        // us a byte takes on the wire of one NIC in each direction
-  double nics = 1;         // of a host
-  double cores = 0;        // that the ranks of a host share; 0: one each
+  Figure call;                  // us: what begins and ends a call
+  LinkCost within;              // a host
+  LinkCost between;             // hosts
+  std::vector<TierCost> tiers;  // of levels of the hierarchy, by name; others cost what hosts do
+  Figure wire_byte;             // us a byte takes on the wire of one NIC in each direction
+  double nics = 1;              // of a host
+  double cores = 0;             // that the ranks of a host share; 0: one each
   Figure turn;             // us: until a rank has its core again, for each other rank of that core
   Figure reduce_byte;      // us, of one byte of result, in the accumulator's type
   Figure reduce_far_byte;  // beside it, where buffers are in no cache

@@ -5,6 +5,8 @@
 
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "algorithms/cost.h"
 
@@ -45,9 +47,19 @@ struct MeasuredSums {
   friend bool operator==(const MeasuredSums&, const MeasuredSums&) = default;
 };
 
+// Of messages that leave a part of a level above hosts, and no part of a level above that one.
+struct MeasuredTier {
+  std::string name{};   // of the level: "leaf"
+  MeasuredLink link{};  // `pairs`: of the ranks of one part, all busy
+
+  friend bool operator==(const MeasuredTier&, const MeasuredTier&) = default;
+};
+
+// Hosts are those of one part of the level above, where ranks know one.
 struct MeasuredLinks {
   std::optional<MeasuredLink> within{};   // a host
   std::optional<MeasuredLink> between{};  // hosts
+  std::vector<MeasuredTier> beyond{};     // levels above hosts, the lowest first
   std::optional<MeasuredSums> sums{};     // at the end of a link
 
   friend bool operator==(const MeasuredLinks&, const MeasuredLinks&) = default;
