@@ -4,9 +4,10 @@
 //
 // A schedule is seen as rounds. In a round every rank that takes part sends and receives some
 // messages; it takes a latency, and the longest of what the busiest rank does, what all ranks of a
-// host do on the cores that they share, and what crosses a host's NICs:
+// host do on the cores that they share, and what crosses a host's NICs, or the uplinks of a part of
+// a level above:
 //
-//   T = sum over rounds of  alpha + max(rank, host's ranks / cores, bytes across / NICs)
+//   T = sum over rounds of  alpha + max(rank, host's ranks / cores, bytes across / NICs or uplinks)
 //
 // (LogGP: Alexandrov et al. 1995, as far as cores go; the max-rate model of Gropp, Olson, Samfass
 // 2016 for NICs.) Rounds and volumes of the algorithms are those of Thakur, Rabenseifner, Gropp
@@ -72,8 +73,9 @@ struct CostModel {
   friend bool operator==(const CostModel&, const CostModel&) = default;
 };
 
-// Microseconds. Requires that the algorithm fits the collective. `hierarchy`: how ranks lie, as
-// for choose(); null: all on one host. Takes time logarithmic in the number of ranks.
+// Microseconds. Requires that the algorithm fits the collective. `hierarchy`: how ranks lie; its
+// first level is that of hosts, also where each has one rank. Null: all on one host. Takes time
+// logarithmic in the number of ranks.
 double predict(const Problem& problem, int algorithm, int ranks, const CostModel& model,
                const Hierarchy* hierarchy = nullptr, const Parameters& parameters = {});
 
@@ -84,9 +86,9 @@ double predict(const Problem& problem, int algorithm, int ranks, const CostModel
 uint32_t best_segment(const Problem& problem, int ranks, const CostModel& model,
                       const Hierarchy* hierarchy, const Parameters& parameters = {});
 
-// What no algorithm can be faster than by that model: the most of what the cut around a host or
-// rank takes (bytes that must cross it / bandwidth: the node cut of ForestColl, Zhao et al. 2024),
-// what telling everybody takes, and the sums. Microseconds.
+// What no algorithm can be faster than by that model: the most of what the cut around a host or a
+// part above takes (bytes that must cross it / bandwidth: the cuts of ForestColl, Zhao et al.
+// 2024), what telling everybody takes, and the sums. Microseconds.
 double lower_bound(const Problem& problem, int ranks, const CostModel& model,
                    const Hierarchy* hierarchy = nullptr);
 

@@ -16,28 +16,22 @@ using enum Collective;
 struct Least {
   double moved = 0;   // bytes between ranks, all together
   double summed = 0;  // bytes of results of additions
-  double across = 0;  // bytes over the NICs of a host, in the direction that has more
 };
 
-// Hosts of different sizes count as the largest one.
-Least least_of(Collective collective, const Site& site, const Volume& volume) {
-  const double ranks = site.ranks();
-  const double hosts = site.hosts();
-  const double others = ranks - site.largest();
+Least least_of(Collective collective, double ranks, const Volume& volume) {
   const double n = volume.bytes;
-  const bool several = hosts > 1;
   switch (collective) {
-    case kAllreduce: return {2 * (ranks - 1) * n, (ranks - 1) * n, 2 * (hosts - 1) / hosts * n};
-    case kReduce: return {(ranks - 1) * n, (ranks - 1) * n, several ? n : 0};
-    case kBroadcast: return {(ranks - 1) * n, 0, several ? n : 0};
+    case kAllreduce: return {2 * (ranks - 1) * n, (ranks - 1) * n};
+    case kReduce: return {(ranks - 1) * n, (ranks - 1) * n};
+    case kBroadcast: return {(ranks - 1) * n, 0};
     case kAllgather:
-    case kAllgatherv: return {(ranks - 1) * n * ranks, 0, others * n};
+    case kAllgatherv: return {(ranks - 1) * n * ranks, 0};
     case kReduceScatter:
-    case kReduceScatterv: return {(ranks - 1) * n * ranks, (ranks - 1) * n * ranks, others * n};
+    case kReduceScatterv: return {(ranks - 1) * n * ranks, (ranks - 1) * n * ranks};
     case kAlltoall:
-    case kAlltoallv: return {(ranks - 1) * n * ranks, 0, others * n};
+    case kAlltoallv: return {(ranks - 1) * n * ranks, 0};
     case kGather:
-    case kScatter: return {(ranks - 1) * n, 0, others * n};
+    case kScatter: return {(ranks - 1) * n, 0};
     case kBarrier:
     case kFinalize:
     case kSplit:
@@ -45,6 +39,47 @@ Least least_of(Collective collective, const Site& site, const Volume& volume) {
     case kRecv: break;
   }
   return {};
+}
+
+// Bytes that cross the cut around a part of a level, in the direction that has more. Parts of
+// different sizes count as the largest one.
+double least_across(Collective collective, const Site& site, int level, const Volume& volume) {
+  const double parts = site.levels().parts(level);
+  if (parts == 1) return 0;
+  const double n = volume.bytes;
+  const double own = site.levels().largest_part(level);
+  const double others = site.ranks() - own;
+  switch (collective) {
+    case kAllreduce: return 2 * (parts - 1) / parts * n;
+    case kReduce:
+    case kBroadcast: return n;
+    case kAllgather:
+    case kAllgatherv:
+    case kReduceScatter:
+    case kReduceScatterv:
+    case kGather:
+    case kScatter: return others * n;
+    case kAlltoall:
+    case kAlltoallv: return site.ranks() / parts * others * n;
+    case kBarrier:
+    case kFinalize:
+    case kSplit:
+    case kSend:
+    case kRecv: break;
+  }
+  return 0;
+}
+
+// The most of what the cuts take on their wires.
+double wires_of(Collective collective, const Site& site, const CostModel& model,
+                const Volume& volume) {
+  double most = 0;
+  for (int level = 0; level < site.depth(); ++level) {
+    const double byte = level == 0 ? number(model.wire_byte) / std::max(model.nics, 1.0)
+                                   : uplink_byte(model, site, level);
+    most = std::max(most, byte * least_across(collective, site, level, volume));
+  }
+  return most;
 }
 
 // In r rounds of k messages each, what one rank knows gets to (k + 1)^r ranks (Bruck et al. 1997).
@@ -64,8 +99,7 @@ double lower_bound(const Problem& problem, int ranks, const CostModel& model,
   if (ranks < 2) return call;
   const Site site(ranks, hierarchy);
   const Volume volume = volume_of(problem, ranks);
-  const Least least = least_of(problem.collective, site, volume);
-  const bool far = site.hosts() > 1;
+  const Least least = least_of(problem.collective, ranks, volume);
   const double cold = cold_share(model, site, volume.buffers);
   const double sum = std::min(number(model.reduce_byte), number(model.codec_byte)) +
                      cold * number(model.reduce_far_byte);
@@ -75,16 +109,14 @@ double lower_bound(const Problem& problem, int ranks, const CostModel& model,
       cache_segments(static_cast<uint64_t>(volume.bytes), static_cast<uint64_t>(ranks)) > 1;
   const double byte = least_byte(model, site, cut ? 0.75 * cold : cold);
   const double work = least.moved * byte + least.summed * sum;
-  const double wire =
-      least.across / std::max(model.nics, 1.0) * (far ? number(model.wire_byte) : 0);
-  double alpha = latency(model, site, false);
+  const double wire = wires_of(problem.collective, site, model, volume);
+  const int levels = site.far_pairs().levels();
+  double alpha = latency(model, site, 0);
+  for (int left = 1; left <= levels; ++left) alpha = std::min(alpha, latency(model, site, left));
   double overhead = number(model.within.overhead);
-  if (far) {
-    alpha = std::min(alpha, latency(model, site, true));
-    overhead = std::min(overhead, number(model.between.overhead));
-  }
+  if (levels > 0) overhead = std::min(overhead, number(model.between.overhead));
   double told = telling(ranks, alpha, overhead);
-  if (far) told = std::max(told, latency(model, site, true));
+  if (levels > 0) told = std::max(told, latency(model, site, levels));
   return call + std::max({work / cores_of(model, site), wire, told});
 }
 

@@ -1,7 +1,8 @@
-// What algorithms by levels take: inside the hosts, between them, inside again; in segments that
-// overlap, the links inside and those between hosts are busy at once, and the slower ones decide:
+// What algorithms by levels take: inside the parts of the lowest level, between those of one part
+// of the next, and so on up, and down again. In segments that overlap, all levels are busy at once,
+// and the slowest decides, or the NICs of a host, which all levels above it have in common:
 //
-//   T = sum of the stages of one segment + (q - 1) max(stages inside, stages between)
+//   T = sum of the stages of one segment + (q - 1) max(slowest stage, all that the NICs do for one)
 //
 // but no less than what all of it takes the cores.
 // SPDX-License-Identifier: Apache-2.0
@@ -9,8 +10,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <vector>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/cost_layers.h"
 #include "algorithms/cost_rounds.h"
 #include "algorithms/lengths.h"
 
@@ -26,13 +29,12 @@ class Levelled {
         model_(model),
         site_(site),
         volume_(volume),
-        hosts_(site.hosts()),
-        largest_(site.largest()),
-        shards_(volume.parameters.rails == 0 ? largest_
-                                             : std::min<double>(volume.parameters.rails, largest_)),
-        inside_{site.largest(), static_cast<double>(site.hosts()), CostTeam::Where::kInside},
-        rails_{site.hosts(), shards_, CostTeam::Where::kAcross},
-        leaders_{site.hosts(), 1, CostTeam::Where::kAcross} {}
+        layers_(layers_of(site)),
+        parts_(layers_.front().team.count),
+        largest_(layers_.front().team.size),
+        shards_(volume.parameters.rails == 0
+                    ? largest_
+                    : std::min<double>(volume.parameters.rails, largest_)) {}
 
   double hierarchical() {
     switch (problem_.collective) {
@@ -63,11 +65,12 @@ class Levelled {
     if (cut < 1) return 0;
     const double most =
         static_cast<double>(is_cut_in_blocks() ? kMostBlockSegments : kMostLevelSegments);
-    // To or from a root, fewer segments than hosts are no chain, so that T(q) is another one.
+    // To or from a root, fewer segments than parts are no chain, so that T(q) is another one.
     const bool rooted = !is_cut_in_blocks() && problem_.collective != kAllreduce;
-    const bool both = rooted && hosts_ > 2;
-    const Counts below = best_counts(1, both ? std::min(hosts_ - 1, most) : most);
-    const Counts beyond = both && hosts_ <= most ? best_counts(hosts_, most) : below;
+    const double chain = layers_.back().team.size;
+    const bool both = rooted && chain > 2;
+    const Counts below = best_counts(1, both ? std::min(chain - 1, most) : most);
+    const Counts beyond = both && chain <= most ? best_counts(chain, most) : below;
     const double few = std::min(below.few, beyond.few);
     const double many = std::max(below.many, beyond.many);
     const auto power = [&](double segments) {
@@ -89,39 +92,40 @@ class Levelled {
   double leaders() {
     Cost cost = begin();
     const double n = volume_.bytes;
+    const CostTeam& top = layers_.back().team;
     switch (problem_.collective) {
       case kAllreduce:
-        to_leader(cost, n);
-        recursive_doubling_cost(cost, site_, leaders_, n * volume_.wide);
+        to_leaders(cost, n);
+        recursive_doubling_cost(cost, site_, top, n * volume_.wide);
         tell(cost, n);
         break;
       case kReduce:
-        to_leader(cost, n);
-        binomial_cost(cost, site_, leaders_, n * volume_.wide, true);
+        to_leaders(cost, n);
+        binomial_cost(cost, site_, top, n * volume_.wide, true);
         if (problem_.check) {
-          binomial_cost(cost, site_, leaders_, 0, false);
+          binomial_cost(cost, site_, top, 0, false);
           tell(cost, 0);
         }
         break;
       case kBroadcast:
         if (problem_.check) hear_all(cost);
-        binomial_cost(cost, site_, leaders_, n, false);
+        binomial_cost(cost, site_, top, n, false);
         tell(cost, n);
         cost.copy(n, 1);
         break;
       case kGather:
-        cost.gather(largest_ - 1, 0, n, 0, 0, hosts_);
-        cost.gather(hosts_ - 1, 1, n * largest_, 0, 0);
+        for (const Layer& layer : layers_)
+          cost.gather(layer.team.size - 1, layer.reach, n * layer.below, 0, 0, layer.team.count);
         cost.copy(n * site_.ranks(), 1);
         if (problem_.check) {
-          binomial_cost(cost, site_, leaders_, 0, false);
+          binomial_cost(cost, site_, top, 0, false);
           tell(cost, 0);
         }
         break;
       case kScatter:
         if (problem_.check) hear_all(cost);
-        cost.scatter(hosts_ - 1, 1, n * largest_);
-        cost.scatter(largest_ - 1, 0, n, hosts_);
+        for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer)
+          cost.scatter(layer->team.size - 1, layer->reach, n * layer->below, layer->team.count);
         cost.copy(n, site_.ranks());
         break;
       case kBarrier:
@@ -146,31 +150,39 @@ class Levelled {
   Cost begin() const { return {model_, site_, volume_.buffers}; }
   // What a stage takes; each is added up by itself, so that stages can overlap.
   struct Taken {
-    double us = 0, work = 0;
+    double us = 0, work = 0, wire = 0;
 
-    Taken operator+(const Taken& other) const { return {us + other.us, work + other.work}; }
-    Taken operator*(double times) const { return {us * times, work * times}; }
+    Taken operator+(const Taken& other) const {
+      return {us + other.us, work + other.work, wire + other.wire};
+    }
+    Taken operator*(double times) const { return {us * times, work * times, wire * times}; }
   };
   template <typename Stage>
   Taken of(Stage stage) const {
     Cost cost = begin();
     const double before = cost.us();
     stage(cost);
-    return {cost.us() - before, cost.work()};
+    return {cost.us() - before, cost.work(), cost.wire()};
   }
 
   // What segments of a vector take that follow each other.
   struct Flow {
     double segments = 1;
-    Taken inside{}, between{};  // of one segment; `between` of one host where they pass it on
-    double hops = 0;            // of a chain, before the first segment has come to its end
-    double before = 0;          // us, until they begin
+    std::vector<Taken> stages{};  // of one segment, by layer; the last of one host where it is a
+                                  // chain that passes it on
+    double hops = 0;              // of the chain, before the first segment has come to its end
+    double before = 0;            // us, until they begin
   };
   double time_of(const Flow& flow) const {
-    const auto& [segments, inside, between, hops, before] = flow;
-    const double links = inside.us + between.us + (segments - 1) * std::max(inside.us, between.us);
-    return number(model_.call) + before + hops * between.us +
-           std::max(links, segments * (inside.work + between.work));
+    Taken all;
+    double slowest = 0;
+    for (const Taken& stage : flow.stages) {
+      all = all + stage;
+      slowest = std::max(slowest, stage.us);
+    }
+    const double links = all.us + (flow.segments - 1) * std::max(slowest, all.wire);
+    return number(model_.call) + flow.before + flow.hops * flow.stages.back().us +
+           std::max(links, flow.segments * all.work);
   }
   uint64_t given() const { return given_length(volume_.parameters, problem_); }
   // In segments of that length; 0: of their own.
@@ -186,8 +198,8 @@ class Levelled {
   // Bytes that are cut into segments: of a shard, or a block.
   double piece() const { return is_cut_in_blocks() ? volume_.bytes : volume_.bytes / shards_; }
 
-  // The least T(q), as far as it is a question of q, where the stages inside are the slower ones
-  // and where those between are; the lower number first. Two flows give a and b of a + b/q.
+  // The least T(q), as far as it is a question of q, for whichever stage is the slowest one: the
+  // lowest of those numbers and the highest.
   struct Counts {
     double few = 1, many = 1;
   };
@@ -198,19 +210,38 @@ class Levelled {
     const Flow one = flow_in(least);
     const Flow other = flow_in(most);
     if (other.segments <= one.segments) return {one.segments, one.segments};
-    const auto bytes_of = [&](double us, double other_us) {
-      return (us - other_us) / (1 / one.segments - 1 / other.segments);
+    // Two flows give a and b of a + b/q.
+    const auto bytes_of = [&](size_t stage) {
+      return (one.stages[stage].us - other.stages[stage].us) /
+             (1 / one.segments - 1 / other.segments);
     };
-    const double inside = bytes_of(one.inside.us, other.inside.us);
-    const double between = bytes_of(one.between.us, other.between.us);
-    const auto count = [&](double others, double latency) {
-      const double best = latency > 0 ? std::sqrt(std::max(others, 0.0) / latency) : other.segments;
-      return std::clamp(best, one.segments, other.segments);
-    };
-    const double if_between =
-        count(one.hops * between + inside, one.between.us - between / one.segments);
-    const double if_inside = count((one.hops + 1) * between, one.inside.us - inside / one.segments);
-    return {std::min(if_between, if_inside), std::max(if_between, if_inside)};
+    double all = one.hops * bytes_of(one.stages.size() - 1);
+    for (size_t stage = 0; stage < one.stages.size(); ++stage) all += bytes_of(stage);
+    Counts counts{other.segments, one.segments};
+    for (size_t stage = 0; stage < one.stages.size(); ++stage) {
+      const double latency = one.stages[stage].us - bytes_of(stage) / one.segments;
+      const double best =
+          latency > 0 ? std::sqrt(std::max(all - bytes_of(stage), 0.0) / latency) : other.segments;
+      counts.few = std::min(counts.few, std::max(best, one.segments));
+      counts.many = std::max(counts.many, std::min(best, other.segments));
+    }
+    return counts;
+  }
+
+  const CostTeam& inside() const { return layers_.front().team; }
+  size_t top() const { return layers_.size() - 1; }
+  Phase phase_of(size_t layer) const {
+    return layer == top() ? volume_.parameters.inter : volume_.parameters.intra;
+  }
+  // Above the lowest, with a team for each shard.
+  CostTeam rails(size_t layer) const {
+    CostTeam team = layers_[layer].team;
+    team.count *= shards_ / largest_ * layers_[layer].below;
+    return team;
+  }
+  // Of a vector, what a team of that layer shares, above the lowest.
+  double share(double vector, size_t layer) const {
+    return vector / shards_ * largest_ / layers_[layer].below;
   }
 
   // Raw elements inside where sums are wide, which those who add them widen. What an owner gets is
@@ -219,21 +250,22 @@ class Levelled {
     const double bytes = vector * largest_ / shards_;
     const Phase phase = volume_.parameters.intra;
     if (!volume_.narrow || (phase != Phase::kOwn && phase != Phase::kDirect)) {
-      if (volume_.narrow) cost.codec(bytes * volume_.wide, largest_ * hosts_);
-      phase_cost(cost, site_, inside_, phase, bytes * volume_.wide, Half::kReduceScatter);
+      if (volume_.narrow) cost.codec(bytes * volume_.wide, largest_ * parts_);
+      phase_cost(cost, site_, inside(), phase, bytes * volume_.wide, Half::kReduceScatter);
       return;
     }
     cost.add({.messages = largest_ - 1,
               .bytes = bytes / largest_,
-              .active = largest_ * hosts_,
+              .active = largest_ * parts_,
+              .far = layers_.front().reach,
               .decoded = bytes / largest_ * volume_.wide});
   }
   void gather_inside(Cost& cost, double vector) const {
     const double bytes = vector * largest_ / shards_;
-    phase_cost(cost, site_, inside_, volume_.parameters.intra, bytes, Half::kAllgather);
+    phase_cost(cost, site_, inside(), volume_.parameters.intra, bytes, Half::kAllgather);
   }
-  void among_hosts(Cost& cost, double bytes, Half half) const {
-    phase_cost(cost, site_, rails_, volume_.parameters.inter, bytes, half);
+  void between(Cost& cost, size_t layer, double bytes, Half half) const {
+    phase_cost(cost, site_, rails(layer), phase_of(layer), bytes, half);
   }
   double agreed() const {
     if (!problem_.check) return 0;
@@ -249,46 +281,51 @@ class Levelled {
     flow.segments = static_cast<double>(level_segments(static_cast<uint64_t>(volume_.bytes),
                                                        static_cast<uint64_t>(shards_), length));
     const double n = volume_.bytes / flow.segments;
-    flow.inside = of([&](Cost& cost) { sum_inside(cost, n); }) +
-                  of([&](Cost& cost) { gather_inside(cost, n); });
-    flow.between = of([&](Cost& cost) {
-      const double shard = n / shards_;
-      among_hosts(cost, shard * volume_.wide, Half::kReduceScatter);
-      among_hosts(cost, shard, Half::kAllgather);
-    });
+    flow.stages.push_back(of([&](Cost& cost) { sum_inside(cost, n); }) +
+                          of([&](Cost& cost) { gather_inside(cost, n); }));
+    for (size_t layer = 1; layer <= top(); ++layer)
+      flow.stages.push_back(of([&](Cost& cost) {
+        between(cost, layer, share(n, layer) * volume_.wide, Half::kReduceScatter);
+        between(cost, layer, share(n, layer), Half::kAllgather);
+      }));
     return flow;
   }
 
-  // At the top a chain of hosts, where segments fill it; otherwise blocks to or from the root.
+  // At the top a chain of parts, where segments fill it; otherwise, and below, blocks to or from
+  // the root, or who stands for it.
   Flow rooted_flow(uint64_t length) const {
     const bool sums = problem_.collective == kReduce;
+    const double chain = layers_.back().team.size;
     const RootedSegments cut =
         rooted_segments(static_cast<uint64_t>(volume_.bytes), static_cast<uint64_t>(shards_),
-                        static_cast<uint64_t>(site_.hosts()), sums, length);
+                        static_cast<uint64_t>(chain), sums, length);
     Flow flow{.segments = static_cast<double>(cut.count), .before = agreed()};
     const double n = volume_.bytes / flow.segments;
-    flow.inside = of([&](Cost& cost) {
+    flow.stages.push_back(of([&](Cost& cost) {
       if (sums) {
         sum_inside(cost, n);
-        cost.gather(largest_ - 1, 0, n / largest_, 0, 0, hosts_);
+        cost.gather(largest_ - 1, layers_.front().reach, n / largest_, 0, 0, parts_);
       } else {
-        cost.scatter(largest_ - 1, 0, n / largest_, hosts_);
+        cost.scatter(largest_ - 1, layers_.front().reach, n / largest_, parts_);
         gather_inside(cost, n);
       }
-    });
-    const double shard = n / shards_ * volume_.wide;
-    flow.between = of([&](Cost& cost) {
-      if (cut.chained) {
-        cost.add(
-            {.bytes = shard, .active = hosts_ * shards_, .far = 1, .summed = sums ? shard : 0});
-        return;
-      }
-      among_hosts(cost, shard, sums ? Half::kReduceScatter : Half::kAllgather);
-      // At the host of the root, whose wire they share.
-      cost.add(
-          {.messages = hosts_ - 1, .bytes = shard / hosts_, .active = shards_ * hosts_, .far = 1});
-    });
-    flow.hops = cut.chained ? hosts_ - 2 : 0;
+    }));
+    for (size_t layer = 1; layer <= top(); ++layer)
+      flow.stages.push_back(of([&](Cost& cost) {
+        const double bytes = share(n, layer) * volume_.wide;
+        const double size = layers_[layer].team.size;
+        Round round{.active = size * rails(layer).count, .far = layers_[layer].reach};
+        if (layer == top() && cut.chained) {
+          round.bytes = bytes;
+          round.summed = sums ? bytes : 0;
+        } else {
+          between(cost, layer, bytes, sums ? Half::kReduceScatter : Half::kAllgather);
+          round.messages = size - 1;  // of the root, whose wire all shards share
+          round.bytes = bytes / size;
+        }
+        cost.add(round);
+      }));
+    flow.hops = cut.chained ? chain - 2 : 0;
     return flow;
   }
 
@@ -298,71 +335,91 @@ class Levelled {
                   static_cast<double>(block_segments(static_cast<uint64_t>(volume_.bytes), length)),
               .before = sums ? 0 : agreed()};
     const double block = volume_.bytes / flow.segments;
-    // The blocks of one host after those of the other.
-    flow.inside = of([&](Cost& cost) {
-                    if (sums)
-                      sum_inside(cost, block * largest_);
-                    else
-                      gather_inside(cost, block * largest_);
-                  }) *
-                  hosts_;
-    flow.between = of([&](Cost& cost) {
-      among_hosts(cost, block * hosts_ * (sums ? volume_.wide : 1),
-                  sums ? Half::kReduceScatter : Half::kAllgather);
-      if (!sums) cost.copy(block, largest_ * hosts_);
-    });
+    // The blocks of one part after those of the other.
+    flow.stages.push_back(of([&](Cost& cost) {
+                            if (sums)
+                              sum_inside(cost, block * largest_);
+                            else
+                              gather_inside(cost, block * largest_);
+                          }) *
+                          parts_);
+    for (size_t layer = 1; layer <= top(); ++layer)
+      flow.stages.push_back(of([&](Cost& cost) {
+                              between(cost, layer,
+                                      block * layers_[layer].team.size * (sums ? volume_.wide : 1),
+                                      sums ? Half::kReduceScatter : Half::kAllgather);
+                            }) *
+                            layers_[layer].team.count);
+    if (!sums)
+      flow.stages.back() =
+          flow.stages.back() + of([&](Cost& cost) { cost.copy(block, largest_ * parts_); });
     return flow;
   }
 
-  // What is for another host to whoever takes it there, and what is for this one.
+  // What is for another part to whoever takes it there, and what is for this one.
   double alltoall() const {
     Cost cost = begin();
     const double block = volume_.bytes;
+    const Reach& near = layers_.front().reach;
     if (problem_.check) {
       hear_all(cost);
       tell(cost, 0);
     }
     cost.copy(block * (problem_.in_place ? site_.ranks() : 1), site_.ranks());
-    cost.copy(block * (hosts_ - 1), site_.ranks());
+    cost.copy(block * (parts_ - 1), site_.ranks());
     cost.add({.messages = largest_ - 1,
               .bytes = block,
-              .active = largest_ * hosts_,
-              .repeats = hosts_ - 1});
-    cost.add(
-        {.bytes = block * largest_, .active = largest_ * hosts_, .far = 1, .repeats = hosts_ - 1});
-    cost.add(
-        {.messages = largest_ - 1, .bytes = block, .active = largest_ * hosts_, .waits = false});
+              .active = largest_ * parts_,
+              .far = near,
+              .repeats = parts_ - 1});
+    cost.add({.bytes = block * largest_,
+              .active = largest_ * parts_,
+              .far = site_.far_parts(telling_levels(site_).front()),
+              .repeats = parts_ - 1});
+    cost.add({.messages = largest_ - 1,
+              .bytes = block,
+              .active = largest_ * parts_,
+              .far = near,
+              .waits = false});
     return cost.us();
   }
 
-  // In all hosts at the same time.
-  void to_leader(Cost& cost, double bytes) const {
+  // In all parts at the same time, from the lowest layer to the one below the top.
+  void to_leaders(Cost& cost, double bytes) const {
     const double wide = bytes * volume_.wide;
-    if (site_.largest() > kStarMost) {
-      binomial_cost(cost, site_, inside_, wide, true);
-      return;
+    for (size_t layer = 0; layer < top(); ++layer) {
+      const auto& [team, reach, below] = layers_[layer];
+      const bool raw = volume_.narrow && layer == 0;
+      if (team.size > kStarMost)
+        binomial_cost(cost, site_, team, wide, true);
+      else
+        cost.gather(team.size - 1, reach, layer == 0 ? bytes : wide, raw ? 0 : wide, raw ? wide : 0,
+                    team.count);
     }
-    cost.gather(largest_ - 1, 0, bytes, volume_.narrow ? 0 : wide, volume_.narrow ? wide : 0,
-                hosts_);
   }
   void tell(Cost& cost, double bytes) const {
-    if (site_.largest() > kStarMost)
-      binomial_cost(cost, site_, inside_, bytes, false);
-    else
-      cost.scatter(largest_ - 1, 0, bytes, hosts_);
+    for (size_t layer = top(); layer-- > 0;) {
+      const auto& [team, reach, below] = layers_[layer];
+      if (team.size > kStarMost)
+        binomial_cost(cost, site_, team, bytes, false);
+      else
+        cost.scatter(team.size - 1, reach, bytes, team.count);
+    }
   }
   void hear_all(Cost& cost) const {
-    cost.gather(largest_ - 1, 0, 0, 0, 0, hosts_);
-    doubling_words_cost(cost, site_, leaders_);
+    for (size_t layer = 0; layer < top(); ++layer)
+      cost.gather(layers_[layer].team.size - 1, layers_[layer].reach, 0, 0, 0,
+                  layers_[layer].team.count);
+    doubling_words_cost(cost, site_, layers_.back().team);
   }
 
   const Problem& problem_;
   const CostModel& model_;
   const Site& site_;
   const Volume& volume_;
-  double hosts_, largest_;
-  double shards_;  // of a vector: the ranks of a host that exchange with others
-  CostTeam inside_, rails_, leaders_;
+  std::vector<Layer> layers_;
+  double parts_, largest_;  // of the lowest level, and the most ranks of one
+  double shards_;           // of a vector: the ranks of such a part that exchange with others
 };
 
 }  // namespace

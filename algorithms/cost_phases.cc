@@ -10,13 +10,13 @@
 namespace banyan {
 namespace {
 
-double far_of(const Site& site, const CostTeam& team, int distance) {
+Reach far_of(const Site& site, const CostTeam& team, int distance) {
   switch (team.where) {
     case CostTeam::Where::kFlat: return site.far(distance);
-    case CostTeam::Where::kInside: return 0;
-    case CostTeam::Where::kAcross: return 1;
+    case CostTeam::Where::kInside: return {};
+    case CostTeam::Where::kAcross: return site.across(team.level);
   }
-  return 0;
+  return {};
 }
 
 // A block of the team's vector to every other one: at once, or one after the other, none of which
@@ -34,8 +34,8 @@ void blocks_cost(Cost& cost, const Site& site, const CostTeam& team, double byte
 
 // Of ranks that send along a tree, those on one host.
 double on_host(const Site& site, const CostTeam& team, double active) {
-  return team.where == CostTeam::Where::kAcross ? team.count
-                                                : std::min<double>(active, site.largest());
+  if (team.where == CostTeam::Where::kFlat) return std::min<double>(active, site.largest());
+  return std::max(team.count * team.size / site.hosts(), 1.0);
 }
 
 bool whole_rounds(const CostTeam& team) {
@@ -107,7 +107,7 @@ void phase_cost(Cost& cost, const Site& site, const CostTeam& team, Phase phase,
 void recursive_doubling_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes) {
   const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(team.size)));
   const int extra = team.size - core;
-  const double far = extra > 0 ? far_of(site, team, core) : 0;
+  const Reach far = extra > 0 ? far_of(site, team, core) : Reach();
   if (extra > 0)
     cost.add({.bytes = bytes,
               .active = extra * team.count,
@@ -117,7 +117,8 @@ void recursive_doubling_cost(Cost& cost, const Site& site, const CostTeam& team,
   for (int distance = 1; distance < core; distance *= 2)
     cost.add({.bytes = bytes,
               .active = core * team.count,
-              .far = far_of(site, team, distance),
+              .far = team.where == CostTeam::Where::kFlat ? site.far_by_bit(distance)
+                                                          : far_of(site, team, distance),
               .summed = bytes});
   if (extra > 0)
     cost.add({.bytes = bytes, .active = extra * team.count, .far = far, .one_way = true});

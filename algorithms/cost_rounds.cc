@@ -3,6 +3,7 @@
 #include "algorithms/cost_rounds.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace banyan {
@@ -10,11 +11,19 @@ namespace {
 
 constexpr int kSamples = 64;
 
-bool lies_in_order(const Hierarchy& levels) {
-  const int size = levels.largest_part(0);
-  if (levels.smallest_part(0) != size) return false;
-  for (const int part : {0, levels.parts(0) / 2, levels.parts(0) - 1}) {
-    const auto members = levels.members(0, part);
+// Null: the model has nothing of that level.
+const TierCost* tier_of(const CostModel& model, const Site& site, int level) {
+  const auto found =
+      std::find_if(model.tiers.begin(), model.tiers.end(),
+                   [&](const TierCost& tier) { return tier.name == site.levels().name(level); });
+  return found == model.tiers.end() ? nullptr : &*found;
+}
+
+bool lies_in_order(const Hierarchy& levels, int level) {
+  const int size = levels.largest_part(level);
+  if (levels.smallest_part(level) != size) return false;
+  for (const int part : {0, levels.parts(level) / 2, levels.parts(level) - 1}) {
+    const auto members = levels.members(level, part);
     if (members.front() != part * size || members.back() != (part + 1) * size - 1) return false;
   }
   return true;
@@ -22,33 +31,93 @@ bool lies_in_order(const Hierarchy& levels) {
 
 }  // namespace
 
+int Reach::levels() const {
+  const auto none = [](double share) { return !(share > 0); };
+  return static_cast<int>(std::find_if_not(beyond.rbegin(), beyond.rend(), none).base() -
+                          beyond.begin());
+}
+
 Site::Site(int ranks, const Hierarchy* hierarchy) : ranks_(ranks), largest_(ranks) {
-  if (hierarchy == nullptr || hierarchy->depth() == 0) return;
+  if (hierarchy == nullptr || hierarchy->depth() == 0 || hierarchy->parts(0) == 1) return;
   levels_ = hierarchy;
   hosts_ = hierarchy->parts(0);
   largest_ = hierarchy->largest_part(0);
-  in_order_ = lies_in_order(*hierarchy);
+  depth_ = std::min(hierarchy->depth(), kMostCostLevels);
+  for (int level = 0; level < depth_; ++level)
+    in_order_[static_cast<size_t>(level)] = lies_in_order(*hierarchy, level);
 }
 
-double Site::far(int distance) const {
-  if (hosts_ == 1) return 0;
-  if (in_order_) {
-    const int way = std::min(distance, ranks_ - distance);
-    return static_cast<double>(std::min(way, largest_)) / largest_;
-  }
-  const int samples = std::min(ranks_, kSamples);
+// As if all parts of the lower level were alike.
+int Site::parts_within(int level, int above) const {
+  const double share = static_cast<double>(levels_->largest_part(above)) / ranks_;
+  return std::max(static_cast<int>(std::lround(share * levels_->parts(level))), 1);
+}
+
+template <typename Share>
+Reach Site::reach_of(Share share) const {
+  Reach reach;
+  for (int level = 0; level < depth_; ++level)
+    reach.beyond[static_cast<size_t>(level)] = share(level);
+  return reach;
+}
+
+template <typename Partner>
+double Site::sampled(int level, int places, Partner partner) const {
+  const int samples = std::min(places, kSamples);
   int leaving = 0;
   for (int i = 0; i < samples; ++i) {
-    const auto place = static_cast<int>(static_cast<int64_t>(i) * ranks_ / samples);
-    const int other = static_cast<int>((static_cast<int64_t>(place) + distance) % ranks_);
-    leaving += static_cast<int>(levels_->part_of(0, place) != levels_->part_of(0, other));
+    const auto place = static_cast<int>(static_cast<int64_t>(i) * places / samples);
+    leaving +=
+        static_cast<int>(levels_->part_of(level, place) != levels_->part_of(level, partner(place)));
   }
   return static_cast<double>(leaving) / samples;
 }
 
-double Site::far_pairs() const {
-  if (hosts_ == 1) return 0;
-  return static_cast<double>(ranks_ - largest_) / (ranks_ - 1);
+Reach Site::far(int distance) const {
+  return reach_of([&](int level) {
+    if (!in_order_[static_cast<size_t>(level)])
+      return sampled(level, ranks_, [&](int place) {
+        return static_cast<int>((static_cast<int64_t>(place) + distance) % ranks_);
+      });
+    const int way = std::min(distance, ranks_ - distance);
+    const int size = levels_->largest_part(level);
+    return size == ranks_ ? 0 : static_cast<double>(std::min(way, size)) / size;
+  });
+}
+
+// Places beyond the last power of two take no part.
+Reach Site::far_by_bit(int bit) const {
+  const auto core = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks_)));
+  return reach_of([&](int level) {
+    const int size = levels_->largest_part(level);
+    if (in_order_[static_cast<size_t>(level)] && size % (2 * bit) == 0) return 0.0;
+    return sampled(level, core, [&](int place) { return place ^ bit; });
+  });
+}
+
+Reach Site::far_in_ring() const {
+  return reach_of([&](int level) {
+    const int parts = levels_->parts(level);
+    return parts == 1 ? 0 : static_cast<double>(parts) / ranks_;
+  });
+}
+
+Reach Site::far_pairs() const {
+  return reach_of([&](int level) {
+    return static_cast<double>(ranks_ - levels_->largest_part(level)) / (ranks_ - 1);
+  });
+}
+
+Reach Site::far_parts(int level) const {
+  const int parts = levels_->parts(level);
+  return reach_of([&](int above) {
+    if (above <= level) return 1.0;
+    return static_cast<double>(parts - parts_within(level, above)) / (parts - 1);
+  });
+}
+
+Reach Site::across(int level) const {
+  return reach_of([&](int each) { return each <= level ? 1.0 : 0.0; });
 }
 
 double cores_of(const CostModel& model, const Site& site) {
@@ -63,10 +132,23 @@ double cold_share(const CostModel& model, const Site& site, double buffers) {
   return 1 - model.cache_bytes / all;
 }
 
-double latency(const CostModel& model, const Site& site, bool far) {
+double alpha_beyond(const CostModel& model, const Site& site, int levels) {
+  double alpha = number((levels == 0 ? model.within : model.between).alpha);
+  for (int level = 1; level < levels; ++level)
+    if (const TierCost* tier = tier_of(model, site, level); tier != nullptr)
+      alpha = number(tier->alpha);
+  return alpha;
+}
+
+double latency(const CostModel& model, const Site& site, int levels) {
   const double cores = cores_of(model, site) / site.hosts();
   const double others = site.largest() / cores - 1;
-  return number((far ? model.between : model.within).alpha) + others * number(model.turn);
+  return alpha_beyond(model, site, levels) + others * number(model.turn);
+}
+
+double uplink_byte(const CostModel& model, const Site& site, int level) {
+  const TierCost* tier = level == 0 ? nullptr : tier_of(model, site, level);
+  return tier == nullptr ? 0 : number(tier->uplink_byte);
 }
 
 double least_byte(const CostModel& model, const Site& site, double cold) {
@@ -82,9 +164,12 @@ Cost::Cost(const CostModel& model, const Site& site, double buffers)
       site_(site),
       cores_(cores_of(model, site)),
       cold_(cold_share(model, site, buffers)),
-      alpha_near_(latency(model, site, false)),
-      alpha_far_(latency(model, site, true)),
-      us_(number(model.call)) {}
+      us_(number(model.call)) {
+  for (int levels = 0; levels <= site.depth(); ++levels)
+    alphas_[static_cast<size_t>(levels)] = latency(model, site, levels);
+  for (int level = 1; level < site.depth(); ++level)
+    uplinks_[static_cast<size_t>(level)] = uplink_byte(model, site, level);
+}
 
 Cost::Ends Cost::message(const LinkCost& link, double bytes) const {
   const double overhead = number(link.overhead);
@@ -127,50 +212,71 @@ double Cost::on_wire(double bytes, double largest_message) const {
   return std::max(bytes / nics, largest_message) * number(model_.wire_byte);
 }
 
+Cost::Wires Cost::on_wires(const Reach& far, double sent, double message, double active,
+                           double on_host) const {
+  const int levels = far.levels();
+  if (levels == 0) return {};
+  const double of_host = on_host > 0 ? on_host : std::max(active / site_.hosts(), 1.0);
+  Wires wires{.nics = on_wire(sent * far.hosts() * of_host, message)};
+  wires.most = wires.nics;
+  for (int level = 1; level < levels; ++level) {
+    const double of_part = on_host > 0 ? std::min(active, on_host * site_.parts_within(0, level))
+                                       : std::max(active / site_.levels().parts(level), 1.0);
+    const auto at = static_cast<size_t>(level);
+    wires.most = std::max(wires.most, sent * far.beyond[at] * of_part * uplinks_[at]);
+  }
+  return wires;
+}
+
+void Cost::add_wires(const Wires& wires, double work) {
+  us_ += std::max(work, wires.most);
+  wire_ += wires.nics;
+}
+
 void Cost::add(const Round& round) {
-  const Ends ends = message(round.bytes, round.far);
+  const Ends ends = message(round.bytes, round.far.hosts());
   const double recv = ends.recv + sum_of(round.summed, round.decoded);
   const double each = round.messages * (ends.send + recv);
   const double longer = round.waits ? std::max(ends.send, recv) : ends.send;
   const double rank = round.one_way ? round.messages * longer : each;
   const double work = std::max(rank, on_cores(each * round.active));
+  const Wires wires =
+      on_wires(round.far, round.messages * round.bytes, round.bytes, round.active, round.on_host);
   work_ += round.repeats * work;
-  double takes = work;
-  if (round.far > 0)
-    takes = std::max(takes,
-                     on_wire(round.messages * round.far * round.bytes *
-                                 (round.on_host > 0 ? round.on_host : round.active / site_.hosts()),
-                             round.bytes));
-  us_ += (round.waits ? alpha(round.far > 0) : 0) + round.repeats * takes;
+  us_ += round.waits ? alpha(round.far) : 0;
+  add_wires({round.repeats * wires.nics, round.repeats * wires.most}, round.repeats * work);
 }
 
 void Cost::add(const Round& round, double times) {
   if (times <= 0) return;
-  const double before = us_;
-  const double work_before = work_;
+  const Cost before = *this;
   add(round);
-  us_ = before + times * (us_ - before);
-  work_ = work_before + times * (work_ - work_before);
+  const auto all = [&](double was, double is) { return was + times * (is - was); };
+  us_ = all(before.us_, us_);
+  work_ = all(before.work_, work_);
+  wire_ = all(before.wire_, wire_);
 }
 
-void Cost::gather(double others, double far, double bytes, double summed, double decoded,
+void Cost::gather(double others, const Reach& far, double bytes, double summed, double decoded,
                   double hubs) {
-  const Ends ends = message(bytes, far);
+  const Ends ends = message(bytes, far.hosts());
   const double sum = sum_of(summed, decoded);
   const double hub = ends.send + others * (ends.recv + sum);
   const double work = busy(hub, hubs * others * (ends.send + ends.recv + sum));
-  us_ += alpha(far > 0) + std::max(work, on_wire(others * far * bytes, far > 0 ? bytes : 0));
+  us_ += alpha(far);
+  add_wires(on_wires(far, others * bytes, bytes, 1, 1), work);
 }
 
-void Cost::scatter(double others, double far, double bytes, double hubs) {
-  const Ends ends = message(bytes, far);
+void Cost::scatter(double others, const Reach& far, double bytes, double hubs) {
+  const Ends ends = message(bytes, far.hosts());
   const double hub = others * ends.send + ends.recv;
   const double work = busy(hub, hubs * others * (ends.send + ends.recv));
-  us_ += alpha(far > 0) + std::max(work, on_wire(others * far * bytes, far > 0 ? bytes : 0));
+  us_ += alpha(far);
+  add_wires(on_wires(far, others * bytes, bytes, 1, 1), work);
 }
 
 void Cost::words(double each, double active) {
-  const Ends ends = message(0, site_.far_pairs());
+  const Ends ends = message(0, site_.far_pairs().hosts());
   const double takes = each * (ends.send + ends.recv);
   us_ += busy(takes, takes * active);
 }
@@ -185,16 +291,18 @@ void Cost::codec(double wide_bytes, double active) {
   us_ += busy(each, each * active);
 }
 
+// Of the hops one leaves all levels, others a host at most.
 void Cost::stream(const Stream& stream) {
-  const Ends ends = message(stream.bytes, stream.far ? 1 : 0);
+  const Reach far = stream.far ? site_.across(site_.depth() - 1) : Reach();
+  const Ends ends = message(stream.bytes, far.hosts());
   const double one = ends.send + ends.recv + sum_of(stream.summed, 0);
   const double wire_piece = stream.far ? on_wire(0, stream.bytes) : 0;
   const double filling =
-      stream.hops * alpha(stream.far) + (stream.hops - 1) * std::max(one, wire_piece);
+      (stream.hops - 1) * (alphas_[stream.far ? 1 : 0] + std::max(one, wire_piece)) + alpha(far);
   const double passing = stream.pieces * std::max(stream.messages * one, wire_piece);
   const double work =
       busy(stream.pieces * stream.messages * one, stream.pieces * stream.all_messages * one);
-  us_ += std::max({filling + passing, work, stream.far ? on_wire(stream.wire_bytes, 0) : 0});
+  add_wires(on_wires(far, stream.wire_bytes, 0, 1, 1), std::max(filling + passing, work));
 }
 
 }  // namespace banyan

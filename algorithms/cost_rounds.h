@@ -4,9 +4,24 @@
 
 #pragma once
 
+#include <array>
+#include <vector>
+
 #include "algorithms/cost.h"
 
 namespace banyan {
+
+// Of the levels of a hierarchy the lowest so many count, beginning with hosts.
+inline constexpr int kMostCostLevels = 8;
+
+// The share of messages that leave a part of each level: a host, a leaf, and so on.
+struct Reach {
+  std::array<double, kMostCostLevels> beyond{};
+
+  double hosts() const { return beyond[0]; }
+  // How many levels some of them leave; 0: they stay on their hosts.
+  int levels() const;
+};
 
 // How the ranks of a call lie, as far as costs go.
 class Site {
@@ -16,20 +31,38 @@ class Site {
   int ranks() const { return ranks_; }
   int hosts() const { return hosts_; }
   int largest() const { return largest_; }  // ranks of a host
-  const Hierarchy* levels() const { return levels_; }
-  // The share of ranks from which the rank so many places on is on another host.
-  double far(int distance) const;
-  // The share of ranks from which the next one of a ring is on another host: it enters each once.
-  double far_in_ring() const { return hosts_ == 1 ? 0 : static_cast<double>(hosts_) / ranks_; }
-  // The share of all pairs of ranks that are on two hosts.
-  double far_pairs() const;
+  // Levels that count, at least that of hosts; those of one host are none.
+  int depth() const { return depth_; }
+  const Hierarchy& levels() const { return *levels_; }  // where depth() is above 0
+  // The most parts of one level that lie in one part of another above it.
+  int parts_within(int level, int above) const;
+
+  // Of messages from every rank to the one so many places on.
+  Reach far(int distance) const;
+  // To the one whose place differs in that bit.
+  Reach far_by_bit(int bit) const;
+  // From every rank to the next one of a ring, which enters each part once.
+  Reach far_in_ring() const;
+  // Between all pairs of ranks.
+  Reach far_pairs() const;
+  // From each part of that level to each other one.
+  Reach far_parts(int level) const;
+  // Between parts of that level that lie in one part of the next.
+  Reach across(int level) const;
 
  private:
+  template <typename Share>
+  Reach reach_of(Share share) const;
+  // Of messages from each of the first so many places to partner(place), by some of them.
+  template <typename Partner>
+  double sampled(int level, int places, Partner partner) const;
+
   int ranks_;
   int hosts_ = 1;
   int largest_;
-  bool in_order_ = true;               // hosts of equal size, one after the other
-  const Hierarchy* levels_ = nullptr;  // null: one host
+  int depth_ = 0;
+  std::array<bool, kMostCostLevels> in_order_{};  // parts of equal size, one after the other
+  const Hierarchy* levels_ = nullptr;             // null: one host
 };
 
 // Ranks that do one collective among themselves, and how many such teams do so at a time.
@@ -38,14 +71,15 @@ struct CostTeam {
   int size = 1;
   double count = 1;
   Where where = Where::kFlat;
+  int level = 0;  // kAcross: one of each of some parts of that level, which are in one of the next
 };
 
 // What every one of `active` ranks does: sends some messages and receives as many.
 struct Round {
   double messages = 1;
-  double bytes = 0;    // of each message
-  double active = 1;   // ranks, on all hosts
-  double far = 0;      // the share of messages that leave the host
+  double bytes = 0;   // of each message
+  double active = 1;  // ranks, on all hosts
+  Reach far{};
   double summed = 0;   // bytes of result that adding one message makes
   double decoded = 0;  // the same, where elements are widened first
   double repeats = 1;  // rounds like it that follow each other without waiting for the first
@@ -63,10 +97,10 @@ class Cost {
   void add(const Round& round);
   // The same round so many times, each waiting for the one before.
   void add(const Round& round, double times);
-  // From `others` to one rank, or back, at the same time, on so many hosts.
-  void gather(double others, double far, double bytes, double summed, double decoded,
+  // From `others` to one rank, or back, at the same time, in so many places.
+  void gather(double others, const Reach& far, double bytes, double summed, double decoded,
               double hubs = 1);
-  void scatter(double others, double far, double bytes, double hubs = 1);
+  void scatter(double others, const Reach& far, double bytes, double hubs = 1);
   // Empty messages beside others of the same round, so many of each rank.
   void words(double each, double active);
   // On `active` ranks at a time, each so many bytes.
@@ -77,17 +111,18 @@ class Cost {
   struct Stream {
     double hops = 1, pieces = 1, bytes = 0;
     double messages = 1, all_messages = 1;
-    double wire_bytes = 0;  // of the busiest host in one direction, in all
+    double wire_bytes = 0;  // of the busiest host, or part, in one direction, in all
     double summed = 0;
-    bool far = false;
+    bool far = false;  // between all hosts
   };
   void stream(const Stream& stream);
   // From here on, half of what passes through memory is still in a cache.
   void warm() { cold_ /= 2; }
 
   double us() const { return us_; }
-  // Of that, what keeps cores busy.
+  // Of that, what keeps cores busy, and the NICs of a host.
   double work() const { return work_; }
+  double wire() const { return wire_; }
 
  private:
   struct Ends {
@@ -95,27 +130,40 @@ class Cost {
   };
   Ends message(const LinkCost& link, double bytes) const;
   Ends message(double bytes, double far) const;
-  double alpha(bool far) const { return far ? alpha_far_ : alpha_near_; }
+  double alpha(const Reach& far) const { return alphas_[static_cast<size_t>(far.levels())]; }
   double sum_of(double summed, double decoded) const;
   // Adds what takes a core so long, and all cores together so long as one.
   double busy(double core, double all);
   double on_cores(double work) const { return work / cores_; }
   double on_wire(double bytes, double largest_message) const;
+  // Of `active` ranks that send so many bytes each, in messages of `message`: on the wires of the
+  // host and of the parts that have most of them.
+  struct Wires {
+    double nics = 0;  // of the host
+    double most = 0;  // of them and all uplinks
+  };
+  Wires on_wires(const Reach& far, double sent, double message, double active,
+                 double on_host) const;
+  void add_wires(const Wires& wires, double work);
 
   const CostModel& model_;
   const Site& site_;
-  double cores_ = 1;  // of all hosts
-  double cold_ = 0;   // the share of bytes that are in no cache
-  double alpha_near_ = 0, alpha_far_ = 0;
+  double cores_ = 1;                                  // of all hosts
+  double cold_ = 0;                                   // the share of bytes that are in no cache
+  std::array<double, 1 + kMostCostLevels> alphas_{};  // by Reach::levels()
+  std::array<double, kMostCostLevels> uplinks_{};     // us of a byte, by level; of hosts: 0
   double us_ = 0;
   double work_ = 0;
+  double wire_ = 0;
 };
 
 // What a byte costs two cores at least, in a message of any length.
 double least_byte(const CostModel& model, const Site& site, double cold);
 double cold_share(const CostModel& model, const Site& site, double buffers);
-// What a round takes beside its bytes.
-double latency(const CostModel& model, const Site& site, bool far);
+// What a round takes beside its bytes where its messages leave so many levels: Reach::levels().
+double latency(const CostModel& model, const Site& site, int levels);
+// What a byte takes through the uplinks of a part; 0: none is known.
+double uplink_byte(const CostModel& model, const Site& site, int level);
 double cores_of(const CostModel& model, const Site& site);
 
 inline double number(const Figure& figure) {

@@ -53,11 +53,10 @@ std::string with_best_segment(const ExplainedAlgorithm& row, const Problem& prob
 Explanation explain(const Problem& problem, int ranks, const CostModel& model, Medium medium,
                     const Rules& rules, const Hierarchy* hierarchy,
                     const MeasuredNetwork* measured) {
-  // choose() takes hosts of one rank each for no levels.
-  const bool levels =
-      hierarchy != nullptr && hierarchy->depth() > 0 && hierarchy->largest_part(0) > 1;
-  const Choice choice =
-      choose(problem, ranks, medium, rules, levels ? hierarchy : nullptr, measured);
+  // choose() knows no levels that say nothing, such as hosts of one rank each.
+  const Hierarchy simple = hierarchy == nullptr ? Hierarchy() : hierarchy->simplified();
+  const bool levels = simple.depth() > 0;
+  const Choice choice = choose(problem, ranks, medium, rules, levels ? &simple : nullptr, measured);
   Explanation result;
   for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
     ExplainedAlgorithm row{.algorithm = i};

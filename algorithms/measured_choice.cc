@@ -28,15 +28,32 @@ constexpr uint64_t kBytesLeast = (8 << 10) + 1;
 // they were measured.
 constexpr double kWorthCutting = 0.95;
 
+bool has_level(const Hierarchy& levels, std::string_view name) {
+  for (int level = 0; level < levels.depth(); ++level)
+    if (levels.name(level) == name) return true;
+  return false;
+}
+
+// The same pairs, as many of a host as between others.
+MeasuredLink as_between(MeasuredLink link, const MeasuredLinks& links) {
+  link.pairs = links.between->pairs;
+  return link;
+}
+
 }  // namespace
 
 std::optional<MeasuredNetwork> measured_network(const MeasuredLinks& links, int cores,
-                                                std::span<const int> host_of_rank) {
-  if (!links.between || host_of_rank.empty()) return std::nullopt;
-  Hierarchy hosts = Hierarchy::of_labels("host", host_of_rank);
-  if (hosts.parts(0) < 2) return std::nullopt;
-  const CostModel memory = memory_model(hosts.largest_part(0), std::max(cores, 1));
-  return MeasuredNetwork{with_links(memory, links), std::move(hosts)};
+                                                const Hierarchy& levels) {
+  if (!links.between || levels.depth() == 0 || levels.parts(0) < 2) return std::nullopt;
+  MeasuredLinks known = links;
+  std::erase_if(known.beyond, [&](const MeasuredTier& tier) {
+    if (has_level(levels, tier.name)) return false;
+    if (tier.link.busy_GBps < known.between->busy_GBps)
+      known.between = as_between(tier.link, links);
+    return true;
+  });
+  const CostModel memory = memory_model(levels.largest_part(0), std::max(cores, 1));
+  return MeasuredNetwork{with_links(memory, known), levels};
 }
 
 bool links_decide(const Problem& problem) {
@@ -61,20 +78,20 @@ ChosenByLinks choose_by_links(const Problem& problem, const MeasuredNetwork& net
     if (!algorithm.fits(problem.collective) || (algorithm.by_levels && !levels)) continue;
     if (std::find(excluded.begin(), excluded.end(), index) != excluded.end()) continue;
     const double us =
-        predict(problem, index, network.hosts.places(), network.model, &network.hosts);
+        predict(problem, index, network.levels.places(), network.model, &network.levels);
     if (!(us < best_us)) continue;
     best.algorithm = index;
     best_us = us;
   }
   if (best.algorithm < 0) return best;
   const uint32_t segment =
-      best_segment(problem, network.hosts.places(), network.model, &network.hosts);
+      best_segment(problem, network.levels.places(), network.model, &network.levels);
   if (segment == 0 ||
       algorithms()[static_cast<size_t>(best.algorithm)].name != std::string_view("hierarchical"))
     return best;
   const Parameters cut{.segment = segment};
-  if (predict(problem, best.algorithm, network.hosts.places(), network.model, &network.hosts, cut) <
-      kWorthCutting * best_us)
+  if (predict(problem, best.algorithm, network.levels.places(), network.model, &network.levels,
+              cut) < kWorthCutting * best_us)
     best.parameters = cut;
   return best;
 }

@@ -16,13 +16,14 @@ namespace banyan {
 // What ranks on several hosts know of the network between them: the same on all of them.
 struct MeasuredNetwork {
   CostModel model;
-  Hierarchy hosts;  // one level, also where each host has one rank
+  Hierarchy levels;  // hosts, also where each has one rank, and what is above them
 };
 
-// `host_of_rank`: a number for each rank's host; `cores` of each host. Nothing: the links between
-// hosts were not measured, or there is one host.
+// `levels`: hosts, with so many cores each, and what is above them. Of a level that was measured
+// and is not among those, any two hosts may be on either side: if it is slower, they count as such.
+// Nothing: the links between hosts were not measured, or there is one host.
 std::optional<MeasuredNetwork> measured_network(const MeasuredLinks& links, int cores,
-                                                std::span<const int> host_of_rank);
+                                                const Hierarchy& levels);
 
 // Whether links decide calls like this one: a list in measured_choice.cc says it. Never of
 // alltoallv, whose counts every rank knows only its own of.

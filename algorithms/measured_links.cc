@@ -70,6 +70,9 @@ CostModel with_links(const CostModel& model, const MeasuredLinks& links) {
                    .long_overhead = measured(0),
                    .long_byte = measured(0),
                    .far_byte = measured(0)};
+  for (const MeasuredTier& tier : links.beyond)
+    known.tiers.push_back({tier.name, measured(alpha_of(tier.link)),
+                           measured(kMicrosecondsPerGB / (tier.link.busy_GBps * tier.link.pairs))});
   known.turn = measured(0);
   if (links.sums) {
     const double sum = kMicrosecondsPerGB / links.sums->GBps;

@@ -27,6 +27,11 @@ struct Surroundings {
   bool in_hosts() const { return hierarchy != nullptr && hierarchy->depth() > 0; }
 };
 
+// Its first level may be one above hosts, where each host has one rank.
+bool knows_hosts(const Hierarchy* hierarchy) {
+  return hierarchy != nullptr && hierarchy->depth() > 0 && hierarchy->name(0) == kHostLevel;
+}
+
 uint64_t times(uint64_t a, uint64_t b) {
   uint64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? kAnySize : product;
@@ -198,12 +203,12 @@ Rules join_rules(Rules variable, Rules tuning_file) {
 }
 
 int nodes_of(int ranks, Medium medium, const Hierarchy* hierarchy) {
-  if (hierarchy != nullptr && hierarchy->depth() > 0) return hierarchy->parts(0);
+  if (knows_hosts(hierarchy)) return hierarchy->parts(0);
   return medium == Medium::kNetwork ? ranks : 1;
 }
 
 int ppn_of(int ranks, Medium medium, const Hierarchy* hierarchy) {
-  if (hierarchy != nullptr && hierarchy->depth() > 0) return hierarchy->largest_part(0);
+  if (knows_hosts(hierarchy)) return hierarchy->largest_part(0);
   return medium == Medium::kNetwork ? 1 : ranks;
 }
 

@@ -102,24 +102,10 @@ std::vector<int> places_in(const std::vector<std::string>& names,
   return places;
 }
 
-// As it is written down, so that levels can be added.
-std::vector<Hierarchy::Level> levels_of(const Hierarchy& hierarchy) {
-  std::vector<Hierarchy::Level> levels;
-  for (int level = 0; level < hierarchy.depth(); ++level) {
-    Hierarchy::Level& written = levels.emplace_back();
-    written.name = hierarchy.name(level);
-    for (int part = 0; part < hierarchy.parts(level); ++part) {
-      const std::span<const int> members = hierarchy.members(level, part);
-      written.parts.emplace_back(members.begin(), members.end());
-    }
-  }
-  return levels;
-}
-
 // `tiers` cover the places of `hosts`, which are these.
 Result<Hierarchy> on_top_of(const Hierarchy& hosts, int places,
                             std::span<const Hierarchy::Level> tiers) {
-  std::vector<Hierarchy::Level> levels = levels_of(hosts);
+  std::vector<Hierarchy::Level> levels = hosts.written();
   levels.insert(levels.end(), tiers.begin(), tiers.end());
   const auto made = Hierarchy::make(places, levels);
   if (!made.ok()) return made.status();

@@ -32,8 +32,6 @@ struct HostIdentity {
   bool operator==(const HostIdentity& other) const { return digest == other.digest; }
 };
 Result<HostIdentity> this_host();
-// What a hierarchy calls the level of its hosts.
-inline constexpr std::string_view kHostLevel = "host";
 
 struct LinkPeer {
   HostIdentity host;

@@ -213,13 +213,13 @@ TEST(TunedNetwork, lies_between_hosts_whose_ranks_share_memory) {
   const Hierarchy dealt = Hierarchy::of_labels("host", hosts);
   const auto network = network_of(links, 2, hosts, Medium::kNetwork, dealt);
   ASSERT_TRUE(network);
-  EXPECT_EQ(network->hosts, dealt);
+  EXPECT_EQ(network->levels, dealt);
   EXPECT_NEAR(*network->model.wire_byte.value, 1e-3, 1e-12);
   EXPECT_FALSE(network_of(links, 2, hosts, Medium::kMemory, dealt));
   EXPECT_FALSE(network_of(links, 2, hosts, Medium::kNetwork, {}));  // no memory between the ranks
   EXPECT_FALSE(network_of({}, 2, hosts, Medium::kNetwork, dealt));
   const std::vector<int> each{0, 1, 2};
-  EXPECT_EQ(network_of(links, 2, each, Medium::kNetwork, {})->hosts.parts(0), 3);
+  EXPECT_EQ(network_of(links, 2, each, Medium::kNetwork, {})->levels.parts(0), 3);
   const std::vector<int> one{0, 0};
   EXPECT_FALSE(network_of(links, 2, one, Medium::kNetwork, {}));
 }

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -16,52 +15,16 @@
 #include "algorithms/explain.h"
 #include "algorithms/machine_cost.h"
 #include "algorithms/simulate.h"
+#include "tests/cost_models.h"
 
 namespace banyan {
 namespace {
-
-Figure table(double value) {
-  return {value, Source::kTable};
-}
-
-// Latency and bytes only: a byte takes the receiver, or a wire.
-CostModel pure(double alpha, double byte_inside, double byte_on_wire) {
-  CostModel model;
-  model.within.alpha = model.between.alpha = table(alpha);
-  model.within.recv_byte = model.within.long_byte = table(byte_inside);
-  model.wire_byte = table(byte_on_wire);
-  return model;
-}
 
 Hierarchy hosts_of(int hosts, int each, bool round_robin = false) {
   std::vector<int> labels;
   for (int place = 0; place < hosts * each; ++place)
     labels.push_back(round_robin ? place % hosts : place / each);
   return Hierarchy::of_labels("host", labels);
-}
-
-Problem call(Collective collective, uint64_t bytes, int ranks, DataType type = DataType::kFloat32) {
-  Problem problem;
-  problem.collective = collective;
-  problem.type = type;
-  problem.count = bytes / size_of(type);
-  if (collective == Collective::kAllgatherv || collective == Collective::kReduceScatterv ||
-      collective == Collective::kAlltoallv) {
-    problem.recv_counts.assign(static_cast<size_t>(ranks), problem.count);
-    problem.recv_displacements.resize(static_cast<size_t>(ranks));
-    std::exclusive_scan(problem.recv_counts.begin(), problem.recv_counts.end(),
-                        problem.recv_displacements.begin(), uint64_t{0});
-    problem.send_counts = problem.recv_counts;
-    problem.send_displacements = problem.recv_displacements;
-  }
-  return problem;
-}
-
-std::vector<Collective> collectives() {
-  std::vector<Collective> all;
-  for (int i = 0; i < kCollectiveCount; ++i)
-    if (!is_message(static_cast<Collective>(i))) all.push_back(static_cast<Collective>(i));
-  return all;
 }
 
 constexpr uint64_t kSizes[] = {4,         64,      1 << 10,  4 << 10,  16 << 10, 64 << 10,

@@ -103,7 +103,7 @@ MeasuredNetwork network(const std::vector<int>& hosts, double rate) {
   links.within = MeasuredLink{.latency_us = 0.3, .busy_latency_us = 0.4, .GBps = 8, .busy_GBps = 4};
   links.between = MeasuredLink{
       .latency_us = 20, .busy_latency_us = 25, .message_us = 1, .GBps = rate, .busy_GBps = rate};
-  return *measured_network(links, 4, hosts);
+  return *measured_network(links, 4, Hierarchy::of_labels("host", hosts));
 }
 
 struct ByLinks {
@@ -130,10 +130,10 @@ TEST(ChosenByLinks, is_what_is_predicted_to_be_fastest) {
     EXPECT_EQ(choice.because, "measured links");
     EXPECT_EQ(choice.rule, -1);
     const double us =
-        predict(problem, choice.algorithm, 6, job.measured.model, &job.measured.hosts);
+        predict(problem, choice.algorithm, 6, job.measured.model, &job.measured.levels);
     for (int other = 0; other < static_cast<int>(algorithms().size()); ++other)
       if (fits(other, problem.collective)) {
-        EXPECT_LE(us, predict(problem, other, 6, job.measured.model, &job.measured.hosts));
+        EXPECT_LE(us, predict(problem, other, 6, job.measured.model, &job.measured.levels));
       }
   }
 }
@@ -165,7 +165,7 @@ TEST(ChosenByLinks, says_how_long_segments_are) {
   ASSERT_EQ(fast.algorithm, hierarchical);
   ASSERT_NE(fast.parameters.segment, 0U);
   const auto us = [&](const Parameters& parameters) {
-    return predict(problem, hierarchical, 6, job.measured.model, &job.measured.hosts, parameters);
+    return predict(problem, hierarchical, 6, job.measured.model, &job.measured.levels, parameters);
   };
   EXPECT_LT(us(fast.parameters), 0.95 * us({}));
 }

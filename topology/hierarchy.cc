@@ -113,6 +113,19 @@ int Hierarchy::smallest_part(int level) const {
   return least;
 }
 
+std::vector<Hierarchy::Level> Hierarchy::written() const {
+  std::vector<Level> levels;
+  for (int level = 0; level < depth(); ++level) {
+    Level& copy = levels.emplace_back();
+    copy.name = name(level);
+    for (int part = 0; part < parts(level); ++part) {
+      const std::span<const int> places = members(level, part);
+      copy.parts.emplace_back(places.begin(), places.end());
+    }
+  }
+  return levels;
+}
+
 // Parts are numbered by their lowest places, and each lies within one of the next level.
 std::vector<int> Hierarchy::ring() const {
   if (has_own_ring() || levels_.empty()) return own_ring_;

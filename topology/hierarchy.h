@@ -16,6 +16,9 @@
 
 namespace banyan {
 
+// What the level of hosts is called, the first one where it says something.
+inline constexpr std::string_view kHostLevel = "host";
+
 class Hierarchy {
  public:
   // A level as it is written down: each place once, in any order.
@@ -43,6 +46,9 @@ class Hierarchy {
   std::span<const int> members(int level, int part) const;
   int largest_part(int level) const;
   int smallest_part(int level) const;
+
+  // As they are written down, so that levels can be added.
+  std::vector<Level> written() const;
 
   // The places in the order of a ring that enters each part once: the parts of the highest level
   // one after the other, within them those of the next, within the lowest ascending; or as

@@ -119,7 +119,7 @@ void judge(const std::vector<Point>& points, const Tuned& tuned) {
     const auto hosts =
         point.hosts.empty() ? Hierarchy() : Hierarchy::of_labels("host", point.hosts);
     const Hierarchy levels = hosts.simplified();
-    const auto network = measured_network(tuned.links, tuned.cores, point.hosts);
+    const auto network = measured_network(tuned.links, tuned.cores, hosts);
     const auto chosen = [&](const Rules& rules, const MeasuredNetwork* measured) {
       return choose(point.problem, point.ranks, point.medium, rules, &levels, measured).algorithm;
     };

@@ -123,7 +123,7 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
   const Medium medium = medium_for(*machine);
   const Hierarchy& hosts = apart ? each : hierarchy;
   const auto measured = decides(rules->tuning, *machine)
-                            ? measured_network(links, rules->tuning.tuned_on.cores, labels)
+                            ? measured_network(links, rules->tuning.tuned_on.cores, each)
                             : std::nullopt;
   const MeasuredNetwork* network = measured ? &*measured : nullptr;
   Explained explained{

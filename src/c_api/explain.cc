@@ -25,7 +25,7 @@ std::string predicted(const banyan::Problem& problem, const banyan::Candidate& c
   const int size = membership.size();
   if (const banyan::MeasuredNetwork* network = membership.measured(); network != nullptr)
     return fmt::format("{:.2f}", predict(problem, candidate.algorithm, size, network->model,
-                                         &network->hosts, candidate.parameters));
+                                         &network->levels, candidate.parameters));
   if (medium == banyan::Medium::kNetwork) return "-";
   return fmt::format(
       "{:.2f}", banyan::predict(problem, candidate.algorithm, size,
