@@ -3,6 +3,7 @@
 #include "algorithms/cost_layers.h"
 
 namespace banyan {
+namespace {
 
 std::vector<int> telling_levels(const Site& site) {
   std::vector<int> kept;
@@ -15,6 +16,8 @@ std::vector<int> telling_levels(const Site& site) {
   if (kept.empty()) kept.push_back(0);
   return kept;
 }
+
+}  // namespace
 
 std::vector<Layer> layers_of(const Site& site) {
   const std::vector<int> levels = telling_levels(site);

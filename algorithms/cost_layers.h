@@ -10,10 +10,6 @@
 
 namespace banyan {
 
-// The levels of a site of several hosts that say something, as Hierarchy::simplified() has them;
-// that of hosts where none does.
-std::vector<int> telling_levels(const Site& site);
-
 // Teams of one rank of each part of the layer below, or, in the lowest, of all ranks of a part.
 struct Layer {
   CostTeam team;     // its count: as many as there are parts, which is one at the top
@@ -21,7 +17,8 @@ struct Layer {
   double below = 1;  // ranks of a part of the layer below
 };
 
-// As many as telling_levels(), and the top.
+// One for each level of a site of several hosts that says something, as Hierarchy::simplified() has
+// them, or for that of hosts where none does, and the top.
 std::vector<Layer> layers_of(const Site& site);
 
 }  // namespace banyan

@@ -356,31 +356,28 @@ class Levelled {
     return flow;
   }
 
-  // What is for another part to whoever takes it there, and what is for this one.
+  // In each layer what is for other parts to whoever takes it there, and what is for this one.
   double alltoall() const {
     Cost cost = begin();
     const double block = volume_.bytes;
-    const Reach& near = layers_.front().reach;
     if (problem_.check) {
       hear_all(cost);
       tell(cost, 0);
     }
     cost.copy(block * (problem_.in_place ? site_.ranks() : 1), site_.ranks());
     cost.copy(block * (parts_ - 1), site_.ranks());
-    cost.add({.messages = largest_ - 1,
-              .bytes = block,
-              .active = largest_ * parts_,
-              .far = near,
-              .repeats = parts_ - 1});
-    cost.add({.bytes = block * largest_,
-              .active = largest_ * parts_,
-              .far = site_.far_parts(telling_levels(site_).front()),
-              .repeats = parts_ - 1});
-    cost.add({.messages = largest_ - 1,
-              .bytes = block,
-              .active = largest_ * parts_,
-              .far = near,
-              .waits = false});
+    for (size_t layer = 0; layer <= top(); ++layer) {
+      const auto& [team, reach, below] = layers_[layer];
+      Round round{.messages = team.size - 1.0,
+                  .bytes = block * below,
+                  .active = largest_ * parts_,
+                  .far = reach,
+                  .repeats = team.count - 1};
+      if (layer < top()) cost.add(round);
+      round.repeats = 1;
+      round.waits = layer == top();
+      cost.add(round);
+    }
     return cost.us();
   }
 

@@ -108,14 +108,6 @@ Reach Site::far_pairs() const {
   });
 }
 
-Reach Site::far_parts(int level) const {
-  const int parts = levels_->parts(level);
-  return reach_of([&](int above) {
-    if (above <= level) return 1.0;
-    return static_cast<double>(parts - parts_within(level, above)) / (parts - 1);
-  });
-}
-
 Reach Site::across(int level) const {
   return reach_of([&](int each) { return each <= level ? 1.0 : 0.0; });
 }

@@ -45,8 +45,6 @@ class Site {
   Reach far_in_ring() const;
   // Between all pairs of ranks.
   Reach far_pairs() const;
-  // From each part of that level to each other one.
-  Reach far_parts(int level) const;
   // Between parts of that level that lie in one part of the next.
   Reach across(int level) const;
 

@@ -1,10 +1,13 @@
 // Hierarchical alltoall: what the ranks of a part have for one rank of another part goes there in
 // one message. Member i of a part collects, from all members, what is for the members i of all
-// other parts (of M members, the member i mod M for i of M and more), so a rank sends a message to
-// each other part instead of one to each of its ranks. (Blocks that go the same way share a
-// message, as in Bruck et al. 1997.) Only the lowest level is looked at.
+// other parts (of M members, the member i mod M does so for i of M and more). These collectors, one
+// of each part, are a team that has the same to do at the next level, with what they have
+// collected, so a rank sends a message to each other part of each level instead of one to each
+// rank. (Blocks that go the same way share a message, as in Bruck et al. 1997.)
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -14,78 +17,127 @@
 namespace banyan {
 namespace {
 
-class PartExchange {
+struct Member {
+  int place = 0;
+  uint64_t sources = 1;  // ranks whose blocks it has for each other member that takes any
+  bool takes = true;     // blocks for itself
+};
+
+// An alltoall of some ranks, as one of them sees it.
+struct Team {
+  std::vector<Member> members{};
+  std::vector<Slice> input{};                // for each member, one block of each of its sources
+  std::vector<std::vector<Slice>> output{};  // from each member: where the blocks of its sources go
+};
+
+class LevelExchange {
  public:
-  PartExchange(ScheduleBuilder& builder, const Group& group, const Hierarchy& levels,
-               std::vector<Slice> input, std::vector<Slice> output)
-      : builder_(builder),
-        group_(group),
-        levels_(levels),
-        input_(std::move(input)),
-        output_(std::move(output)),
-        part_(levels.part_of(0, group.me)),
-        inside_(group_of(group, members_of(part_))) {}
+  LevelExchange(ScheduleBuilder& builder, const Group& group, const Hierarchy& levels,
+                uint64_t block)
+      : builder_(builder), group_(group), levels_(levels), block_(block) {}
 
   // The own part's last: the others' have farther to go.
-  void run() {
-    for (int step = 1; step < levels_.parts(0); ++step)
-      give_to(members_of((part_ + step) % levels_.parts(0)));
-    for (int step = 1; step < levels_.parts(0); ++step)
-      take_from(members_of((part_ - step + levels_.parts(0)) % levels_.parts(0)));
-    for (int step = 1; step < inside_.size(); ++step) {
-      const int to = place_inside(inside_.me + step);
-      const int from = place_inside(inside_.me - step);
-      builder_.send(at(input_, to), group_.at(to));
-      builder_.recv(at(output_, from), group_.at(from));
+  void run(int level, const Team& team) {
+    std::vector<std::vector<size_t>> parts = parts_of(level, team);
+    const auto mine =
+        parts.size() == 1 ? 0 : static_cast<size_t>(levels_.part_of(level, group_.me));
+    if (parts.size() > 1) {
+      size_t largest = 0;
+      for (const auto& part : parts) largest = std::max(largest, part.size());
+      for (size_t index = 0; index < largest; ++index) {
+        const Team rail = rail_of(team, parts, mine, index);
+        if (!rail.members.empty()) run(level + 1, rail);
+      }
     }
+    exchange(team, parts[mine]);
   }
 
  private:
-  using Members = std::span<const int>;
-
-  Members members_of(int part) const { return levels_.members(0, part); }
-  int place_inside(int index) const {
-    return members_of(part_)[static_cast<size_t>(inside_.wrap(index))];
-  }
-  static const Slice& at(const std::vector<Slice>& slices, int place) {
-    return slices[static_cast<size_t>(place)];
-  }
-
-  // To another part: this rank's blocks to those who collect them, and what it has collected.
-  void give_to(Members others) {
-    for (size_t index = 0; index < others.size(); ++index) {
-      const int collector = inside_.wrap(static_cast<int>(index));
-      const Slice own = at(input_, others[index]);
-      if (collector == inside_.me)
-        builder_.send(collect(own), group_.at(others[index]));
-      else
-        builder_.send(own, inside_.at(collector));
+  // Indices of members, part by part; above the highest level all are of one.
+  std::vector<std::vector<size_t>> parts_of(int level, const Team& team) const {
+    const bool above = level == levels_.depth();
+    std::vector<std::vector<size_t>> parts(above ? 1 : static_cast<size_t>(levels_.parts(level)));
+    for (size_t index = 0; index < team.members.size(); ++index) {
+      const int part = above ? 0 : levels_.part_of(level, team.members[index].place);
+      parts[static_cast<size_t>(part)].push_back(index);
     }
+    return parts;
   }
 
-  // One block of each member of the own part, in their order.
-  Slice collect(Slice own) {
-    if (inside_.size() == 1) return own;
-    const Slice all = builder_.scratch(own.size * inside_.ranks.size());
-    for (int member = 0; member < inside_.size(); ++member) {
-      const Slice room = all.sub(static_cast<uint64_t>(member) * own.size, own.size);
-      if (member == inside_.me)
+  bool is_me(const Member& member) const { return member.place == group_.me; }
+  int rank_of(const Member& member) const { return group_.at(member.place); }
+
+  // Who collects what is for the members of that index in all parts, with what this rank has
+  // collected; without members where another one does. Gives it to that one then.
+  Team rail_of(const Team& team, const std::vector<std::vector<size_t>>& parts, size_t mine,
+               size_t index) {
+    const std::vector<size_t>& own = parts[mine];
+    const Member& collector = team.members[own[index % own.size()]];
+    Team rail;
+    rail.input.resize(parts.size());
+    rail.output.resize(parts.size());
+    for (size_t step = 1; step < parts.size(); ++step) {
+      const size_t part = (mine + step) % parts.size();
+      if (index >= parts[part].size()) continue;
+      const size_t target = parts[part][index];
+      if (!team.members[target].takes) continue;
+      if (is_me(collector))
+        rail.input[part] = collect(team, own, team.input[target]);
+      else
+        builder_.send(team.input[target], rank_of(collector));
+    }
+    if (!is_me(collector)) return {};
+    for (size_t part = 0; part < parts.size(); ++part) {
+      const std::vector<size_t>& theirs = parts[part];
+      Member member = team.members[theirs[index % theirs.size()]];
+      member.takes = member.takes && index < theirs.size();
+      member.sources = 0;
+      for (const size_t each : theirs) {
+        member.sources += team.members[each].sources;
+        const std::vector<Slice>& blocks = team.output[each];
+        rail.output[part].insert(rail.output[part].end(), blocks.begin(), blocks.end());
+      }
+      rail.members.push_back(member);
+    }
+    return rail;
+  }
+
+  // From each member of the own part, in their order.
+  Slice collect(const Team& team, const std::vector<size_t>& part, Slice own) {
+    if (part.size() == 1) return own;
+    uint64_t sources = 0;
+    for (const size_t each : part) sources += team.members[each].sources;
+    const Slice all = builder_.scratch(sources * block_);
+    uint64_t begin = 0;
+    for (const size_t each : part) {
+      const Member& member = team.members[each];
+      const Slice room = all.sub(begin, member.sources * block_);
+      begin += room.size;
+      if (is_me(member))
         builder_.copy(own, room);
       else
-        builder_.recv(room, inside_.at(member));
+        builder_.recv(room, rank_of(member));
     }
     return all;
   }
 
-  // From another part: one block of each of its members.
-  void take_from(Members others) {
-    std::vector<Slice> blocks;
-    blocks.reserve(others.size());
-    for (const int place : others) blocks.push_back(at(output_, place));
-    const size_t collector = static_cast<size_t>(inside_.me) % others.size();
-    const int peer = group_.at(others[collector]);
-    const uint64_t block = blocks.front().size;
-    const uint64_t bytes = block * others.size();
+  // Between any two members of a part.
+  void exchange(const Team& team, const std::vector<size_t>& part) {
+    size_t me = 0;
+    while (!is_me(team.members[part[me]])) ++me;
+    for (size_t step = 1; step < part.size(); ++step) {
+      const size_t to = part[(me + step) % part.size()];
+      if (team.members[to].takes) builder_.send(team.input[to], rank_of(team.members[to]));
+    }
+    if (!team.members[part[me]].takes) return;
+    for (size_t step = 1; step < part.size(); ++step) {
+      const size_t from = part[(me + part.size() - step) % part.size()];
+      take(team.output[from], rank_of(team.members[from]));
+    }
+  }
+
+  void take(const std::vector<Slice>& blocks, int peer) {
+    const uint64_t bytes = block_ * blocks.size();
     if (packed(blocks)) {
       builder_.recv({blocks.front().space, blocks.front().offset, bytes}, peer);
       return;
@@ -93,15 +145,13 @@ class PartExchange {
     const Slice landing = builder_.scratch(bytes);
     builder_.recv(landing, peer);
     for (size_t index = 0; index < blocks.size(); ++index)
-      builder_.copy(landing.sub(index * block, block), blocks[index]);
+      builder_.copy(landing.sub(index * block_, block_), blocks[index]);
   }
 
   ScheduleBuilder& builder_;
   const Group& group_;
   const Hierarchy& levels_;
-  std::vector<Slice> input_, output_;  // by place
-  int part_;
-  Group inside_;
+  uint64_t block_;
 };
 
 }  // namespace
@@ -112,15 +162,19 @@ void hierarchical_alltoall(ScheduleBuilder& builder, const Group& group, const P
   if (problem.check) leaders_barrier(builder, group, problem);
   builder.fence();
   const auto me = static_cast<size_t>(group.me);
-  std::vector<Slice> input =
-      slices_of(whole_input(group, problem), input_blocks(group, problem), problem.element());
+  Team everybody{.input = slices_of(whole_input(group, problem), input_blocks(group, problem),
+                                    problem.element())};
   const std::vector<Slice> output =
       slices_of(whole_output(group, problem), output_blocks(group, problem), problem.element());
   if (problem.in_place)
-    input = set_aside(builder, input);
+    everybody.input = set_aside(builder, everybody.input);
   else
-    builder.copy(input[me], output[me]);
-  PartExchange(builder, group, *levels, std::move(input), output).run();
+    builder.copy(everybody.input[me], output[me]);
+  for (int place = 0; place < group.size(); ++place) {
+    everybody.members.push_back({.place = place});
+    everybody.output.push_back({output[static_cast<size_t>(place)]});
+  }
+  LevelExchange(builder, group, *levels, problem.count * problem.element()).run(0, everybody);
 }
 
 }  // namespace banyan
