@@ -1,11 +1,13 @@
 // Events in the order of time. A step that can begin asks for its core; a message that has left its
-// sender's first portion asks for the wire out of the host, its first byte for the wire into the
-// other. Whoever asks first is served first.
+// sender's first portion asks for the wire out of the host, its first byte for the uplinks that
+// follow, upwards and, a latency later, downwards, and for the wire into the other host. Whoever
+// asks first is served first.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "algorithms/simulate.h"
 
 #include <algorithm>
+#include <cassert>
 #include <queue>
 
 #include "algorithms/messages.h"
@@ -39,6 +41,7 @@ struct Event {
   uint64_t order;  // among those of one time
   size_t rank;     // of the step that can begin, or of the sending one
   uint32_t step;
+  size_t level = 0;  // of the wire that it asks for: 0 a host's, then those of tiers
 
   bool operator>(const Event& other) const {
     return time != other.time ? time > other.time : order > other.order;
@@ -55,8 +58,14 @@ class Simulation {
       hosts = std::max(hosts, seat.host + 1);
     }
     cores_.resize(static_cast<size_t>(cores));
-    out_.resize(static_cast<size_t>(hosts));
-    in_.resize(static_cast<size_t>(hosts));
+    out_.emplace_back(static_cast<size_t>(hosts));
+    for (const SimulatedTier& tier : machine.tiers) {
+      assert(tier.part_of_host.size() >= static_cast<size_t>(hosts));
+      int parts = 0;
+      for (const int part : tier.part_of_host) parts = std::max(parts, part + 1);
+      out_.emplace_back(static_cast<size_t>(parts));
+    }
+    in_ = out_;
     std::vector<int> ranks;
     for (const Schedule& schedule : schedules) {
       ranks.push_back(static_cast<int>(ranks.size()));
@@ -96,9 +105,10 @@ class Simulation {
     result_.unfinished = left;
     for (const Server& core : cores_)
       result_.busiest_core = std::max(result_.busiest_core, core.busy);
-    for (const auto& wires : {out_, in_})
-      for (const Server& wire : wires)
-        result_.busiest_wire = std::max(result_.busiest_wire, wire.busy);
+    for (const auto& levels : {out_, in_})
+      for (const auto& wires : levels)
+        for (const Server& wire : wires)
+          result_.busiest_wire = std::max(result_.busiest_wire, wire.busy);
     return result_;
   }
 
@@ -121,8 +131,33 @@ class Simulation {
     return state(event.rank, event.step).receiver.schedule;
   }
 
-  void ask(Event::Kind kind, double time, size_t rank, uint32_t step) {
-    events_.push({kind, time, order_++, rank, step});
+  // What of a level the rank is in: its host, its part of a tier.
+  size_t part_of(size_t level, size_t rank) const {
+    const auto host = static_cast<size_t>(seat_of(rank).host);
+    return level == 0 ? host : static_cast<size_t>(machine_.tiers[level - 1].part_of_host[host]);
+  }
+  // How many levels of wires a message crosses in each direction: 0 within a host.
+  size_t levels_between(size_t a, size_t b) const {
+    size_t levels = 0;
+    while (levels <= machine_.tiers.size() && part_of(levels, a) != part_of(levels, b)) ++levels;
+    return levels;
+  }
+  double latency(size_t a, size_t b) const {
+    const size_t levels = levels_between(a, b);
+    return levels < 2 ? cost_between(a, b).latency : machine_.tiers[levels - 2].latency;
+  }
+  double wire_byte(size_t level) const {
+    return level == 0 ? machine_.between.wire_byte : machine_.tiers[level - 1].wire_byte;
+  }
+  // Of the slowest wire of the first `levels`.
+  double slowest_byte(const MessageCost& cost, size_t levels) const {
+    double slowest = cost.wire_byte;
+    for (size_t level = 1; level < levels; ++level) slowest = std::max(slowest, wire_byte(level));
+    return slowest;
+  }
+
+  void ask(Event::Kind kind, double time, size_t rank, uint32_t step, size_t level = 0) {
+    events_.push({kind, time, order_++, rank, step, level});
   }
 
   // What a receiving core does for one byte of the message.
@@ -185,35 +220,59 @@ class Simulation {
       arrive(event.rank, next, end);
   }
 
+  // When the message, which has come over the first `levels` of wires, begins to leave this one. On
+  // one that is faster than those before, others are carried between its bytes: it waits only as
+  // long as its last byte does.
+  double carry(std::vector<std::vector<Server>>& wires, const Event& event, size_t rank,
+               size_t levels) {
+    const uint64_t bytes = step_at(event.rank, event.step).src.size;
+    const double carried = of_bytes(wire_byte(event.level), bytes);
+    const double comes_for = of_bytes(slowest_byte(machine_.between, levels), bytes);
+    Server& wire = wires[event.level][part_of(event.level, rank)];
+    const double begin = wire.serve(event.time, carried);
+    return std::max(event.time, begin - std::max(comes_for - carried, 0.0));
+  }
+
   void leave(const Event& event) {
-    const Step& step = step_at(event.rank, event.step);
-    const MessageCost& cost = cost_between(event.rank, receiving_rank(event));
+    const size_t to = receiving_rank(event), levels = levels_between(event.rank, to);
     double begin = event.time;
-    if (crosses(event)) {
-      begin = wire(out_, event.rank).serve(event.time, of_bytes(cost.wire_byte, step.src.size));
-      result_.wire_bytes += step.src.size;
-    }
-    ask(Event::Kind::kEnter, begin + cost.latency, event.rank, event.step);
+    if (levels > 0) begin = carry(out_, event, event.rank, event.level);
+    if (levels > 0 && event.level == 0)
+      result_.wire_bytes += step_at(event.rank, event.step).src.size;
+    if (event.level + 1 < levels)
+      ask(Event::Kind::kLeave, begin, event.rank, event.step, event.level + 1);
+    else
+      ask(Event::Kind::kEnter, begin + latency(event.rank, to), event.rank, event.step,
+          event.level);
   }
 
   void enter(const Event& event) {
-    const Step& step = step_at(event.rank, event.step);
     const StepAt to = state(event.rank, event.step).receiver;
+    const size_t levels = levels_between(event.rank, to.schedule);
+    double begin = event.time;
+    if (levels > 0) begin = carry(in_, event, to.schedule, levels);
+    if (event.level > 0)
+      ask(Event::Kind::kEnter, begin, event.rank, event.step, event.level - 1);
+    else
+      deliver(event, to, begin);
+  }
+
+  // The message's first byte is there.
+  void deliver(const Event& event, StepAt to, double begin) {
+    const Step& step = step_at(event.rank, event.step);
     const MessageCost& cost = cost_between(event.rank, to.schedule);
-    const double carried = of_bytes(cost.wire_byte, step.src.size);
-    const double begin =
-        crosses(event) ? wire(in_, to.schedule).serve(event.time, carried) : event.time;
+    const double byte = slowest_byte(cost, levels_between(event.rank, to.schedule));
     const uint64_t last = std::min(step.src.size, cost.portion);
     // The last portion leaves when it is carried there and its sender's core is done with it.
-    const double end = std::max(begin + carried, state(event.rank, event.step).sent + cost.latency +
-                                                     of_bytes(cost.wire_byte, last));
+    const double end = std::max(begin + of_bytes(byte, step.src.size),
+                                state(event.rank, event.step).sent +
+                                    latency(event.rank, to.schedule) + of_bytes(byte, last));
     // So late that its core, working without a pause, ends with the last portion.
     const Step& receive = step_at(to.schedule, to.step);
     const double work = takes(to.schedule, receive);
     const double work_on_last =
         std::min(work, cost.recv + of_bytes(per_received_byte(cost, receive), last));
-    arrive(to.schedule, to.step,
-           std::max(begin + of_bytes(cost.wire_byte, last), end + work_on_last - work));
+    arrive(to.schedule, to.step, std::max(begin + of_bytes(byte, last), end + work_on_last - work));
   }
 
   void arrive(size_t rank, uint32_t step, double time) {
@@ -222,17 +281,11 @@ class Simulation {
     if (--waiting.waits_for == 0) ask(Event::Kind::kStep, waiting.ready, rank, step);
   }
 
-  bool crosses(const Event& event) {
-    return seat_of(event.rank).host != seat_of(receiving_rank(event)).host;
-  }
-  Server& wire(std::vector<Server>& wires, size_t rank) {
-    return wires[static_cast<size_t>(seat_of(rank).host)];
-  }
-
   std::span<const Schedule> schedules_;
   const SimulatedMachine& machine_;
   std::vector<std::vector<State>> states_;
-  std::vector<Server> cores_, out_, in_;
+  std::vector<Server> cores_;
+  std::vector<std::vector<Server>> out_, in_;  // by level and part
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   uint64_t order_ = 0;
   Simulated result_;

@@ -2,9 +2,10 @@
 // messages on cores and wires that are busy with one thing at a time.
 //
 // The model is LogGP (Alexandrov et al., SPAA 1995) with gaps where they arise: a core does one
-// piece of work at a time, a host's wire carries one message at a time in each direction. What
-// competes is served in the order in which it could begin. The same schedules that are executed are
-// simulated, so an algorithm needs no formula of its own. Pure; not for the path of a call.
+// piece of work at a time, a host's wire carries one message at a time in each direction, and so
+// does the uplink of what hosts are joined by, a leaf switch or a pod. What competes is served in
+// the order in which it could begin. The same schedules that are executed are simulated, so an
+// algorithm needs no formula of its own. Pure; not for the path of a call.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -43,16 +44,26 @@ struct Seat {
   int host = 0;
 };
 
+// A level above hosts. A message between two of its parts goes over the uplink out of the one and
+// that into the other, beside those of the tiers below and the hosts' wires. An uplink that is
+// faster than the wires before it carries what it has in turns.
+struct SimulatedTier {
+  std::vector<int> part_of_host;  // of every host; those that share it share that of the next tier
+  double latency = 0;             // of messages for which this is the highest tier that they cross
+  double wire_byte = 0;           // on an uplink, of one byte; 0: no limit
+};
+
 struct SimulatedMachine {
   std::vector<Seat> seats;      // by rank
   MessageCost within, between;  // of messages between ranks of one host, of two
   WorkCost work;
+  std::vector<SimulatedTier> tiers;  // the lowest first
 };
 
 struct Simulated {
   double seconds = 0;       // until the last rank is done
   double busiest_core = 0;  // seconds of work of the core that has most
-  double busiest_wire = 0;  // of the host's wire and direction that carries longest
+  double busiest_wire = 0;  // of the wire or uplink and direction that carries longest
   uint64_t wire_bytes = 0;  // that cross between hosts
   uint64_t unfinished = 0;  // steps that wait for each other in a circle; 0 for a correct schedule
 };

@@ -1,5 +1,6 @@
 // Simulated times against what can be computed by hand: closed forms of flat schedules, cores and
-// wires that are shared, and the published bounds of rings over hosts.
+// wires that are shared, uplinks of leaf switches and pods, and the published bounds of rings over
+// hosts.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "algorithms/simulate.h"
@@ -37,15 +38,25 @@ SimulatedMachine cluster(int ranks, int per_host) {
   return machine;
 }
 
+struct Pair {
+  int from, to;
+};
+
+// A message for each pair, all at once.
+std::vector<Schedule> messages(int ranks, const std::vector<Pair>& pairs, uint64_t bytes) {
+  std::vector<ScheduleBuilder> builders(static_cast<size_t>(ranks));
+  for (const Pair& pair : pairs) {
+    builders[static_cast<size_t>(pair.from)].send({Space::kInput, 0, bytes}, pair.to);
+    builders[static_cast<size_t>(pair.to)].recv({Space::kOutput, 0, bytes}, pair.from);
+  }
+  std::vector<Schedule> schedules;
+  for (ScheduleBuilder& builder : builders) schedules.push_back(std::move(builder).finish());
+  return schedules;
+}
+
 // Two ranks, one message.
 std::vector<Schedule> one_message(uint64_t bytes) {
-  ScheduleBuilder sender, receiver;
-  sender.send({Space::kInput, 0, bytes}, 1);
-  receiver.recv({Space::kOutput, 0, bytes}, 0);
-  std::vector<Schedule> schedules;
-  schedules.push_back(std::move(sender).finish());
-  schedules.push_back(std::move(receiver).finish());
-  return schedules;
+  return messages(2, {{0, 1}}, bytes);
 }
 
 TEST(Simulate, AMessageTakesItsParts) {
@@ -125,6 +136,99 @@ TEST(Simulate, SumsHideBehindTheWire) {
   EXPECT_NEAR(simulate(schedules, machine).seconds, 400 + 200, 1e-9);
 }
 
+// Two leaves of two hosts, a rank on each. A byte takes 1 on a host's wire.
+class TwoLeavesOfTwo : public testing::Test {
+ protected:
+  TwoLeavesOfTwo() : machine_(cluster(4, 1)) {
+    machine_.between = {.latency = 1, .wire_byte = 1};
+    machine_.tiers = {{.part_of_host = {0, 0, 1, 1}, .latency = 10}};
+  }
+  // 100 bytes for each pair.
+  Simulated with(double uplink_byte, const std::vector<Pair>& pairs) {
+    machine_.tiers[0].wire_byte = uplink_byte;
+    return simulate(messages(4, pairs, 100), machine_);
+  }
+
+  SimulatedMachine machine_;
+};
+
+TEST_F(TwoLeavesOfTwo, MessagesInsideALeafDoNotTouchUplinks) {
+  const Simulated found = with(5, {{0, 1}, {3, 2}});
+  EXPECT_DOUBLE_EQ(found.seconds, 1 + 100);
+  EXPECT_DOUBLE_EQ(found.busiest_wire, 100);
+  EXPECT_EQ(found.wire_bytes, 200U);
+  EXPECT_DOUBLE_EQ(with(5, {{0, 1}, {2, 3}, {1, 2}}).seconds, 10 + 500);
+}
+
+TEST_F(TwoLeavesOfTwo, TheSlowestWireSaysHowLongAMessageTakes) {
+  const Simulated slow = with(2, {{0, 2}});
+  EXPECT_DOUBLE_EQ(slow.seconds, 10 + 200);
+  EXPECT_DOUBLE_EQ(slow.busiest_wire, 200);
+  EXPECT_EQ(slow.wire_bytes, 100U);
+  for (const double fast : {0.0, 0.5, 1.0}) {
+    EXPECT_DOUBLE_EQ(with(fast, {{0, 2}}).seconds, 10 + 100);
+    EXPECT_DOUBLE_EQ(with(fast, {{0, 2}}).busiest_wire, 100);
+  }
+}
+
+TEST_F(TwoLeavesOfTwo, MessagesShareTheUplink) {
+  const std::vector<Pair> across = {{0, 2}, {1, 3}};
+  EXPECT_DOUBLE_EQ(with(2, across).seconds, 10 + 400);
+  EXPECT_DOUBLE_EQ(with(2, across).busiest_wire, 400);
+  EXPECT_DOUBLE_EQ(with(1, across).seconds, 10 + 200);
+  // It has to itself no time in which the hosts' wires bring no bytes.
+  EXPECT_DOUBLE_EQ(with(0.75, across).seconds, 10 + 150);
+  EXPECT_DOUBLE_EQ(with(0.5, across).seconds, 10 + 100);
+  EXPECT_DOUBLE_EQ(with(0, across).seconds, 10 + 100);
+  // Into one host: its wire is what takes long.
+  EXPECT_DOUBLE_EQ(with(0.5, {{0, 2}, {1, 2}}).seconds, 10 + 200);
+}
+
+TEST_F(TwoLeavesOfTwo, DirectionsDoNotShareIt) {
+  EXPECT_DOUBLE_EQ(with(2, {{0, 2}, {3, 1}}).seconds, 10 + 200);
+  EXPECT_DOUBLE_EQ(with(2, {{0, 2}, {3, 1}}).busiest_wire, 200);
+}
+
+TEST_F(TwoLeavesOfTwo, TheUplinkIntoALeafIsSharedToo) {
+  machine_.tiers[0].part_of_host = {0, 0, 1, 2};
+  EXPECT_DOUBLE_EQ(with(2, {{2, 0}, {3, 1}}).seconds, 10 + 400);
+  EXPECT_DOUBLE_EQ(with(2, {{2, 0}, {3, 1}}).busiest_wire, 400);
+}
+
+// The last portion is copied when the slowest wire has carried it.
+TEST_F(TwoLeavesOfTwo, ReceiversCopyWhatUplinksHaveCarried) {
+  machine_.between.recv_byte = 0.5;
+  machine_.between.portion = 10;
+  EXPECT_DOUBLE_EQ(with(2, {{0, 2}}).seconds, 10 + 200 + 5);
+  EXPECT_DOUBLE_EQ(with(0.5, {{0, 2}}).seconds, 10 + 100 + 5);
+  machine_.between.recv_byte = 4;  // then its copy is what takes long, from the first portion on
+  EXPECT_DOUBLE_EQ(with(2, {{0, 2}}).seconds, 10 + 20 + 400);
+}
+
+// Two pods of two leaves of two hosts.
+TEST(Simulate, TiersLieAboveEachOther) {
+  SimulatedMachine machine = cluster(8, 1);
+  machine.between = {.latency = 1, .wire_byte = 1};
+  const auto with = [&](double leaf_byte, double pod_byte, const std::vector<Pair>& pairs) {
+    machine.tiers = {{{0, 0, 1, 1, 2, 2, 3, 3}, 10, leaf_byte},
+                     {{0, 0, 0, 0, 1, 1, 1, 1}, 100, pod_byte}};
+    return simulate(messages(8, pairs, 100), machine);
+  };
+  EXPECT_DOUBLE_EQ(with(2, 4, {{0, 1}}).seconds, 1 + 100);
+  EXPECT_DOUBLE_EQ(with(2, 4, {{0, 2}}).seconds, 10 + 200);
+  EXPECT_DOUBLE_EQ(with(2, 4, {{0, 4}}).seconds, 100 + 400);
+  EXPECT_DOUBLE_EQ(with(4, 2, {{0, 4}}).seconds, 100 + 400);
+  // Of two leaves: they share what is above them.
+  const Simulated above = with(2, 4, {{0, 4}, {2, 6}});
+  EXPECT_DOUBLE_EQ(above.seconds, 100 + 800);
+  EXPECT_DOUBLE_EQ(above.busiest_wire, 800);
+  EXPECT_EQ(above.wire_bytes, 200U);
+  EXPECT_DOUBLE_EQ(with(4, 2, {{0, 4}, {2, 6}}).seconds, 100 + 400);
+  // Of one leaf, where one message stays in the pod and the other does not.
+  EXPECT_DOUBLE_EQ(with(4, 1, {{0, 4}, {1, 2}}).seconds, 10 + 800);
+  EXPECT_DOUBLE_EQ(with(1, 4, {{0, 4}, {1, 2}}).seconds, 100 + 400);
+}
+
 // 64 ranks on 8 hosts with one wire each, ten times as slow as what is inside, in units of the time
 // in which a core sends a vector. What must leave a host and come in takes 2 * 7 / 8 * 10 = 17.5.
 class EightHostsOfEight : public testing::Test {
@@ -157,6 +261,14 @@ TEST_F(EightHostsOfEight, ARingCrossesThemOnce) {
   number_around_the_hosts();
   EXPECT_NEAR(vectors("ring", 16384), 19.69, 0.1);
   EXPECT_NEAR(simulate(build("ring", kRanks, 4096), machine_).seconds / 16384, 157.5, 0.5);
+}
+
+// Two leaves of four hosts: what all of them can send goes through, or four times as slowly as one.
+TEST_F(EightHostsOfEight, ARingCrossesTheirLeavesOnce) {
+  machine_.tiers = {{.part_of_host = {0, 0, 0, 0, 1, 1, 1, 1}, .wire_byte = 10.0 / 4}};
+  EXPECT_NEAR(vectors("ring", 16384), 19.69, 0.1);
+  machine_.tiers[0].wire_byte = 40;
+  EXPECT_NEAR(vectors("ring", 16384), 78.75, 0.4);
 }
 
 // Segments hide what is done inside behind the wires, and the numbering does not matter.
