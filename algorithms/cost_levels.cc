@@ -34,7 +34,9 @@ class Levelled {
         largest_(layers_.front().team.size),
         shards_(volume.parameters.rails == 0
                     ? largest_
-                    : std::min<double>(volume.parameters.rails, largest_)) {}
+                    : std::min<double>(volume.parameters.rails, largest_)) {
+    layers_.front().team.owners = shards_;
+  }
 
   double hierarchical() {
     switch (problem_.collective) {
@@ -151,18 +153,22 @@ class Levelled {
   // What a stage takes; each is added up by itself, so that stages can overlap.
   struct Taken {
     double us = 0, work = 0, wire = 0;
+    double waited = 0;  // latencies, which are part of `us`
 
     Taken operator+(const Taken& other) const {
-      return {us + other.us, work + other.work, wire + other.wire};
+      return {us + other.us, work + other.work, wire + other.wire, waited + other.waited};
     }
-    Taken operator*(double times) const { return {us * times, work * times, wire * times}; }
+    // So many of them, none of which waits for another.
+    Taken at_once(double times) const {
+      return {(us - waited) * times + waited, work * times, wire * times, waited};
+    }
   };
   template <typename Stage>
   Taken of(Stage stage) const {
     Cost cost = begin();
     const double before = cost.us();
     stage(cost);
-    return {cost.us() - before, cost.work(), cost.wire()};
+    return {cost.us() - before, cost.work(), cost.wire(), cost.waited()};
   }
 
   // What segments of a vector take that follow each other.
@@ -171,7 +177,7 @@ class Levelled {
     std::vector<Taken> stages{};  // of one segment, by layer; the last of one host where it is a
                                   // chain that passes it on
     double hops = 0;              // of the chain, before the first segment has come to its end
-    double before = 0;            // us, until they begin
+    double before = 0;            // us: until they begin, and the latencies of the chain
   };
   double time_of(const Flow& flow) const {
     Taken all;
@@ -205,7 +211,7 @@ class Levelled {
   };
   Counts best_counts(double least, double most) const {
     const auto flow_in = [&](double segments) {
-      return flow(std::max<uint64_t>(static_cast<uint64_t>(piece() / segments), 1));
+      return flow(std::max<uint64_t>(static_cast<uint64_t>(std::ceil(piece() / segments)), 1));
     };
     const Flow one = flow_in(least);
     const Flow other = flow_in(most);
@@ -244,8 +250,8 @@ class Levelled {
     return vector / shards_ * largest_ / layers_[layer].below;
   }
 
-  // Raw elements inside where sums are wide, which those who add them widen. What an owner gets is
-  // what it takes, also where not everybody is one: as if all blocks were as long.
+  // Raw elements inside where sums are wide, which those who add them widen. Blocks are as long as
+  // that of an owner, and only owners have one.
   void sum_inside(Cost& cost, double vector) const {
     const double bytes = vector * largest_ / shards_;
     const Phase phase = volume_.parameters.intra;
@@ -318,6 +324,7 @@ class Levelled {
         if (layer == top() && cut.chained) {
           round.bytes = bytes;
           round.summed = sums ? bytes : 0;
+          round.waits = false;  // but for the first segment
         } else {
           between(cost, layer, bytes, sums ? Half::kReduceScatter : Half::kAllgather);
           round.messages = size - 1;  // of the root, whose wire all shards share
@@ -325,7 +332,10 @@ class Levelled {
         }
         cost.add(round);
       }));
-    flow.hops = cut.chained ? chain - 2 : 0;
+    if (cut.chained) {
+      flow.hops = chain - 2;
+      flow.before += (chain - 1) * latency(model_, site_, layers_.back().reach.levels());
+    }
     return flow;
   }
 
@@ -341,15 +351,13 @@ class Levelled {
                               sum_inside(cost, block * largest_);
                             else
                               gather_inside(cost, block * largest_);
-                          }) *
-                          parts_);
+                          }).at_once(parts_));
     for (size_t layer = 1; layer <= top(); ++layer)
       flow.stages.push_back(of([&](Cost& cost) {
                               between(cost, layer,
                                       block * layers_[layer].team.size * (sums ? volume_.wide : 1),
                                       sums ? Half::kReduceScatter : Half::kAllgather);
-                            }) *
-                            layers_[layer].team.count);
+                            }).at_once(layers_[layer].team.count));
     if (!sums)
       flow.stages.back() =
           flow.stages.back() + of([&](Cost& cost) { cost.copy(block, largest_ * parts_); });

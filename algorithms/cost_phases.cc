@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "algorithms/cost_rounds.h"
 #include "algorithms/lengths.h"
@@ -67,7 +68,8 @@ void circulant_cost(Cost& cost, const Site& site, const CostTeam& team, double b
   for (int next = team.size; next > 1;) {
     const int skip = (next + 1) / 2;
     const int blocks = next - skip;
-    const double moved = bytes / segments * blocks / team.size;
+    const double full = team.owners > 0 ? std::ceil(blocks * team.owners / team.size) : blocks;
+    const double moved = bytes / segments * full / team.size;
     const double messages = 1 + (blocks - 1.0) / team.size;
     cost.add({.messages = messages,
               .bytes = moved / messages,
@@ -88,7 +90,8 @@ void ring_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes,
        .active = team.size * team.count,
        .far = team.where == CostTeam::Where::kFlat ? site.far_in_ring() : far_of(site, team, 1),
        .summed = half == Half::kReduceScatter ? block : 0,
-       .repeats = segments},
+       .repeats = segments,
+       .passes = true},
       team.size - 1.0);
 }
 
@@ -113,15 +116,21 @@ void recursive_doubling_cost(Cost& cost, const Site& site, const CostTeam& team,
               .active = extra * team.count,
               .far = far,
               .summed = bytes,
-              .one_way = true});
+              .one_way = true,
+              .on_host = on_host(site, team, extra * team.count)});
   for (int distance = 1; distance < core; distance *= 2)
     cost.add({.bytes = bytes,
               .active = core * team.count,
               .far = team.where == CostTeam::Where::kFlat ? site.far_by_bit(distance)
                                                           : far_of(site, team, distance),
-              .summed = bytes});
+              .summed = bytes,
+              .on_host = on_host(site, team, core * team.count)});
   if (extra > 0)
-    cost.add({.bytes = bytes, .active = extra * team.count, .far = far, .one_way = true});
+    cost.add({.bytes = bytes,
+              .active = extra * team.count,
+              .far = far,
+              .one_way = true,
+              .on_host = on_host(site, team, extra * team.count)});
 }
 
 // The chain has floor(log2 P) messages: in a last round that is not whole, others wait for no more

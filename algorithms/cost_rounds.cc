@@ -187,6 +187,15 @@ Cost::Ends Cost::message(double bytes, double far) const {
   return ends;
 }
 
+double Cost::mean_alpha(const Reach& far) const {
+  double mean = alphas_[0];
+  for (int level = 0; level < far.levels(); ++level) {
+    const auto at = static_cast<size_t>(level);
+    mean += far.beyond[at] * (alphas_[at + 1] - alphas_[at]);
+  }
+  return mean;
+}
+
 double Cost::sum_of(double summed, double decoded) const {
   return (summed + decoded) * cold_ * number(model_.reduce_far_byte) +
          summed * number(model_.reduce_byte) + decoded * number(model_.codec_byte);
@@ -235,7 +244,7 @@ void Cost::add(const Round& round) {
   const Wires wires =
       on_wires(round.far, round.messages * round.bytes, round.bytes, round.active, round.on_host);
   work_ += round.repeats * work;
-  us_ += round.waits ? alpha(round.far) : 0;
+  if (round.waits) wait(round.passes ? mean_alpha(round.far) : alpha(round.far));
   add_wires({round.repeats * wires.nics, round.repeats * wires.most}, round.repeats * work);
 }
 
@@ -247,6 +256,7 @@ void Cost::add(const Round& round, double times) {
   us_ = all(before.us_, us_);
   work_ = all(before.work_, work_);
   wire_ = all(before.wire_, wire_);
+  waited_ = all(before.waited_, waited_);
 }
 
 void Cost::gather(double others, const Reach& far, double bytes, double summed, double decoded,
@@ -255,7 +265,7 @@ void Cost::gather(double others, const Reach& far, double bytes, double summed, 
   const double sum = sum_of(summed, decoded);
   const double hub = ends.send + others * (ends.recv + sum);
   const double work = busy(hub, hubs * others * (ends.send + ends.recv + sum));
-  us_ += alpha(far);
+  wait(alpha(far));
   add_wires(on_wires(far, others * bytes, bytes, 1, 1), work);
 }
 
@@ -263,7 +273,7 @@ void Cost::scatter(double others, const Reach& far, double bytes, double hubs) {
   const Ends ends = message(bytes, far.hosts());
   const double hub = others * ends.send + ends.recv;
   const double work = busy(hub, hubs * others * (ends.send + ends.recv));
-  us_ += alpha(far);
+  wait(alpha(far));
   add_wires(on_wires(far, others * bytes, bytes, 1, 1), work);
 }
 

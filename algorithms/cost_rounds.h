@@ -70,6 +70,9 @@ struct CostTeam {
   double count = 1;
   Where where = Where::kFlat;
   int level = 0;  // kAcross: one of each of some parts of that level, which are in one of the next
+  // Members that have a block of the vector, evenly among the others, and as long as if all had
+  // one; 0: all.
+  double owners = 0;
 };
 
 // What every one of `active` ranks does: sends some messages and receives as many.
@@ -82,6 +85,8 @@ struct Round {
   double decoded = 0;  // the same, where elements are widened first
   double repeats = 1;  // rounds like it that follow each other without waiting for the first
   bool waits = true;   // for the round before it; otherwise its latency is not felt
+  bool passes =
+      false;  // on what came from the same side: the mean latency is felt, not the longest
   // Ranks only send or only receive, so that the two ends work at the same time.
   bool one_way = false;
   double on_host = 0;  // of the active ranks, on the host that has most; 0: as many on each
@@ -118,9 +123,10 @@ class Cost {
   void warm() { cold_ /= 2; }
 
   double us() const { return us_; }
-  // Of that, what keeps cores busy, and the NICs of a host.
+  // Of that, what keeps cores busy, or the NICs of a host, and the latencies.
   double work() const { return work_; }
   double wire() const { return wire_; }
+  double waited() const { return waited_; }
 
  private:
   struct Ends {
@@ -129,6 +135,8 @@ class Cost {
   Ends message(const LinkCost& link, double bytes) const;
   Ends message(double bytes, double far) const;
   double alpha(const Reach& far) const { return alphas_[static_cast<size_t>(far.levels())]; }
+  double mean_alpha(const Reach& far) const;
+  void wait(double us) { us_ += us, waited_ += us; }
   double sum_of(double summed, double decoded) const;
   // Adds what takes a core so long, and all cores together so long as one.
   double busy(double core, double all);
@@ -153,6 +161,7 @@ class Cost {
   double us_ = 0;
   double work_ = 0;
   double wire_ = 0;
+  double waited_ = 0;
 };
 
 // What a byte costs two cores at least, in a message of any length.

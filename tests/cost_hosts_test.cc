@@ -123,10 +123,15 @@ std::vector<Hierarchy> shapes() {
 }
 constexpr uint64_t kSizes[] = {1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 64 << 20};
 
-// By one rail, two and four, for all shapes and sizes; how many pairs differ by a quarter. The
-// ratio of predicted to simulated is within `least` and `most`.
-int expect_rails(Collective collective, const Network& network, double least, double most,
-                 bool in_order = true) {
+// Within which the ratio of predicted to simulated is, and how many times faster in the simulator
+// is predicted to be faster; 0: nothing is.
+struct Agreement {
+  double least, most;
+  double clearly = 1.25;
+};
+
+// By one rail, two and four, for all shapes and sizes; how many pairs differ clearly.
+int expect_rails(Collective collective, const Network& network, const Agreement& agreement) {
   int pairs = 0;
   for (const Hierarchy& hosts : shapes())
     for (const uint64_t bytes : kSizes) {
@@ -135,25 +140,25 @@ int expect_rails(Collective collective, const Network& network, double least, do
       std::vector<Times> all;
       for (const auto rails : {uint16_t{1}, uint16_t{2}, uint16_t{4}}) {
         all.push_back(times_of(collective, bytes, hosts, network, {.rails = rails}));
-        EXPECT_GT(all.back().ratio(), least) << what << " by " << rails;
-        EXPECT_LT(all.back().ratio(), most) << what << " by " << rails;
+        EXPECT_GT(all.back().ratio(), agreement.least) << what << " by " << rails;
+        EXPECT_LT(all.back().ratio(), agreement.most) << what << " by " << rails;
       }
-      if (in_order) pairs += expect_same_order(all, 1.25, what);
+      if (agreement.clearly > 0) pairs += expect_same_order(all, agreement.clearly, what);
     }
   return pairs;
 }
 
-// The segments of a broadcast's chain are short and follow each other without an answer: in the
-// simulator their latency is felt once, in the model by each; the fewer rails, the more segments.
+// What is no chain, a round of blocks and those to or from the root, is predicted too fast by a
+// fifth; a chain is not.
 TEST(CostOnHosts, rails_where_the_wire_is_slow) {
   using enum Collective;
   const Network memory;
   const Network sockets{.socket_byte = kWireByte / 2, .overhead = 1};
   int pairs = 0;
   for (const Network& network : {memory, sockets}) {
-    pairs += expect_rails(kAllreduce, network, 0.8, 1.35);
-    pairs += expect_rails(kReduce, network, 0.8, 1.35);
-    expect_rails(kBroadcast, network, 0.9, 2.2);
+    pairs += expect_rails(kAllreduce, network, {0.75, 1.35});
+    pairs += expect_rails(kReduce, network, {0.75, 1.3, 1.35});
+    expect_rails(kBroadcast, network, {0.85, 1.4});
   }
   EXPECT_GT(pairs, 40);
 }
@@ -164,23 +169,22 @@ TEST(CostOnHosts, rails_where_the_wire_is_slow) {
 TEST(CostOnHosts, rails_where_cores_are_as_slow_as_the_wire) {
   using enum Collective;
   const Network sockets{.socket_byte = kWireByte};
-  int pairs = expect_rails(kAllreduce, sockets, 0.6, 1.35);
-  pairs += expect_rails(kReduce, sockets, 0.6, 1.35);
+  int pairs = expect_rails(kAllreduce, sockets, {0.6, 1.2});
+  pairs += expect_rails(kReduce, sockets, {0.6, 1.2, 1.4});
   EXPECT_GT(pairs, 40);
-  expect_rails(kBroadcast, sockets, 0.75, 2.2);
+  expect_rails(kBroadcast, sockets, {0.65, 1.3, 1.5});
 }
 
-// By fewer rails than ranks the model has all blocks inside as long as an owner's, although others
-// own none: too much by half in a sum, by more in a broadcast, which is not in order at 64 KiB. By
-// all of them segments overlap in the model; in the simulator a core first does the inside of all
-// segments, which could begin first.
+// Of fewer owners than ranks a broadcast is not in order at 64 KiB: the root's host passes nothing
+// on inside, which the model does not know. By all of them segments overlap in the model; in the
+// simulator a core first does the inside of all segments, which could begin first.
 TEST(CostOnHosts, rails_where_memory_is_as_slow_as_the_wire) {
   using enum Collective;
   const Network memory{.memory_byte = kWireByte};
-  int pairs = expect_rails(kAllreduce, memory, 0.45, 1.75);
-  pairs += expect_rails(kReduce, memory, 0.8, 1.75);
+  int pairs = expect_rails(kAllreduce, memory, {0.45, 1.2});
+  pairs += expect_rails(kReduce, memory, {0.8, 1.6});
   EXPECT_GT(pairs, 100);
-  expect_rails(kBroadcast, memory, 0.55, 3.5, false);
+  expect_rails(kBroadcast, memory, {0.55, 2.6, 0});
 }
 
 }  // namespace

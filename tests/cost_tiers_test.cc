@@ -10,6 +10,7 @@
 #include "algorithms/algorithms.h"
 #include "algorithms/cost.h"
 #include "algorithms/measured_choice.h"
+#include "algorithms/simulate.h"
 #include "tests/cost_models.h"
 
 namespace banyan {
@@ -173,6 +174,73 @@ TEST(CostOfTiers, the_best_segment_is_better_than_its_neighbours) {
         EXPECT_LE(time(found), 1.02 * time(segment))
             << name_of(collective) << ' ' << segment << " against " << found << ' ' << shape.text();
     }
+}
+
+// ---- Against the simulator ----
+
+constexpr double kLatency = 20, kLeafLatency = 30, kWireByte = 1e-3;
+
+CostModel model_of(double uplink_byte) {
+  CostModel model = pure(0, 1e-4, kWireByte);
+  model.within.alpha = table(2);
+  model.between.alpha = table(kLatency);
+  model.between.recv_byte = model.between.long_byte = table(0);
+  model.tiers.push_back({"leaf", table(kLeafLatency), table(uplink_byte)});
+  return model;
+}
+
+SimulatedMachine machine_of(const Hierarchy& levels, double uplink_byte) {
+  SimulatedMachine machine;
+  SimulatedTier leaf{.part_of_host = {}, .latency = kLeafLatency, .wire_byte = uplink_byte};
+  for (int rank = 0; rank < levels.places(); ++rank)
+    machine.seats.push_back({.core = rank, .host = levels.part_of(0, rank)});
+  for (int host = 0; host < levels.parts(0); ++host)
+    leaf.part_of_host.push_back(levels.part_of(1, levels.members(0, host).front()));
+  machine.within = {.latency = 2, .recv_byte = 1e-4};
+  machine.between = {.latency = kLatency, .wire_byte = kWireByte};
+  machine.tiers.push_back(leaf);
+  return machine;
+}
+
+double ratio_to_simulated(Collective collective, std::string_view name, uint64_t bytes,
+                          const Hierarchy& levels, double uplink_byte) {
+  Problem problem = call(collective, bytes, levels.places());
+  problem.check = false;
+  const int algorithm = find_algorithm(name);
+  const Hierarchy simple = levels.simplified();
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < levels.places(); ++rank)
+    schedules.push_back(build_schedule(problem, Group::everyone(levels.places(), rank, &simple),
+                                       algorithms()[static_cast<size_t>(algorithm)]));
+  return predict(problem, algorithm, levels.places(), model_of(uplink_byte), &levels) /
+         simulate(schedules, machine_of(levels, uplink_byte)).seconds;
+}
+
+TEST(CostOfTiers, is_what_the_simulator_takes) {
+  using enum Collective;
+  struct Line {
+    std::string_view name;
+    std::vector<Collective> collectives;
+    double least, most;
+  };
+  const std::vector<Line> lines = {
+      {"ring", {kAllreduce, kAllgather, kReduceScatter}, 0.6, 1.5},
+      {"recursive_doubling", {kAllreduce}, 0.6, 1.75},  // as if its pairs filled leaf by leaf
+      {"leaders", {kAllreduce, kBroadcast, kReduce, kBarrier, kGather, kScatter}, 0.6, 1.5},
+      {"hierarchical", {kAllreduce, kAllgather, kReduceScatter, kAlltoall}, 0.6, 1.5},
+      {"hierarchical", {kReduce, kBroadcast}, 0.6, 1.6}};
+  for (const Hierarchy& levels :
+       {leaves_of(2, 4, 1), leaves_of(2, 4, 1, true), leaves_of(3, 2, 2), leaves_of(2, 3, 2, true)})
+    for (const double uplink : {0.25 * kWireByte, kWireByte, 4 * kWireByte})
+      for (const Line& line : lines)
+        for (const Collective collective : line.collectives)
+          for (const uint64_t bytes : {uint64_t{4} << 10, uint64_t{256} << 10, uint64_t{8} << 20}) {
+            const double ratio = ratio_to_simulated(collective, line.name, bytes, levels, uplink);
+            EXPECT_GT(ratio, line.least) << line.name << ' ' << name_of(collective) << ' ' << bytes
+                                         << ' ' << levels.text() << ' ' << uplink;
+            EXPECT_LT(ratio, line.most) << line.name << ' ' << name_of(collective) << ' ' << bytes
+                                        << ' ' << levels.text() << ' ' << uplink;
+          }
 }
 
 // ---- As they were measured ----
