@@ -224,6 +224,21 @@ TEST(TunedNetwork, lies_between_hosts_whose_ranks_share_memory) {
   EXPECT_FALSE(network_of(links, 2, one, Medium::kNetwork, {}));
 }
 
+TEST(TunedNetwork, has_hosts_of_one_rank_below_leaves) {
+  MeasuredLinks links;
+  links.between = MeasuredLink{.latency_us = 20, .busy_latency_us = 30, .GBps = 1, .busy_GBps = 1};
+  links.beyond = {{"leaf", {.latency_us = 50, .busy_latency_us = 60, .GBps = 1, .busy_GBps = 0.5}}};
+  const std::vector<int> hosts{0, 1, 2, 3};
+  const Hierarchy leaves = *Hierarchy::make(4, {{"leaf", {{0, 2}, {1, 3}}}});
+  const auto network = network_of(links, 2, hosts, Medium::kNetwork, leaves);
+  ASSERT_TRUE(network);
+  ASSERT_EQ(network->levels.depth(), 2);
+  EXPECT_EQ(network->levels.parts(0), 4);
+  EXPECT_EQ(network->levels.name(1), "leaf");
+  ASSERT_EQ(network->model.tiers.size(), 1U);
+  EXPECT_NEAR(*network->model.tiers.front().alpha.value, 60, 1e-9);
+}
+
 TEST(SharedTuning, comes_back_as_it_was_packed) {
   SharedTuning tuning{.table = "allreduce: ring",
                       .tuned_on = {.cores = 2, .ranks = 8, .hosts = 4, .transports = "shm,ucx"},

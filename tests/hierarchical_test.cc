@@ -190,6 +190,26 @@ TEST(Hierarchical, alltoall_sends_to_each_host_once) {
   EXPECT_EQ(all.back().messages, 3 + 5);
 }
 
+// And one to each other rack, of all that its own has for the rank that gets it.
+TEST(Hierarchical, alltoall_sends_to_each_rack_once) {
+  const Shape racks = shape_of("racks", {0, 0, 1, 1, 2, 2, 3, 3}, {0, 0, 0, 0, 1, 1, 1, 1});
+  VerifiedCase call = call_on(racks, "hierarchical", 64);
+  call.collective = Collective::kAlltoall;
+  call.check = false;
+  for (const Crossing& each : crossings(build_case(call), racks.hierarchy, 1)) {
+    EXPECT_EQ(each.messages, 1);
+    EXPECT_EQ(each.bytes, 4U * 64);
+  }
+  const Shape unequal =
+      shape_of("racks of one and three hosts", {0, 0, 1, 2, 2, 2, 3}, {0, 0, 1, 1, 1, 1, 1});
+  call = call_on(unequal, "hierarchical", 64);
+  call.collective = Collective::kAlltoall;
+  call.check = false;
+  const auto all = crossings(build_case(call), unequal.hierarchy, 1);
+  for (int rack = 0; rack < 2; ++rack)
+    EXPECT_EQ(bytes_of_part(all, unequal.hierarchy, rack, 1), 2U * 5 * 64);
+}
+
 TEST(Leaders, are_alone_between_hosts) {
   const Shape shape = hosts_of({3, 1, 2, 4});
   const auto all = crossings(build_case(call_on(shape, "leaders", 4096)), shape.hierarchy);

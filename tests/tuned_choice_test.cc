@@ -64,6 +64,13 @@ TEST(TunedChoice, counts_nodes_as_ranks_lie) {
   EXPECT_EQ(chosen(three), by_default());
 }
 
+// The level of hosts of one rank each is left out where it says nothing.
+TEST(TunedChoice, counts_nodes_where_leaves_are_the_first_level) {
+  const Hierarchy leaves = *Hierarchy::make(6, {{"leaf", {{0, 1, 2}, {3, 4, 5}}}});
+  EXPECT_EQ(nodes_of(6, Medium::kNetwork, &leaves), 6);
+  EXPECT_EQ(ppn_of(6, Medium::kNetwork, &leaves), 1);
+}
+
 // Of the largest node, where they differ.
 TEST(TunedChoice, counts_ranks_of_a_node) {
   const Hierarchy hosts = *Hierarchy::make(6, {{"host", {{0, 1}, {2, 3, 4}, {5}}}});
