@@ -24,6 +24,7 @@ using test::Box;
 using test::boxes;
 using test::fabric;
 using test::machine;
+using ::testing::Each;
 using ::testing::ElementsAre;
 
 struct Asker {
@@ -277,6 +278,96 @@ TEST(NodeTiers, join_nodes_of_one_switch) {
       "SwitchName=p0 Switches=l[0-1]\nSwitchName=p1 Switches=l2\nSwitchName=top Switches=p[0-1]");
   ASSERT_TRUE(racks.ok()) << racks.status().message();
   EXPECT_THAT(tiers(*racks), ElementsAre("leaf: 0 0 1 1 2", "pod: 0 0 0 0 1"));
+}
+
+Link* cable(Topology& topology, const char* one, const char* other) {
+  const int a = find_vertex(topology, one);
+  const int b = find_vertex(topology, other);
+  for (Link& link : topology.links)
+    if ((link.from == a && link.to == b) || (link.from == b && link.to == a)) return &link;
+  return nullptr;
+}
+
+TEST(NodeTiers, have_what_joins_a_part_to_others) {
+  Topology net = fabric(2, 3);
+  // Two leaves a pod, each with a cable to both spines.
+  const auto tiers = node_tiers(net);
+  ASSERT_EQ(tiers.size(), 1U);
+  EXPECT_THAT(tiers[0].uplink,
+              ElementsAre(Figure{80, Source::kHardware}, Figure{80, Source::kHardware}));
+  EXPECT_EQ(tiers[0].switches, 3);
+  // A second cable beside the first counts, and the least reliable source is that of all.
+  net.links.push_back(*cable(net, "leaf0", "spine1"));
+  cable(net, "leaf2", "spine0")->bandwidth = {10, Source::kAssumed};
+  EXPECT_THAT(node_tiers(net)[0].uplink,
+              ElementsAre(Figure{100, Source::kHardware}, Figure{70, Source::kAssumed}));
+  cable(net, "leaf3", "spine1")->bandwidth.value.reset();
+  EXPECT_THAT(node_tiers(net)[0].uplink,
+              ElementsAre(Figure{100, Source::kHardware}, Figure{std::nullopt, Source::kHardware}));
+}
+
+Topology slurm(const char* text) {
+  const auto read = import_topology(text);
+  EXPECT_TRUE(read.ok()) << read.status().message();
+  return read.ok() ? *read : empty_topology();
+}
+
+TEST(NodeTiers, know_that_slurm_says_nothing_of_bandwidths) {
+  const auto tiers = node_tiers(slurm(
+      "SwitchName=l0 Nodes=n[0-1]\nSwitchName=l1 Nodes=n[2-3]\nSwitchName=l2 Nodes=n[4-5]\n"
+      "SwitchName=p0 Switches=l[0-1]\nSwitchName=p1 Switches=l2\nSwitchName=top Switches=p[0-1]"));
+  ASSERT_EQ(tiers.size(), 2U);
+  EXPECT_THAT(tiers[0].uplink, ElementsAre(Figure(), Figure(), Figure()));
+  EXPECT_THAT(tiers[1].uplink, ElementsAre(Figure(), Figure()));
+  EXPECT_EQ(tiers[0].switches, 3);
+  EXPECT_EQ(tiers[1].switches, 5);
+}
+
+// A switch that leads to nodes of one part only is of that part.
+TEST(NodeTiers, have_upper_switches_of_their_own) {
+  Topology net = slurm(
+      "SwitchName=l0 Nodes=n[0-1]\nSwitchName=l1 Nodes=n[2-3]\nSwitchName=l2 Nodes=n[4-5]\n"
+      "SwitchName=p0 Switches=l[0-1]\nSwitchName=p1 Switches=l2\nSwitchName=top Switches=p[0-1]");
+  for (Link& link : net.links) link.bandwidth = {10, Source::kTable};
+  cable(net, "p1", "top")->bandwidth = {5, Source::kTable};
+  cable(net, "p0", "top")->bandwidth = {8, Source::kTable};
+  const Figure leaf{10, Source::kTable}, one{5, Source::kTable}, two{8, Source::kTable};
+  const auto tiers = node_tiers(net);
+  ASSERT_EQ(tiers.size(), 2U);
+  EXPECT_THAT(tiers[0].uplink, ElementsAre(leaf, leaf, one));
+  EXPECT_THAT(tiers[1].uplink, ElementsAre(two, one));
+}
+
+TEST(NodeTiers, may_be_joined_by_cables_between_leaves_or_not_at_all) {
+  Topology triangle = slurm(
+      "SwitchName=l0 Nodes=n[0-1]\nSwitchName=l1 Nodes=n[2-3] Switches=l0\n"
+      "SwitchName=l2 Nodes=n[4-5] Switches=l[0-1]");
+  for (Link& link : triangle.links) link.bandwidth = {10, Source::kHardware};
+  auto tiers = node_tiers(triangle);
+  ASSERT_EQ(tiers.size(), 1U);
+  EXPECT_THAT(tiers[0].uplink, Each(Figure{20, Source::kHardware}));
+  EXPECT_EQ(tiers[0].switches, 3);
+  tiers = node_tiers(slurm("SwitchName=l0 Nodes=n[0-1]\nSwitchName=l1 Nodes=n[2-3]"));
+  ASSERT_EQ(tiers.size(), 1U);
+  EXPECT_THAT(tiers[0].uplink, ElementsAre(Figure(), Figure()));
+}
+
+// Two leaves at the ends of that many switches in a row.
+Topology row(int switches) {
+  std::string text = "SwitchName=s0 Nodes=n[0-1]\n";
+  for (int i = 1; i < switches; ++i)
+    text += "SwitchName=s" + std::to_string(i) + (i + 1 == switches ? " Nodes=n[2-3]" : "") +
+            " Switches=s" + std::to_string(i - 1) + "\n";
+  return slurm(text.c_str());
+}
+
+TEST(NodeTiers, end_where_nobody_builds_more) {
+  EXPECT_EQ(node_tiers(row(9)).front().switches, 9);
+  EXPECT_EQ(node_tiers(row(31)).front().switches, 31);
+  const auto tiers = node_tiers(row(20'000));
+  ASSERT_EQ(tiers.size(), 1U);
+  EXPECT_THAT(tiers[0].part, ElementsAre(0, 0, 1, 1));
+  EXPECT_EQ(tiers[0].switches, 33);
 }
 
 TEST(Rails, go_by_name_and_leaf) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <queue>
 #include <unordered_map>
 #include <utility>
@@ -67,6 +68,14 @@ struct Fabric {
   int tiers = 0;
 };
 
+// Nobody builds more; who describes more shall not wait for it.
+constexpr int kMostTiers = 16;
+
+void keep_once(std::vector<int>& vertices) {
+  std::sort(vertices.begin(), vertices.end());
+  vertices.erase(std::unique(vertices.begin(), vertices.end()), vertices.end());
+}
+
 Fabric fabric_of(const Topology& topology) {
   Fabric fabric;
   for (const Link& link : topology.links) {
@@ -78,16 +87,17 @@ Fabric fabric_of(const Topology& topology) {
         continue;
       }
       const int host = at(topology, to).kind == VertexKind::kPort ? at(topology, to).parent : to;
-      auto& hosts = fabric.hosts[from];
-      if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
+      fabric.hosts[from].push_back(host);
       fabric.tier[from] = 1;
     }
   }
+  for (auto& [leaf, hosts] : fabric.hosts) keep_once(hosts);
   std::queue<int> open;
   for (const auto& [leaf, tier] : fabric.tier) open.push(leaf);
   for (; !open.empty(); open.pop()) {
     const int tier = fabric.tier[open.front()];
     fabric.tiers = std::max(fabric.tiers, tier);
+    if (tier == kMostTiers) continue;
     for (const int next : fabric.switches[open.front()])
       if (fabric.tier.emplace(next, tier + 1).second) open.push(next);
   }
@@ -111,7 +121,8 @@ std::vector<std::vector<int>> joined_leaves(const Topology& topology, const Fabr
       const auto next = fabric.switches.find(each);
       if (next == fabric.switches.end() || most == 1) continue;
       for (const int other : next->second) {
-        if (fabric.tier.at(other) > most || seen[other]) continue;
+        const auto tier = fabric.tier.find(other);
+        if (tier == fabric.tier.end() || tier->second > most || seen[other]) continue;
         seen[other] = true;
         open.push_back(other);
       }
@@ -142,10 +153,8 @@ Level tier_level(const Topology& topology, const Fabric& fabric, int tier,
         group.gpus.insert(group.gpus.end(), gpus->second.begin(), gpus->second.end());
       }
     }
-    for (auto* members : {&group.gpus, &group.nics}) {
-      std::sort(members->begin(), members->end());
-      members->erase(std::unique(members->begin(), members->end()), members->end());
-    }
+    keep_once(group.gpus);
+    keep_once(group.nics);
     level.groups.push_back(std::move(group));
   }
   return level;
@@ -214,31 +223,102 @@ class Union {
   std::vector<size_t> above_;
 };
 
+// For every NIC and node of a fabric the number of the node.
+class NodeNumbers {
+ public:
+  explicit NodeNumbers(const Topology& topology) : topology_(topology) {
+    for (const int node : vertices_of(topology, VertexKind::kNode))
+      numbers_.emplace(node, numbers_.size());
+  }
+  size_t count() const { return numbers_.size(); }
+  size_t of(int host) const { return numbers_.at(ancestor(topology_, host, VertexKind::kNode)); }
+
+ private:
+  const Topology& topology_;
+  std::unordered_map<int, size_t> numbers_;
+};
+
+constexpr int kSeveral = -1;
+
+// The part that all nodes at and below a switch are in, or kSeveral.
+std::unordered_map<int, int> parts_of_switches(const Fabric& fabric, const NodeNumbers& nodes,
+                                               const std::vector<int>& part_of_node) {
+  std::vector<std::pair<int, int>> upwards;
+  for (const auto& [each, tier] : fabric.tier) upwards.emplace_back(tier, each);
+  std::sort(upwards.begin(), upwards.end());
+  std::unordered_map<int, int> parts;
+  for (const auto& [tier, each] : upwards) {
+    const auto add = [&, each = each](int part) {
+      const auto [known, fresh] = parts.emplace(each, part);
+      if (!fresh && known->second != part) known->second = kSeveral;
+    };
+    if (const auto hosts = fabric.hosts.find(each); hosts != fabric.hosts.end())
+      for (const int host : hosts->second) add(part_of_node[nodes.of(host)]);
+    if (const auto others = fabric.switches.find(each); others != fabric.switches.end())
+      for (const int other : others->second) {
+        const auto below = fabric.tier.find(other);
+        if (below != fabric.tier.end() && below->second < tier) add(parts.at(other));
+      }
+  }
+  return parts;
+}
+
+// Of each part, all cables between its switches and others.
+std::vector<Figure> uplinks_of(const Topology& topology, const Fabric& fabric,
+                               const NodeNumbers& nodes, const std::vector<int>& part_of_node,
+                               int parts) {
+  const auto part_of_switch = parts_of_switches(fabric, nodes, part_of_node);
+  const auto part_of = [&](int vertex) {
+    const auto known = part_of_switch.find(vertex);
+    return known == part_of_switch.end() ? kSeveral : known->second;
+  };
+  std::vector<std::optional<Figure>> found(static_cast<size_t>(parts));
+  for (const Link& link : topology.links) {
+    if (link.kind != LinkKind::kNetwork) continue;
+    if (at(topology, link.from).kind != VertexKind::kSwitch) continue;
+    if (at(topology, link.to).kind != VertexKind::kSwitch) continue;
+    const int from = part_of(link.from);
+    const int to = part_of(link.to);
+    if (from == to) continue;
+    for (const int part : {from, to}) {
+      if (part == kSeveral) continue;
+      auto& all = found[static_cast<size_t>(part)];
+      all = all ? sum(*all, link.bandwidth) : link.bandwidth;
+    }
+  }
+  std::vector<Figure> uplinks;
+  uplinks.reserve(found.size());
+  for (const auto& all : found) uplinks.push_back(all.value_or(Figure()));
+  return uplinks;
+}
+
 }  // namespace
 
 std::vector<NodeTier> node_tiers(const Topology& topology) {
-  const std::vector<int> nodes = vertices_of(topology, VertexKind::kNode);
-  std::unordered_map<int, size_t> place;
-  for (size_t i = 0; i < nodes.size(); ++i) place[nodes[i]] = i;
-  const auto place_of = [&](int host) {
-    const bool is_node = at(topology, host).kind == VertexKind::kNode;
-    return place.at(is_node ? host : ancestor(topology, host, VertexKind::kNode));
-  };
+  const NodeNumbers nodes(topology);
   const Fabric fabric = fabric_of(topology);
-  Union joined(nodes.size());
+  Union joined(nodes.count());
   std::vector<NodeTier> tiers;
-  int parts_before = static_cast<int>(nodes.size());
+  int parts_before = static_cast<int>(nodes.count());
   for (int tier = 1; tier <= fabric.tiers; ++tier) {
     for (const std::vector<int>& leaves : joined_leaves(topology, fabric, tier)) {
-      const size_t first = place_of(fabric.hosts.at(leaves.front()).front());
+      const size_t first = nodes.of(fabric.hosts.at(leaves.front()).front());
       for (const int leaf : leaves)
-        for (const int host : fabric.hosts.at(leaf)) joined.join(first, place_of(host));
+        for (const int host : fabric.hosts.at(leaf)) joined.join(first, nodes.of(host));
     }
-    NodeTier found{name_of_tier(tier), joined.parts()};
-    const int parts = *std::max_element(found.part.begin(), found.part.end()) + 1;
-    if (parts > 1 && parts < parts_before) tiers.push_back(std::move(found));
+    std::vector<int> part = joined.parts();
+    const int parts = *std::max_element(part.begin(), part.end()) + 1;
+    // Up to that tier's switches and down again.
+    if (!tiers.empty() && tiers.back().switches == 0 && parts < parts_before)
+      tiers.back().switches = 2 * tier - 1;
+    if (parts > 1 && parts < parts_before) {
+      auto uplinks = uplinks_of(topology, fabric, nodes, part, parts);
+      tiers.push_back({name_of_tier(tier), std::move(part), std::move(uplinks)});
+    }
     parts_before = parts;
   }
+  // What joins these is not known, or is cables between leaves.
+  if (!tiers.empty() && tiers.back().switches == 0) tiers.back().switches = 2 * fabric.tiers + 1;
   return tiers;
 }
 

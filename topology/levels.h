@@ -33,13 +33,21 @@ struct Level {
 // everything. A leaf's GPUs are those whose nearest NIC is on it.
 std::vector<Level> levels(const Topology& topology);
 
-// A partition of the nodes: those that switches of at most that tier join are in one part.
+// A partition of the nodes: those that switches of at most that tier join are in one part. A switch
+// is of the part that all nodes at it and below it are in, if there is one.
 struct NodeTier {
   std::string name{};       // "leaf", "pod", "tier3", ...
   std::vector<int> part{};  // of each node, in the order of vertices_of(kNode); from 0
+  // Of each part, GB/s each direction: all cables between switches of the part and others. Unknown
+  // where that of any of them is, or where there are none.
+  std::vector<Figure> uplink{};
+  // Crossed from part to part: up to the tier that joins some, or one beyond all where none does,
+  // and down again.
+  int switches = 0;
 };
 // Leaves first. A node on several leaves joins them. A tier that joins as many as the one before is
-// left out, and so is one that leaves every node alone or puts all of them together.
+// left out, and so is one that leaves every node alone or puts all of them together. Switches more
+// than 15 cables above all leaves join nothing.
 std::vector<NodeTier> node_tiers(const Topology& topology);
 
 // The NICs that are up, one of each node in a rail where nodes have equally many. With a network of

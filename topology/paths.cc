@@ -17,12 +17,6 @@ namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-Figure sum(const Figure& a, const Figure& b) {
-  const Figure narrow = least(a, b);  // for its source
-  if (!narrow.known()) return narrow;
-  return {*a.value + *b.value, std::max(a.source, b.source)};
-}
-
 // What does not limit: the beginning of a chain of least().
 Figure unlimited() {
   return {kUnlimited, Source::kMeasured};

@@ -192,6 +192,12 @@ Figure least(const Figure& a, const Figure& b) {
   return {a.value, source};
 }
 
+Figure sum(const Figure& a, const Figure& b) {
+  const Figure narrow = least(a, b);  // for its source
+  if (!narrow.known()) return narrow;
+  return {*a.value + *b.value, std::max(a.source, b.source)};
+}
+
 std::string_view name_of(Source source) {
   return kSources[static_cast<size_t>(source)];
 }

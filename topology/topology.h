@@ -51,6 +51,8 @@ struct Figure {
 };
 // The smaller; unknown where either is, and from the less reliable source of the two.
 Figure least(const Figure& a, const Figure& b);
+// Both together; unknown and from whom as for least().
+Figure sum(const Figure& a, const Figure& b);
 
 enum class VertexKind : uint8_t {
   kCluster,
