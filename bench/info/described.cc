@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "algorithms/machine_cost.h"
+#include "topology/levels.h"
 #include "topology/paths.h"
 
 namespace banyan::info {
@@ -19,6 +20,9 @@ constexpr double kMicrosecondsPerGB = 1e-3;  // of a byte, at 1 GB/s
 constexpr double kAssumedNetworkGBps = 1.25;
 constexpr double kAssumedNetworkUs = 10;
 constexpr double kInfinibandUs = 2;
+// For each switch on the way beyond the first.
+constexpr Figure kSwitchUs = {1, Source::kAssumed};
+constexpr Figure kInfinibandSwitchUs = {0.3, Source::kTable};
 constexpr double kGpuLinkUs = 5;  // with the start of a kernel
 // Bytes of result that a GPU adds in a microsecond.
 constexpr double kGpuSumGBps = 500;
@@ -120,23 +124,24 @@ void show_network(DescribedMachine& machine) {
       line_of("latency between nodes", alpha.value.value_or(0), "us", alpha.source));
 }
 
+bool all_infiniband(const std::vector<Node>& nodes) {
+  return std::all_of(nodes.begin(), nodes.end(), [](const Node& node) { return node.infiniband; });
+}
+
 void use_network(DescribedMachine& machine, const std::vector<Node>& nodes) {
   CostModel& model = machine.model;
   const Node* fewest = &nodes.front();
   Figure rate{std::nullopt, Source::kHardware};
-  bool infiniband = true;
   for (const Node& node : nodes) {
     if (node.nics.size() < fewest->nics.size()) fewest = &node;
-    infiniband = infiniband && node.infiniband;
     for (const Figure& nic : node.nics)
       if (nic.known() && *nic.value > 0 && (!rate.known() || *nic.value < *rate.value)) rate = nic;
   }
   if (!rate.known()) rate = {kAssumedNetworkGBps, Source::kAssumed};
   model.nics = std::max<double>(static_cast<double>(fewest->nics.size()), 1);
   model.wire_byte = {kMicrosecondsPerGB / *rate.value, rate.source};
-  const Figure alpha = infiniband && !fewest->nics.empty()
-                           ? Figure{kInfinibandUs, Source::kTable}
-                           : Figure{kAssumedNetworkUs, Source::kAssumed};
+  const Figure alpha = all_infiniband(nodes) ? Figure{kInfinibandUs, Source::kTable}
+                                             : Figure{kAssumedNetworkUs, Source::kAssumed};
   // The adapter moves the bytes; the wire is where they take their time.
   const Figure none{0, Source::kTable};
   model.between = {.alpha = alpha,
@@ -147,6 +152,88 @@ void use_network(DescribedMachine& machine, const std::vector<Node>& nodes) {
                    .long_byte = none,
                    .far_byte = none};
   show_network(machine);
+}
+
+void show_memory(DescribedMachine& machine) {
+  const LinkCost& within = machine.model.within;
+  machine.lines.push_back(line_of("cores of a node", machine.cores, "", Source::kHardware));
+  machine.lines.push_back(
+      line_of("a message in memory", within.alpha.value.value_or(0), "us", within.alpha.source));
+  const double byte =
+      std::min(within.send_byte.value.value_or(0) + within.recv_byte.value.value_or(0),
+               within.long_byte.value.value_or(1));
+  machine.lines.push_back(line_of("long messages in memory", kMicrosecondsPerGB / byte, "GB/s",
+                                  within.long_byte.source));
+}
+
+// Each copy of the nodes has parts of its own.
+Result<Hierarchy> hierarchy_of(const std::vector<int>& hosts, const std::vector<NodeTier>& tiers) {
+  std::vector<Hierarchy::Level> levels = {{"host", {}}};
+  for (const NodeTier& tier : tiers) levels.push_back({tier.name, {}});
+  int rank = 0;
+  for (size_t host = 0; host < hosts.size(); ++host) {
+    std::vector<int> ranks(static_cast<size_t>(hosts[host]));
+    std::iota(ranks.begin(), ranks.end(), rank);
+    rank += hosts[host];
+    for (size_t i = 0; i < tiers.size(); ++i) {
+      const NodeTier& tier = tiers[i];
+      const size_t copy = host / tier.part.size();
+      const auto own = static_cast<size_t>(tier.part[host % tier.part.size()]);
+      auto& parts = levels[i + 1].parts;
+      parts.resize(std::max(parts.size(), (copy + 1) * tier.uplink.size()));
+      auto& part = parts[copy * tier.uplink.size() + own];
+      part.insert(part.end(), ranks.begin(), ranks.end());
+    }
+    levels.front().parts.push_back(std::move(ranks));
+  }
+  return Hierarchy::make(rank, levels);
+}
+
+// Of those that are known: a node on no switch has none.
+Figure narrowest(const std::vector<Figure>& uplinks) {
+  Figure found{std::nullopt, uplinks.front().source};
+  for (const Figure& each : uplinks)
+    if (each.known() && *each.value > 0 && (!found.known() || *each.value < *found.value))
+      found = each;
+  return found;
+}
+
+TierCost cost_of(const NodeTier& tier, const Figure& between, const Figure& each_switch) {
+  const Figure more{(tier.switches - 1) * *each_switch.value, each_switch.source};
+  const Figure uplink = narrowest(tier.uplink);
+  TierCost cost{.name = tier.name, .alpha = sum(between, more)};
+  cost.uplink_byte.source = uplink.source;
+  if (uplink.known()) cost.uplink_byte.value = kMicrosecondsPerGB / *uplink.value;
+  return cost;
+}
+
+void show_tier(DescribedMachine& machine, const NodeTier& tier, const TierCost& cost) {
+  std::vector<int> nodes(tier.uplink.size());
+  for (const int part : tier.part) ++nodes[static_cast<size_t>(part)];
+  const auto [fewest, most] = std::minmax_element(nodes.begin(), nodes.end());
+  machine.lines.push_back(fmt::format(
+      "{:<26}{:>9}", fmt::format("nodes of a {}", tier.name),
+      *fewest == *most ? fmt::to_string(*most) : fmt::format("{} to {}", *fewest, *most)));
+  const std::string uplinks = fmt::format("uplinks of a {}", tier.name);
+  const Figure& byte = cost.uplink_byte;
+  machine.lines.push_back(
+      byte.known() ? line_of(uplinks, kMicrosecondsPerGB / *byte.value, "GB/s", byte.source)
+                   : fmt::format("{:<26}{:>9}", uplinks, "unknown"));
+  machine.lines.push_back(line_of(fmt::format("latency beyond a {}", tier.name),
+                                  cost.alpha.value.value_or(0), "us", cost.alpha.source));
+}
+
+// What was measured stays.
+void use_tiers(DescribedMachine& machine, const std::vector<NodeTier>& tiers,
+               const Figure& each_switch) {
+  std::vector<TierCost>& known = machine.model.tiers;
+  for (const NodeTier& tier : tiers) {
+    auto cost = std::find_if(known.begin(), known.end(),
+                             [&](const TierCost& each) { return each.name == tier.name; });
+    if (cost == known.end())
+      cost = known.insert(cost, cost_of(tier, machine.model.between.alpha, each_switch));
+    show_tier(machine, tier, *cost);
+  }
 }
 
 }  // namespace
@@ -180,30 +267,26 @@ Result<DescribedMachine> describe_machine(const Topology& topology, int times, i
   const std::vector<int> one = machine.hosts;
   for (int copy = 1; copy < times; ++copy)
     machine.hosts.insert(machine.hosts.end(), one.begin(), one.end());
+  const std::vector<NodeTier> tiers = node_tiers(topology);
+  auto hierarchy = hierarchy_of(machine.hosts, tiers);
+  BANYAN_TRY(hierarchy.status());
+  machine.hierarchy = std::move(*hierarchy);
 
   const bool apart = machine.hosts.size() > 1;
   machine.model = memory_model(most, machine.cores);
   if (apart) machine.model = with_links(machine.model, measured);
   const Figure links = gpus ? gpu_links(topology, nodes.front().gpus) : Figure{};
-  if (links.known() && *links.value > 0) {
+  if (links.known() && *links.value > 0)
     use_gpus(machine, links);
-  } else {
-    const LinkCost& within = machine.model.within;
-    machine.lines.push_back(line_of("cores of a node", machine.cores, "", Source::kHardware));
-    machine.lines.push_back(
-        line_of("a message in memory", within.alpha.value.value_or(0), "us", within.alpha.source));
-    const double byte =
-        std::min(within.send_byte.value.value_or(0) + within.recv_byte.value.value_or(0),
-                 within.long_byte.value.value_or(1));
-    machine.lines.push_back(line_of("long messages in memory", kMicrosecondsPerGB / byte, "GB/s",
-                                    within.long_byte.source));
-  }
+  else
+    show_memory(machine);
   if (machine.model.reduce_byte.source == Source::kMeasured)
     machine.lines.push_back(
         line_of("sums of a core", kMicrosecondsPerGB / machine.model.reduce_byte.value.value_or(1),
                 "GB/s", Source::kMeasured));
   if (apart && measured.between) show_network(machine);
   if (apart && !measured.between) use_network(machine, nodes);
+  use_tiers(machine, tiers, all_infiniband(nodes) ? kInfinibandSwitchUs : kSwitchUs);
   return machine;
 }
 

@@ -9,6 +9,7 @@
 #include "algorithms/cost.h"
 #include "algorithms/measured_links.h"
 #include "banyan/status.h"
+#include "topology/hierarchy.h"
 #include "topology/topology.h"
 
 namespace banyan::info {
@@ -17,6 +18,7 @@ struct DescribedMachine {
   CostModel model;
   int cores = 1;                   // of the smallest node
   std::vector<int> hosts;          // ranks of each node
+  Hierarchy hierarchy;             // level "host" of these, and the tiers of switches above it
   std::vector<std::string> lines;  // the figures, each with its source
 };
 
@@ -24,7 +26,8 @@ inline constexpr int kMostRanksExplained = 1 << 20;
 // So many of a machine or cluster. A node has a rank for each GPU, else for each core, unless
 // `ranks_per_node` is not 0. Where several GPUs of a node are linked and the figures of the links
 // are known, these are the figures within a host; otherwise those of shared memory. `measured`:
-// what is known of messages between such nodes; it goes before what their NICs say.
+// what is known of messages between such nodes; it goes before what their NICs and switches say.
+// What joins copies of a cluster nobody knows: each has its tiers, and no level is above them.
 // kInvalidArgument: fewer than 2 ranks, or more than kMostRanksExplained.
 Result<DescribedMachine> describe_machine(const Topology& topology, int times, int ranks_per_node,
                                           const MeasuredLinks& measured = {});

@@ -44,14 +44,6 @@ Medium medium_for(const DescribedMachine& machine) {
   return each == 2 ? Medium::kSharedCores : Medium::kMemory;
 }
 
-// For each rank its host.
-std::vector<int> labels_of(const std::vector<int>& hosts) {
-  std::vector<int> labels;
-  for (size_t host = 0; host < hosts.size(); ++host)
-    labels.insert(labels.end(), static_cast<size_t>(hosts[host]), static_cast<int>(host));
-  return labels;
-}
-
 struct KnownRules {
   Rules all;
   TuningFile tuning;
@@ -114,26 +106,25 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
   auto machine = describe_machine(*topology, options.nodes, options.ranks_per_node, links);
   BANYAN_TRY(machine.status());
   const int ranks = std::accumulate(machine->hosts.begin(), machine->hosts.end(), 0);
-  const std::vector<int> labels = labels_of(machine->hosts);
-  const Hierarchy each = Hierarchy::of_labels("host", labels);
-  const Hierarchy hierarchy = each.simplified();
-  // Hosts of one rank each are no levels, and yet a network lies between them.
-  const bool apart = machine->hosts.size() > 1 && hierarchy.depth() == 0;
   const Problem problem = problem_for(*options.explain, ranks);
   const Medium medium = medium_for(*machine);
-  const Hierarchy& hosts = apart ? each : hierarchy;
+  // As a communicator would know it. Hosts of one rank each are no level of that, and yet a network
+  // lies between them.
+  const Hierarchy simple = machine->hierarchy.simplified();
+  const bool apart = machine->hosts.size() > 1;
+  const Hierarchy& lie = apart ? machine->hierarchy : simple;
   const auto measured = decides(rules->tuning, *machine)
-                            ? measured_network(links, rules->tuning.tuned_on.cores, each)
+                            ? measured_network(links, rules->tuning.tuned_on.cores, machine->hierarchy)
                             : std::nullopt;
   const MeasuredNetwork* network = measured ? &*measured : nullptr;
   Explained explained{
       .request = *options.explain,
       .ranks = ranks,
-      .hosts = machine->hosts.size() > 1 ? hosts.text() : "",
+      .hosts = apart ? lie.text() : "",
       .lines = std::move(machine->lines),
-      .explanation = explain(problem, ranks, machine->model, medium, rules->all, &hosts, network)};
-  const Choice choice = choose(problem, ranks, medium, rules->all,
-                               hierarchy.depth() > 0 ? &hierarchy : nullptr, network);
+      .explanation = explain(problem, ranks, machine->model, medium, rules->all, &lie, network)};
+  const Choice choice =
+      choose(problem, ranks, medium, rules->all, simple.depth() > 0 ? &simple : nullptr, network);
   if (choice.rule < 0) return explained;
   const Rule& rule = rules->all[static_cast<size_t>(choice.rule)];
   if (rule.source == RuleSource::kTuningFile)

@@ -1,0 +1,208 @@
+// What banyan_info knows of the switches of a cluster that a file describes.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/info/described.h"
+#include "bench/info/options.h"
+#include "bench/info/show.h"
+#include "tests/machines.h"
+#include "tests/temporary_folder.h"
+#include "topology/import.h"
+#include "topology/json.h"
+
+namespace banyan::info {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::string_view kSlurm =
+    "SwitchName=l0 Nodes=n[0-3]\nSwitchName=l1 Nodes=n[4-6]\nSwitchName=l2 Nodes=n[7-8]\n"
+    "SwitchName=p0 Switches=l[0-1] LinkSpeed=100\nSwitchName=p1 Switches=l2\n"
+    "SwitchName=top Switches=p[0-1]\n";
+
+// Three leaves of two hosts, one spine, two cables from each leaf but one.
+constexpr std::string_view kInfiniband = R"(
+Switch 8 "S-a" # "leaf a"
+[1] "H-1"[1] # "h1 mlx5_0" lid 1 4xHDR
+[2] "H-2"[1] # "h2 mlx5_0" lid 1 4xHDR
+[7] "S-s"[1] # "spine" lid 1 4xHDR
+[8] "S-s"[2] # "spine" lid 1 4xHDR
+Switch 8 "S-b" # "leaf b"
+[1] "H-3"[1] # "h3 mlx5_0" lid 1 4xHDR
+[2] "H-4"[1] # "h4 mlx5_0" lid 1 4xHDR
+[7] "S-s"[3] # "spine" lid 1 4xHDR
+[8] "S-s"[4] # "spine" lid 1 4xHDR
+Switch 8 "S-c" # "leaf c"
+[1] "H-5"[1] # "h5 mlx5_0" lid 1 4xHDR
+[2] "H-6"[1] # "h6 mlx5_0" lid 1 4xHDR
+[7] "S-s"[5] # "spine" lid 1 4xEDR
+Switch 8 "S-s" # "spine"
+Ca 1 "H-1" # "h1 mlx5_0"
+Ca 1 "H-2" # "h2 mlx5_0"
+Ca 1 "H-3" # "h3 mlx5_0"
+Ca 1 "H-4" # "h4 mlx5_0"
+Ca 1 "H-5" # "h5 mlx5_0"
+Ca 1 "H-6" # "h6 mlx5_0"
+)";
+
+Topology read(std::string_view text) {
+  const auto topology = import_topology(std::string(text));
+  EXPECT_TRUE(topology.ok()) << topology.status().message();
+  return topology.ok() ? *topology : empty_topology();
+}
+
+DescribedMachine described(const Topology& topology, int times, int ranks_per_node,
+                           const MeasuredLinks& measured = {}) {
+  auto machine = describe_machine(topology, times, ranks_per_node, measured);
+  EXPECT_TRUE(machine.ok()) << machine.status().message();
+  return machine.ok() ? std::move(*machine) : DescribedMachine();
+}
+
+std::string explained(const std::string& file, int nodes, int ranks_per_node) {
+  Options options;
+  options.from = file;
+  options.nodes = nodes;
+  options.ranks_per_node = ranks_per_node;
+  options.explain = *parse_explain_request("allreduce:64M");
+  const auto result = explain_call(options, RawEnvironment({}));
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  return result.ok() ? show_explanation(*result) : std::string();
+}
+
+std::string explained_text(std::string_view text, int nodes = 1, int ranks_per_node = 0) {
+  const test::TemporaryFolder folder;
+  const std::string file = folder.path() / "cluster";
+  std::ofstream(file) << text;
+  return explained(file, nodes, ranks_per_node);
+}
+
+TEST(InfoTiers, hierarchy_has_hosts_and_above_them_tiers) {
+  const DescribedMachine one = described(read(kSlurm), 1, 1);
+  EXPECT_EQ(one.hierarchy.text(), "9 hosts of 1, 3 leaves of 2 to 4, 2 pods of 2 to 7");
+  const DescribedMachine two = described(read(kSlurm), 1, 2);
+  EXPECT_EQ(two.hierarchy.text(), "9 hosts of 2, 3 leaves of 4 to 8, 2 pods of 4 to 14");
+  EXPECT_THAT(
+      std::vector<int>(two.hierarchy.members(1, 1).begin(), two.hierarchy.members(1, 1).end()),
+      ElementsAre(8, 9, 10, 11, 12, 13));
+  EXPECT_EQ(described(test::machine({}), 4, 2).hierarchy.text(), "4 hosts of 2");
+  EXPECT_EQ(described(test::machine({}), 1, 2).hierarchy.text(), "1 host of 2");
+  EXPECT_TRUE(described(test::machine({}), 4, 2).model.tiers.empty());
+}
+
+// Nobody says what would join them.
+TEST(InfoTiers, copies_have_tiers_of_their_own) {
+  const DescribedMachine machine = described(read(kSlurm), 2, 1);
+  EXPECT_EQ(machine.hierarchy.text(), "18 hosts of 1, 6 leaves of 2 to 4, 4 pods of 2 to 7");
+  EXPECT_EQ(machine.hierarchy.part_of(2, 8), 1);
+  EXPECT_EQ(machine.hierarchy.part_of(2, 9), 2);
+  EXPECT_EQ(machine.model.tiers, described(read(kSlurm), 1, 1).model.tiers);
+}
+
+TEST(InfoTiers, slurm_says_who_is_where_and_no_bandwidth) {
+  const CostModel model = described(read(kSlurm), 1, 1).model;
+  const Figure unknown;
+  EXPECT_THAT(model.tiers, ElementsAre(TierCost{"leaf", {12, Source::kAssumed}, unknown},
+                                       TierCost{"pod", {14, Source::kAssumed}, unknown}));
+  EXPECT_THAT(explained_text(kSlurm),
+              AllOf(HasSubstr("on 9 ranks (9 hosts of 1, 3 leaves of 2 to 4, 2 pods of 2 to 7)"),
+                    HasSubstr("# nodes of a leaf              2 to 4\n"),
+                    HasSubstr("# uplinks of a leaf           unknown\n"),
+                    HasSubstr("# latency beyond a leaf            12 us     assumed\n"),
+                    HasSubstr("# nodes of a pod               2 to 7\n"),
+                    HasSubstr("# latency beyond a pod             14 us     assumed\n")));
+}
+
+TEST(InfoTiers, ibnetdiscover_says_how_wide_cables_are) {
+  const DescribedMachine machine = described(read(kInfiniband), 1, 1);
+  EXPECT_EQ(machine.hierarchy.text(), "6 hosts of 1, 3 leaves of 2");
+  // The narrowest leaf has one cable of 12.5 GB/s, the others two of 25.
+  ASSERT_EQ(machine.model.tiers.size(), 1U);
+  const TierCost& leaf = machine.model.tiers.front();
+  EXPECT_EQ(leaf.name, "leaf");
+  EXPECT_EQ(leaf.alpha.source, Source::kTable);
+  EXPECT_DOUBLE_EQ(leaf.alpha.value.value_or(0), 2.6);
+  EXPECT_EQ(leaf.uplink_byte.source, Source::kHardware);
+  EXPECT_DOUBLE_EQ(leaf.uplink_byte.value.value_or(0), 1e-3 / 12.5);
+  EXPECT_THAT(explained_text(kInfiniband),
+              AllOf(HasSubstr("# nodes of a leaf                   2\n"),
+                    HasSubstr("# uplinks of a leaf              12.5 GB/s   hardware\n"),
+                    HasSubstr("# latency beyond a leaf           2.6 us     table\n")));
+}
+
+// Of nodes with two NICs on two leaves, and four cables of 20 GB/s that leave those.
+TEST(InfoTiers, json_of_ours_says_all_of_it) {
+  const std::string text = explained_text(to_json(test::fabric(2, 3)), 1, 4);
+  EXPECT_THAT(text, AllOf(HasSubstr("on 24 ranks (6 hosts of 4, 2 leaves of 12)"),
+                          HasSubstr("# uplinks of a leaf                80 GB/s   hardware\n")));
+  Topology narrow = test::fabric(2, 3);
+  for (Link& link : narrow.links)
+    if (link.bandwidth.value == 20) link.bandwidth = {0.5, Source::kAssumed};
+  EXPECT_THAT(explained_text(to_json(narrow), 1, 4),
+              HasSubstr("# uplinks of a leaf                 2 GB/s   assumed\n"));
+  // One of no width is taken for unknown.
+  for (Link& link : narrow.links) link.bandwidth = {0, Source::kAssumed};
+  EXPECT_THAT(explained_text(to_json(narrow), 1, 4),
+              HasSubstr("uplinks of a leaf           unknown"));
+}
+
+TEST(InfoTiers, what_was_measured_stays) {
+  const MeasuredLinks links{.between = MeasuredLink{.latency_us = 20,
+                                                    .busy_latency_us = 30,
+                                                    .message_us = 2,
+                                                    .GBps = 0.12,
+                                                    .busy_GBps = 0.06,
+                                                    .pairs = 2}};
+  const DescribedMachine machine = described(read(kInfiniband), 1, 2, links);
+  // Of the tier nothing was measured: it is that much beyond what was.
+  ASSERT_EQ(machine.model.tiers.size(), 1U);
+  EXPECT_DOUBLE_EQ(machine.model.tiers.front().alpha.value.value_or(0), 26.6);
+  EXPECT_EQ(machine.model.tiers.front().alpha.source, Source::kTable);
+  MeasuredLinks more = links;
+  more.beyond = {{"leaf", *links.between}};
+  const CostModel known = with_links(CostModel(), more);
+  const DescribedMachine measured = described(read(kInfiniband), 1, 2, more);
+  for (const TierCost& tier : known.tiers) EXPECT_THAT(measured.model.tiers, ElementsAre(tier));
+}
+
+TEST(InfoTiers, a_million_ranks_take_a_moment) {
+  const std::string text = explained_text(
+      "SwitchName=l0 Nodes=a[0-4095]\nSwitchName=l1 Nodes=b[0-4095]\nSwitchName=s Switches=l[0-1]",
+      1, 128);
+  EXPECT_THAT(text, HasSubstr("on 1048576 ranks (8192 hosts of 128, 2 leaves of 524288)"));
+}
+
+TEST(InfoTiers, of_a_real_fabric) {
+  const char* folder =
+      std::getenv("BANYAN_TEST_TOPOLOGIES");  // NOLINT(concurrency-mt-unsafe): one thread
+  if (folder == nullptr) GTEST_SKIP() << "BANYAN_TEST_TOPOLOGIES names no folder of descriptions";
+  const auto packed = std::filesystem::path(folder) / "ibnetdiscover_dgx_ndr_rails.out.gz";
+  if (!std::filesystem::exists(packed)) GTEST_SKIP() << "no " << packed;
+  const test::TemporaryFolder own;
+  const std::string file = own.path() / "plain";
+  const std::string unpack = fmt::format("gzip -dc '{}' > '{}'", packed.string(), file);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe,cert-env33-c): one thread, and names of this test's own
+  ASSERT_EQ(std::system(unpack.c_str()), 0);
+  // Eight groups of nodes with a leaf for each of four rails, all but one of them whole.
+  const std::string text = explained(file, 1, 8);
+  EXPECT_THAT(text, AllOf(HasSubstr(", 8 leaves of 136 to 256)"),
+                          HasSubstr("# nodes of a leaf            17 to 32\n"),
+                          HasSubstr("# uplinks of a leaf              2650 GB/s   hardware\n"),
+                          HasSubstr("# latency beyond a leaf           2.6 us     table\n"),
+                          Not(HasSubstr("pod"))));
+}
+
+}  // namespace
+}  // namespace banyan::info
