@@ -293,17 +293,25 @@ void Cost::codec(double wide_bytes, double active) {
   us_ += busy(each, each * active);
 }
 
-// Of the hops one leaves all levels, others a host at most.
+// Of the hops one leaves all levels, others a host at most; where hosts have several ranks, some do
+// not leave theirs, and the dearer kind decides how fast the stream is.
 void Cost::stream(const Stream& stream) {
   const Reach far = stream.far ? site_.across(site_.depth() - 1) : Reach();
-  const Ends ends = message(stream.bytes, far.hosts());
-  const double one = ends.send + ends.recv + sum_of(stream.summed, 0);
+  const auto passed = [&](const LinkCost& link) {
+    const Ends ends = message(link, stream.bytes);
+    return ends.send + ends.recv + sum_of(stream.summed, 0);
+  };
+  const double near = passed(model_.within);
+  const double away = stream.far ? passed(model_.between) : near;
+  const double one = site_.largest() > 1 ? std::max(near, away) : away;
+  const double leaving = site_.far_in_ring().hosts();
+  const double mean = leaving * away + (1 - leaving) * near;
   const double wire_piece = stream.far ? on_wire(0, stream.bytes) : 0;
   const double filling =
       (stream.hops - 1) * (alphas_[stream.far ? 1 : 0] + std::max(one, wire_piece)) + alpha(far);
   const double passing = stream.pieces * std::max(stream.messages * one, wire_piece);
   const double work =
-      busy(stream.pieces * stream.messages * one, stream.pieces * stream.all_messages * one);
+      busy(stream.pieces * stream.messages * one, stream.pieces * stream.all_messages * mean);
   add_wires(on_wires(far, stream.wire_bytes, 0, 1, 1), std::max(filling + passing, work));
 }
 

@@ -189,6 +189,20 @@ TEST(Cost, is_what_the_simulator_takes_with_parameters) {
     }
 }
 
+// The network takes 0.1 of a byte, memory 1: a chain through both goes as fast as memory lets it.
+TEST(Cost, streams_go_as_fast_as_their_dearest_hop) {
+  CostModel model = pure(0, 1, 0.1);
+  model.between.recv_byte = model.between.long_byte = table(0);
+  const Hierarchy hosts = hosts_of(2, 4);
+  Problem problem = call(Collective::kBroadcast, 1 << 20, 8);
+  problem.check = false;
+  const double chunks = 16, hops = 7;
+  for (const std::string_view name : {"ring", "double_tree"})
+    EXPECT_GE(predict(problem, find_algorithm(name), 8, model, &hosts), 1 << 20) << name;
+  EXPECT_NEAR(predict(problem, find_algorithm("ring"), 8, model, &hosts) / (1 << 20),
+              1 + (hops - 1) / chunks, 0.01);
+}
+
 // A piece of 8 KiB from rank to rank, the next ones behind it; the copy at the root is free here.
 TEST(Cost, chunks_of_broadcasts_are_as_long_as_they_say) {
   const CostModel model = pure(5, 1e-3, 0);

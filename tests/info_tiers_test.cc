@@ -24,6 +24,7 @@ namespace banyan::info {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -100,6 +101,14 @@ TEST(InfoTiers, hierarchy_has_hosts_and_above_them_tiers) {
   EXPECT_EQ(described(test::machine({}), 4, 2).hierarchy.text(), "4 hosts of 2");
   EXPECT_EQ(described(test::machine({}), 1, 2).hierarchy.text(), "1 host of 2");
   EXPECT_TRUE(described(test::machine({}), 4, 2).model.tiers.empty());
+}
+
+TEST(InfoTiers, of_processors_that_nobody_describes_each_rank_has_one) {
+  const DescribedMachine machine = described(read(kSlurm), 1, 4);
+  EXPECT_EQ(machine.cores, 4);
+  EXPECT_EQ(machine.model.cores, 4);
+  EXPECT_THAT(machine.lines,
+              Contains(HasSubstr("cores of a node                   4        assumed")));
 }
 
 // Nobody says what would join them.

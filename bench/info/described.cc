@@ -29,7 +29,7 @@ constexpr double kGpuSumGBps = 500;
 
 struct Node {
   int vertex = 0;
-  int cores = 1;
+  int cores = 0;  // 0: nobody says
   std::vector<int> gpus{};
   std::vector<Figure>
       nics{};  // rates of those that are up, or of which nobody says that they are not
@@ -48,8 +48,7 @@ std::vector<Node> nodes_of(const Topology& topology) {
     node_of[static_cast<size_t>(vertex)] = static_cast<int>(nodes.size());
     const Vertex& node = topology.vertices[static_cast<size_t>(vertex)];
     const int threads = static_cast<int>(node.cpus.count());
-    nodes.push_back(
-        {.vertex = vertex, .cores = std::max(node.cores > 0 ? node.cores : threads, 1)});
+    nodes.push_back({.vertex = vertex, .cores = node.cores > 0 ? node.cores : threads});
   }
   const auto node_above = [&](int vertex) {
     const int above = ancestor(topology, vertex, VertexKind::kNode);
@@ -154,9 +153,9 @@ void use_network(DescribedMachine& machine, const std::vector<Node>& nodes) {
   show_network(machine);
 }
 
-void show_memory(DescribedMachine& machine) {
+void show_memory(DescribedMachine& machine, Source cores) {
   const LinkCost& within = machine.model.within;
-  machine.lines.push_back(line_of("cores of a node", machine.cores, "", Source::kHardware));
+  machine.lines.push_back(line_of("cores of a node", machine.cores, "", cores));
   machine.lines.push_back(
       line_of("a message in memory", within.alpha.value.value_or(0), "us", within.alpha.source));
   const double byte =
@@ -251,7 +250,7 @@ Result<DescribedMachine> describe_machine(const Topology& topology, int times, i
   for (const Node& node : nodes) {
     const int own = ranks_per_node > 0   ? ranks_per_node
                     : !node.gpus.empty() ? static_cast<int>(node.gpus.size())
-                                         : node.cores;
+                                         : std::max(node.cores, 1);
     machine.cores = std::min(machine.cores, node.cores);
     gpus = gpus && own > 1 && own <= static_cast<int>(node.gpus.size());
     most = std::max(most, own);
@@ -272,6 +271,10 @@ Result<DescribedMachine> describe_machine(const Topology& topology, int times, i
   BANYAN_TRY(hierarchy.status());
   machine.hierarchy = std::move(*hierarchy);
 
+  // A fabric's description says nothing of processors: then each rank has one.
+  const Source cores = machine.cores > 0 ? Source::kHardware : Source::kAssumed;
+  if (machine.cores == 0) machine.cores = most;
+
   const bool apart = machine.hosts.size() > 1;
   machine.model = memory_model(most, machine.cores);
   if (apart) machine.model = with_links(machine.model, measured);
@@ -279,7 +282,7 @@ Result<DescribedMachine> describe_machine(const Topology& topology, int times, i
   if (links.known() && *links.value > 0)
     use_gpus(machine, links);
   else
-    show_memory(machine);
+    show_memory(machine, cores);
   if (machine.model.reduce_byte.source == Source::kMeasured)
     machine.lines.push_back(
         line_of("sums of a core", kMicrosecondsPerGB / machine.model.reduce_byte.value.value_or(1),
