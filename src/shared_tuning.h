@@ -25,12 +25,12 @@ struct SharedTuning {
 
 SharedTuning shared(const TuningFile& file);
 
-// Beside the rules and the names, each with its length, a few numbers.
+// Beside the rules and the names, each with its length, a few numbers: of a link 52 bytes.
 inline constexpr size_t kMostTuningPacked =
-    kMostTableText + kMostRingText + 4 * kMostRingHosts + 1024;
+    kMostTableText + kMostRingText + 4 * kMostRingHosts + kMostTiers * (kMostTierName + 56) + 512;
 Bytes pack(const SharedTuning& tuning);
 // kCorrupt: what the packed one cannot have held, since files are checked: figures that are no
-// number above 0, names without letters or beyond the limits.
+// number above 0, names without letters or beyond the limits, two links beyond one level.
 Result<SharedTuning> unpack_tuning(std::span<const std::byte> packed);
 
 }  // namespace banyan

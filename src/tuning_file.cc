@@ -18,10 +18,11 @@ namespace {
 using Kind = JsonValue::Kind;
 using Words = std::vector<std::string_view>;
 
-// The file is an object with arrays of objects; a rule has at most seven members, of the two links
-// a link eight, and a host of a ring is one value.
-constexpr JsonLimits kTuningLimits = {.depth = 4,
-                                      .values = 40 + 8 * kMostTuningRules + kMostRingHosts};
+// The file is an object with arrays of objects; a rule has at most seven members, of the links
+// (two, and one beyond each tier) a link eight, and a host of a ring is one value.
+constexpr JsonLimits kTuningLimits = {
+    .depth = 4, .values = 40 + 9 * kMostTiers + 8 * kMostTuningRules + kMostRingHosts};
+constexpr std::string_view kBeyond = "beyond ";  // and the name of a level
 constexpr size_t kMostNameText = 256;            // of names
 constexpr double kMostWhole = 9007199254740992;  // 2^53: exact in a double
 constexpr double kMostNumber = 1 << 30;
@@ -140,19 +141,45 @@ Status read_positive(const JsonValue& object, std::string_view key, double* numb
   return {};
 }
 
+// The link of a level that is named for the first time.
+Result<MeasuredLink*> add_tier(const JsonValue& json, const std::string& name,
+                               MeasuredLinks* links) {
+  std::vector<MeasuredTier>& tiers = links->beyond;
+  if (name.empty() || name.size() > kMostTierName)
+    return wrong_at(*json.find("where"), fmt::format("'where' is beyond '{}'; right is a level's "
+                                                     "name of 1 to {} bytes",
+                                                     shown(name), kMostTierName));
+  if (std::any_of(tiers.begin(), tiers.end(), [&](const auto& tier) { return tier.name == name; }))
+    return wrong_at(json, fmt::format("a second link 'beyond {}'", shown(name)));
+  if (tiers.size() == kMostTiers)
+    return wrong_at(json, fmt::format("links beyond more than {} levels; valid: at most {}",
+                                      kMostTiers, kMostTiers));
+  tiers.push_back({.name = name});
+  return &tiers.back().link;
+}
+
+// Where the figures of that link go.
+Result<MeasuredLink*> add_link(const JsonValue& json, MeasuredLinks* links) {
+  std::string where;
+  BANYAN_TRY(read_text(json, "where", &where));
+  if (where.starts_with(kBeyond)) return add_tier(json, where.substr(kBeyond.size()), links);
+  if (where != "within" && where != "between")
+    return wrong_at(
+        *json.find("where"),
+        fmt::format("'where' is '{}'; valid: within, between, beyond LEVEL", shown(where)));
+  auto& link = where == "within" ? links->within : links->between;
+  if (link) return wrong_at(json, fmt::format("a second link '{}'", where));
+  return &link.emplace();
+}
+
 Status read_link(const JsonValue& json, MeasuredLinks* links) {
   BANYAN_TRY(expect_members(json, "a link",
                             {"where", "latency_us", "busy_latency_us", "message_us", "GBps",
                              "busy_GBps", "pairs", "spread"},
                             8));
-  std::string where;
-  BANYAN_TRY(read_text(json, "where", &where));
-  if (where != "within" && where != "between")
-    return wrong_at(*json.find("where"),
-                    fmt::format("'where' is '{}'; valid: within, between", shown(where)));
-  auto& link = where == "within" ? links->within : links->between;
-  if (link) return wrong_at(json, fmt::format("a second link '{}'", where));
-  link.emplace();
+  const Result<MeasuredLink*> added = add_link(json, links);
+  BANYAN_TRY(added.status());
+  MeasuredLink* link = *added;
   BANYAN_TRY(read_positive(json, "latency_us", &link->latency_us));
   BANYAN_TRY(read_positive(json, "busy_latency_us", &link->busy_latency_us));
   BANYAN_TRY(read_number(json, "message_us", &link->message_us));
@@ -220,21 +247,22 @@ std::string rule_json(const TuningRule& rule) {
   return json + "}";
 }
 
-std::string link_json(std::string_view where, const std::optional<MeasuredLink>& link) {
-  if (!link) return "";
+std::string link_json(std::string_view where, const MeasuredLink& link) {
   return fmt::format(
-      "\n    {{\"where\": {}, \"latency_us\": {:.6g}, \"busy_latency_us\": {:.6g}, \"message_us\": "
+      "    {{\"where\": {}, \"latency_us\": {:.6g}, \"busy_latency_us\": {:.6g}, \"message_us\": "
       "{:.6g},\n     \"GBps\": {:.6g}, \"busy_GBps\": {:.6g}, \"pairs\": {}, \"spread\": {:.3g}}}",
-      json_string(where), link->latency_us, link->busy_latency_us, link->message_us, link->GBps,
-      link->busy_GBps, link->pairs, link->spread);
+      json_string(where), link.latency_us, link.busy_latency_us, link.message_us, link.GBps,
+      link.busy_GBps, link.pairs, link.spread);
 }
 
 std::string links_json(const MeasuredLinks& links) {
-  const std::string within = link_json("within", links.within);
-  const std::string between = link_json("between", links.between);
-  if (within.empty() && between.empty()) return "";
-  return fmt::format("  \"links\": [{}{}{}\n  ],\n", within,
-                     within.empty() || between.empty() ? "" : ",", between);
+  std::vector<std::string> each;
+  if (links.within) each.push_back(link_json("within", *links.within));
+  if (links.between) each.push_back(link_json("between", *links.between));
+  for (const MeasuredTier& tier : links.beyond)
+    each.push_back(link_json(fmt::format("{}{}", kBeyond, tier.name), tier.link));
+  if (each.empty()) return "";
+  return fmt::format("  \"links\": [\n{}\n  ],\n", fmt::join(each.begin(), each.end(), ",\n"));
 }
 
 std::string sums_json(const std::optional<MeasuredSums>& sums) {

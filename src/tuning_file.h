@@ -5,7 +5,8 @@
 //    "fingerprint": {"cpu": "AMD EPYC", "cores": 2, "ranks": 4, "hosts": 1, "transports": "shm"},
 //    "links": [
 //      {"where": "within", "latency_us": 0.3, "busy_latency_us": 0.5, "message_us": 0.1,
-//       "GBps": 8.5, "busy_GBps": 6, "pairs": 2, "spread": 0}],
+//       "GBps": 8.5, "busy_GBps": 6, "pairs": 2, "spread": 0},
+//      {"where": "beyond leaf", ...}],
 //    "sums": {"GBps": 20, "far_GBps": 4}, "ring": ["node1", "node3", "node2"],
 //    "rules": [
 //      {"rule": "allreduce size=0-12K ranks=4-4 nodes=1-1 dtype=float32: star", "bytes": 4096,
@@ -34,6 +35,9 @@ inline constexpr int kTuningSchema = 1;
 inline constexpr size_t kMostTuningBytes = size_t{1} << 20;  // of the file
 inline constexpr size_t kMostTuningRules = 512;
 inline constexpr size_t kMostTableText = 32 * 1024;  // of all rules, which ranks tell each other
+
+inline constexpr size_t kMostTiers = 8;  // levels above hosts of which there are links
+inline constexpr size_t kMostTierName = 64;
 
 inline constexpr size_t kMostRingHosts = 512;
 inline constexpr size_t kMostRingText = 4096;  // of all their names

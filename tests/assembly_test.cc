@@ -251,6 +251,7 @@ TEST(SharedTuning, comes_back_as_it_was_packed) {
                                       .busy_GBps = 3e9,
                                       .pairs = 3,
                                       .spread = 0.1};
+  tuning.links.beyond = {{"pod", *tuning.links.between}, {"leaf", *tuning.links.between}};
   for (int turn = 0; turn < 2; ++turn) {
     const auto back = unpack_tuning(pack(tuning));
     ASSERT_TRUE(back.ok()) << back.status().message();
@@ -260,10 +261,24 @@ TEST(SharedTuning, comes_back_as_it_was_packed) {
   EXPECT_EQ(*unpack_tuning(pack({})), SharedTuning());
 }
 
+TEST(SharedTuning, HasRoomForTheMostThatAFileMaySay) {
+  SharedTuning most{.table = std::string(kMostTableText, 'r'),
+                    .tuned_on = {.transports = std::string(256, 't')}};
+  const MeasuredLink link{
+      .latency_us = 1, .busy_latency_us = 1, .GBps = 1, .busy_GBps = 1, .pairs = 1};
+  most.links = {.within = link, .between = link, .sums = MeasuredSums{1, 1}};
+  for (size_t tier = 0; tier < kMostTiers; ++tier)
+    most.links.beyond.push_back({std::string(kMostTierName, static_cast<char>('a' + tier)), link});
+  most.ring.assign(kMostRingHosts, std::string(kMostRingText / kMostRingHosts, 'h'));
+  EXPECT_LE(pack(most).size(), kMostTuningPacked);
+  EXPECT_EQ(*unpack_tuning(pack(most)), most);
+}
+
 TEST(SharedTuning, refuses_what_no_file_says) {
   SharedTuning tuning;
   tuning.links.between =
       MeasuredLink{.latency_us = 1, .busy_latency_us = 1, .GBps = 1, .busy_GBps = 1, .pairs = 1};
+  tuning.links.beyond = {{"leaf", *tuning.links.between}};
   tuning.ring = {"a"};
   ASSERT_TRUE(unpack_tuning(pack(tuning)).ok());
   const Bytes whole = pack(tuning);
@@ -282,6 +297,19 @@ TEST(SharedTuning, refuses_what_no_file_says) {
       refused([](SharedTuning& other) { other.links.between->busy_GBps = Limits::quiet_NaN(); }));
   EXPECT_TRUE(refused([](SharedTuning& other) {
     other.links.sums = MeasuredSums{1, Limits::infinity()};
+  }));
+  using Tiers = std::vector<MeasuredTier>;
+  const auto beyond_refused = [&](auto change) {
+    return refused([&](SharedTuning& other) { change(other.links.beyond); });
+  };
+  EXPECT_TRUE(beyond_refused([](Tiers& tiers) { tiers[0].name = ""; }));
+  EXPECT_TRUE(beyond_refused([](Tiers& tiers) { tiers[0].name = "a\a"; }));
+  EXPECT_TRUE(beyond_refused([](Tiers& tiers) { tiers[0].name.assign(kMostTierName + 1, 'a'); }));
+  EXPECT_TRUE(beyond_refused([](Tiers& tiers) { tiers[0].link.GBps = Limits::infinity(); }));
+  EXPECT_TRUE(beyond_refused([](Tiers& tiers) { tiers.push_back(tiers[0]); }));
+  EXPECT_TRUE(beyond_refused([](Tiers& tiers) {
+    for (const char name : {'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'})
+      tiers.push_back({std::string(1, name), tiers[0].link});
   }));
   EXPECT_TRUE(refused([](SharedTuning& other) { other.ring = {""}; }));
   EXPECT_TRUE(refused([](SharedTuning& other) { other.ring.assign(kMostRingHosts + 1, "a"); }));

@@ -96,6 +96,56 @@ TEST(TuningFile, keeps_links) {
     }
 }
 
+MeasuredTier beyond(const std::string& name, double GBps) {
+  return {.name = name,
+          .link = {.latency_us = 40,
+                   .busy_latency_us = 50.5,
+                   .message_us = 1.5,
+                   .GBps = GBps,
+                   .busy_GBps = GBps / 4,
+                   .pairs = 8}};
+}
+
+TEST(TuningFile, keeps_links_beyond_levels) {
+  TuningFile file = with_measured_links();
+  std::string longest(kMostTierName, 'l');
+  for (const std::string& name : {std::string("pod"), std::string("leaf"), std::string("a \"b\" "),
+                                  longest, std::string("4"), std::string("5"), std::string("6")}) {
+    file.links.beyond.push_back(beyond(name, 0.125));
+    const Result<TuningFile> back = parse_tuning(to_json(file));
+    ASSERT_TRUE(back.ok()) << back.status().message();
+    EXPECT_EQ(*back, file);
+  }
+  file.links.within.reset();
+  file.links.between.reset();
+  EXPECT_EQ(*parse_tuning(to_json(file)), file);
+  while (file.links.beyond.size() <= kMostTiers)
+    file.links.beyond.push_back(beyond(fmt::format("tier{}", file.links.beyond.size()), 1));
+  EXPECT_EQ(error(to_json(file)), "line 22: links beyond more than 8 levels; valid: at most 8");
+}
+
+TEST(TuningFile, names_what_is_wrong_with_a_link_beyond_a_level) {
+  TuningFile file;
+  file.links.beyond = {beyond("leaf", 0.5), beyond("pod", 0.25)};
+  const std::string right = to_json(file);
+  const auto error_with = [&](std::string_view what, const std::string& by) {
+    std::string text = right;
+    return error(text.replace(text.find(what), what.size(), by));
+  };
+  EXPECT_EQ(error_with("beyond pod", "beyond leaf"), "line 8: a second link 'beyond leaf'");
+  EXPECT_EQ(error_with("beyond pod", "beyond "),
+            "line 8: 'where' is beyond ''; right is a level's name of 1 to 64 bytes");
+  EXPECT_EQ(error_with("beyond pod", "beyond " + std::string(65, 'p')),
+            "line 8: 'where' is beyond '" + std::string(65, 'p') +
+                "'; right is a level's name of 1 to 64 bytes");
+  EXPECT_EQ(error_with("beyond pod", "beyond"),
+            "line 8: 'where' is 'beyond'; valid: within, between, beyond LEVEL");
+  EXPECT_EQ(error_with("beyond pod", "beyond p\\u0007"),
+            "line 8: 'where' is longer than 256 bytes or holds a control character");
+  EXPECT_EQ(error_with("\"GBps\": 0.25", "\"GBps\": 0"),
+            "line 9: 'GBps' is 0; right is a number above 0 and up to 9007199254740992");
+}
+
 TEST(TuningFile, names_what_is_wrong_with_a_link) {
   const std::string right = to_json(with_measured_links());
   const auto error_with = [&](std::string_view what, std::string_view by) {
@@ -104,7 +154,8 @@ TEST(TuningFile, names_what_is_wrong_with_a_link) {
     EXPECT_NE(at, std::string::npos) << what;
     return error(text.replace(at, what.size(), by));
   };
-  EXPECT_EQ(error_with("\"within\"", "\"in\""), "line 6: 'where' is 'in'; valid: within, between");
+  EXPECT_EQ(error_with("\"within\"", "\"in\""),
+            "line 6: 'where' is 'in'; valid: within, between, beyond LEVEL");
   EXPECT_EQ(error_with("\"within\"", "\"between\""), "line 8: a second link 'between'");
   EXPECT_EQ(error_with("\"GBps\": 8.5", "\"GBps\": 0"),
             "line 7: 'GBps' is 0; right is a number above 0 and up to 9007199254740992");
@@ -244,7 +295,7 @@ TEST(TuningFile, has_limits) {
   EXPECT_THAT(error(std::string(100000, '[')), HasSubstr("nested more than 4 deep"));
   std::string values = "{\"schema\": 1, \"rules\": [0";
   for (int i = 0; i < 10000; ++i) values += ",0";
-  EXPECT_THAT(error(values), HasSubstr("more than 4648 values"));
+  EXPECT_THAT(error(values), HasSubstr("more than 4720 values"));
   const std::string long_rule = "ring" + std::string(kMostRulesText - 9, ' ') + ",star";
   EXPECT_THAT(error(many_rules(9, long_rule)), HasSubstr("characters of rules; valid: at most"));
   EXPECT_THAT(error(many_rules(1, long_rule + std::string(10, ' ') + ",star")),
