@@ -305,6 +305,15 @@ std::vector<int> ring_through(const Hierarchy& lie, std::span<const HostIdentity
   return ring;
 }
 
+Result<Hierarchy> with_hosts(const Hierarchy& known, std::span<const int> host_of_rank) {
+  std::vector<Hierarchy::Level> levels = Hierarchy::of_labels(kHostLevel, host_of_rank).written();
+  for (Hierarchy::Level& level : known.written())
+    if (level.name != kHostLevel && level.parts.size() > 1 &&
+        level.parts.size() < levels.back().parts.size())
+      levels.push_back(std::move(level));
+  return Hierarchy::make(static_cast<int>(host_of_rank.size()), levels);
+}
+
 Result<std::vector<Hierarchy::Level>> tiers_of(const Topology& described,
                                                std::span<const HostIdentity> host_of_rank) {
   const DistinctHosts known = distinct(host_of_rank);

@@ -58,6 +58,11 @@ Result<std::vector<int>> match_nodes(const Topology& described,
 std::vector<int> ring_through(const Hierarchy& lie, std::span<const HostIdentity> host_of_rank,
                               const std::vector<std::string>& names);
 
+// `known` with the level of hosts first, as `host_of_rank` numbers them, also where it says nothing
+// or was left out; above it those levels of the network that have several parts and fewer than the
+// one before.
+Result<Hierarchy> with_hosts(const Hierarchy& known, std::span<const int> host_of_rank);
+
 // How ranks lie in the description's network, from its leaves up.
 Result<std::vector<Hierarchy::Level>> tiers_of(const Topology& described,
                                                std::span<const HostIdentity> host_of_rank);

@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 
 #include "src/agreement.h"
 #include "src/assembly.h"
+#include "src/cluster.h"
 
 namespace banyan {
 namespace {
@@ -43,16 +43,6 @@ std::vector<int> host_numbers(std::span<const LinkPeer> peers) {
   return hosts;
 }
 
-// Each part of the levels above is made of whole hosts: they were built on them.
-Hierarchy hosts_and_above(std::span<const int> host_of_rank, const Hierarchy& hierarchy) {
-  Hierarchy hosts = Hierarchy::of_labels(kHostLevel, host_of_rank);
-  std::vector<Hierarchy::Level> levels = hosts.written();
-  for (Hierarchy::Level& level : hierarchy.written())
-    if (level.name != kHostLevel) levels.push_back(std::move(level));
-  Result<Hierarchy> all = Hierarchy::make(static_cast<int>(host_of_rank.size()), levels);
-  return all.ok() ? std::move(*all) : std::move(hosts);
-}
-
 bool tuned_for(const Fingerprint& tuned_on, std::span<const LinkPeer> peers,
                std::span<const int> offered) {
   return tuned_on.ranks == static_cast<int>(peers.size()) &&
@@ -66,7 +56,9 @@ std::optional<MeasuredNetwork> network_of(const MeasuredLinks& links, int cores,
   const auto ranks = static_cast<int>(host_of_rank.size());
   if (medium != Medium::kNetwork || nodes_of(ranks, medium, &hierarchy) != count_of(host_of_rank))
     return std::nullopt;
-  return measured_network(links, cores, hosts_and_above(host_of_rank, hierarchy));
+  const Result<Hierarchy> levels = with_hosts(hierarchy, host_of_rank);
+  if (!levels.ok()) return std::nullopt;
+  return measured_network(links, cores, *levels);
 }
 
 }  // namespace banyan

@@ -17,10 +17,6 @@ namespace banyan {
 // For each rank the number of its host; hosts are numbered as they are met.
 std::vector<int> host_numbers(std::span<const LinkPeer> peers);
 
-// How ranks lie as far as their network goes: on hosts, also where each has one rank, and in those
-// levels of `hierarchy` that are above hosts.
-Hierarchy hosts_and_above(std::span<const int> host_of_rank, const Hierarchy& hierarchy);
-
 // Whether it was tuned with as many ranks on as many hosts over the transports that rank 0 uses of
 // those `offered` (indices into transport_kinds(), preferred first): then links are those that were
 // measured. Processors may differ; ranks that are threads of one process do not count as such.

@@ -105,6 +105,21 @@ TEST(TiersOf, PutRanksTogetherWhoseNodesAre) {
   EXPECT_THAT(tiers->front().parts, ElementsAre(ElementsAre(0, 2, 4), ElementsAre(1, 3)));
 }
 
+// Whatever was left out of what ranks go by.
+TEST(WithHosts, HasHostsFirstAndWhatPartsThem) {
+  const std::vector<int> four{0, 1, 2, 3}, pairs{7, 7, 5, 5};
+  EXPECT_EQ(with_hosts({}, pairs)->text(), "2 hosts of 2");
+  EXPECT_EQ(with_hosts({}, four)->text(), "4 hosts of 1");
+  EXPECT_EQ(with_hosts({}, std::vector<int>{1, 1})->text(), "1 host of 2");
+  const auto leaves = Hierarchy::make(4, {{"leaf", {{0, 2}, {1, 3}}}});
+  EXPECT_EQ(with_hosts(*leaves, four)->text(), "4 hosts of 1, 2 leaves of 2");
+  const auto all =
+      Hierarchy::make(4, {{std::string(kHostLevel), {{0, 1}, {2, 3}}}, {"leaf", {{0, 1}, {2, 3}}}});
+  EXPECT_EQ(with_hosts(*all, pairs)->text(), "2 hosts of 2");
+  // Not of ranks that are not these.
+  EXPECT_FALSE(with_hosts(*leaves, pairs).ok() && with_hosts(*leaves, pairs)->depth() > 1);
+}
+
 // ---- Ranks that meet ----------------------------------------------------------------------------
 
 struct Learned {

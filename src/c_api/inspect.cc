@@ -7,6 +7,8 @@
 #include "src/assembly.h"
 #include "src/c_api/arguments.h"
 #include "src/c_api/handles.h"
+#include "src/cluster.h"
+#include "src/tuned_network.h"
 #include "transports/transport.h"
 
 namespace banyan {
@@ -45,6 +47,13 @@ Result<std::vector<int>> hosts_of(banyan_comm_t comm) {
     lowest.push_back(static_cast<int>(first - peers.begin()));
   }
   return lowest;
+}
+
+Result<Hierarchy> hosts_and_tiers_of(banyan_comm_t comm) {
+  const Result<OpenCommunicator*> found = find_communicator(comm);
+  BANYAN_TRY(found.status());
+  const Membership& membership = *(*found)->membership;
+  return with_hosts(membership.hierarchy(), host_numbers(membership.links().peers));
 }
 
 Result<std::vector<std::string>> host_names_of(banyan_comm_t comm) {

@@ -10,6 +10,7 @@
 #include "banyan/banyan.h"
 #include "banyan/status.h"
 #include "src/tuning_file.h"
+#include "topology/hierarchy.h"
 
 namespace banyan {
 
@@ -24,6 +25,10 @@ Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call);
 
 // For each rank, the lowest rank of its host.
 Result<std::vector<int>> hosts_of(banyan_comm_t comm);
+
+// How ranks lie: on which host, also where each has one rank, and above that what is known of the
+// network and parts the hosts.
+Result<Hierarchy> hosts_and_tiers_of(banyan_comm_t comm);
 
 // For each rank, the name of its host.
 Result<std::vector<std::string>> host_names_of(banyan_comm_t comm);
