@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """tools/netlab places ranks, shapes uplinks, counts bytes, and leaves nothing behind.
 
-usage: netlab_test.py [BANYAN_PERF]     with it, also that ranks of two hosts find nothing but the network between them
+usage: netlab_test.py [BANYAN_PERF BANYAN_TUNE]   with them, also that ranks of two hosts find nothing but the network
+                                                  between them, and what they find that to be
 Exit status 77 where there can be no cluster; what needs none is tested all the same.
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -21,7 +22,7 @@ import unittest
 
 sys.dont_write_bytecode = True
 NETLAB = pathlib.Path(__file__).resolve().parent.parent / 'tools' / 'netlab'
-PERF = None
+PERF = TUNE = None
 LIMIT_S = 60
 
 
@@ -220,6 +221,30 @@ class Cluster(unittest.TestCase):
                 crossed.append(int(re.search(r'rack0 .*sent ([0-9]+) bytes', done.stderr)[1]))
         self.assertGreater(crossed[0], 1.7 * crossed[1])  # two edges of the ring leave each rack, or one
 
+    def test_links_beyond_a_leaf_are_measured(self):
+        if TUNE is None:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            leaves = pathlib.Path(folder, 'topology.conf')
+            leaves.write_text('SwitchName=a Nodes=host[0,2]\nSwitchName=b Nodes=host[1,3]\nSwitchName=top Switches=a,b\n')
+            tuned = pathlib.Path(folder, 'tune.json')
+            for budget in ('20s', '60s', '120s'):  # the first takes 4 s where nothing else runs
+                done = run('-H', '4', '-p', '1', '-r', '400mbit', '-k', '2:200mbit', '--', TUNE, '--budget', budget,
+                           '--collectives', 'barrier', '-o', tuned, BANYAN_TOPO_FILE=str(leaves), BANYAN_DEBUG='error')
+                self.assertEqual(done.returncode, 0, done.stderr)
+                links = {link['where']: link for link in json.loads(tuned.read_text()).get('links', [])}
+                beyond = links.get('beyond leaf', {'pairs': 0, 'busy_GBps': 0})
+                uplink = beyond['pairs'] * beyond['busy_GBps']
+                if 'between' in links and 0.02 < uplink < 0.03:
+                    break
+        self.assertEqual(list(links), ['between', 'beyond leaf'], done.stdout)
+        self.assertIn('# beyond a leaf: ', done.stdout)
+        self.assertEqual(beyond['pairs'], 2)
+        # The cable of a rack carries 0.025 GB/s in each direction, that of a host 0.05.
+        self.assertTrue(0.02 < uplink < 0.03, done.stdout)
+        self.assertLess(beyond['busy_GBps'], links['between']['busy_GBps'])
+        self.assertTrue(1 < beyond['latency_us'] < 5000, done.stdout)
+
     @staticmethod
     def sleepers(mark):
         found = []
@@ -256,6 +281,6 @@ def main():
 
 
 if __name__ == '__main__':
-    if len(sys.argv) > 1:
-        PERF = sys.argv[1]
+    if len(sys.argv) > 2:
+        PERF, TUNE = sys.argv[1:]
     sys.exit(main())

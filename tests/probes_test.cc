@@ -19,7 +19,9 @@ namespace banyan::tune {
 namespace {
 
 using Kind = Probe::Kind;
-using Level = Probe::Level;
+
+constexpr uint32_t kWithin = 0;
+constexpr uint32_t kBetween = 1;
 
 // Ranks around the hosts where `dealt`, else host by host.
 std::vector<int> hosts_of(const std::vector<int>& sizes, bool dealt) {
@@ -44,6 +46,10 @@ std::vector<int> hosts_of(const std::vector<int>& sizes, bool dealt) {
   return hosts;
 }
 
+Hierarchy by_host(const std::vector<int>& hosts) {
+  return Hierarchy::of_labels("host", hosts);
+}
+
 TEST(Partners, agree_with_each_other_and_keep_to_their_level) {
   const std::vector<std::vector<int>> shapes{{1},
                                              {2},
@@ -62,12 +68,13 @@ TEST(Partners, agree_with_each_other_and_keep_to_their_level) {
                                              {2, 1, 2, 1, 2, 1}};
   for (const auto& shape : shapes)
     for (const bool dealt : {false, true})
-      for (const Level level : {Level::kWithin, Level::kBetween})
+      for (const uint32_t level : {kWithin, kBetween})
         for (const uint32_t busy : {0U, 1U})
-          for (uint32_t round = 0; round < rounds_of(hosts_of(shape, dealt), level); ++round) {
+          for (uint32_t round = 0; round < rounds_of(by_host(hosts_of(shape, dealt)), level);
+               ++round) {
             const std::vector<int> hosts = hosts_of(shape, dealt);
             const Probe probe{.level = level, .busy = busy, .round = round};
-            const std::vector<int> partners = partners_of(hosts, probe);
+            const std::vector<int> partners = partners_of(by_host(hosts), probe);
             ASSERT_EQ(partners.size(), hosts.size());
             std::map<int, int> active;
             for (size_t rank = 0; rank < partners.size(); ++rank) {
@@ -75,13 +82,13 @@ TEST(Partners, agree_with_each_other_and_keep_to_their_level) {
               const auto partner = static_cast<size_t>(partners[rank]);
               ASSERT_LT(partner, partners.size());
               EXPECT_EQ(partners[partner], static_cast<int>(rank));
-              EXPECT_EQ(hosts[partner] == hosts[rank], level == Level::kWithin);
+              EXPECT_EQ(hosts[partner] == hosts[rank], level == kWithin);
               ++active[hosts[rank]];
             }
             EXPECT_FALSE(active.empty());
             for (const auto& [host, ranks] : active)
               if (busy == 0) {
-                EXPECT_EQ(ranks, level == Level::kWithin ? 2 : 1);
+                EXPECT_EQ(ranks, level == kWithin ? 2 : 1);
               }
           }
 }
@@ -90,8 +97,8 @@ TEST(Partners, let_every_two_hosts_meet_once) {
   for (int count = 2; count <= 16; ++count) {
     const std::vector<int> hosts = hosts_of(std::vector<int>(static_cast<size_t>(count), 2), false);
     std::set<std::pair<int, int>> met;
-    for (uint32_t round = 0; round < rounds_of(hosts, Level::kBetween); ++round) {
-      const auto partners = partners_of(hosts, {.level = Level::kBetween, .round = round});
+    for (uint32_t round = 0; round < rounds_of(by_host(hosts), kBetween); ++round) {
+      const auto partners = partners_of(by_host(hosts), {.level = kBetween, .round = round});
       for (size_t rank = 0; rank < partners.size(); ++rank)
         if (partners[rank] > static_cast<int>(rank)) {
           EXPECT_TRUE(met.emplace(hosts[rank], hosts[static_cast<size_t>(partners[rank])]).second);
@@ -99,9 +106,9 @@ TEST(Partners, let_every_two_hosts_meet_once) {
     }
     EXPECT_EQ(met.size(), static_cast<size_t>(count * (count - 1) / 2)) << count << " hosts";
   }
-  EXPECT_EQ(rounds_of(hosts_of(std::vector<int>(100, 1), false), Level::kBetween), 16U);
-  EXPECT_EQ(rounds_of(hosts_of({1, 1, 1}, false), Level::kWithin), 0U);
-  EXPECT_EQ(rounds_of(hosts_of({3}, false), Level::kBetween), 0U);
+  EXPECT_EQ(rounds_of(by_host(hosts_of(std::vector<int>(100, 1), false)), kBetween), 16U);
+  EXPECT_EQ(rounds_of(by_host(hosts_of({1, 1, 1}, false)), kWithin), 0U);
+  EXPECT_EQ(rounds_of(by_host(hosts_of({3}, false)), kBetween), 0U);
 }
 
 // A network with one cable for each host, and memory; it also keeps the time.
@@ -116,7 +123,7 @@ struct MadeUp {
 
   std::vector<double> run(const Probe& probe) {
     ++probes;
-    const std::vector<int> partners = partners_of(hosts, probe);
+    const std::vector<int> partners = partners_of(by_host(hosts), probe);
     std::map<int, int> active;
     for (size_t rank = 0; rank < partners.size(); ++rank)
       if (partners[rank] >= 0) ++active[hosts[rank]];
@@ -128,7 +135,7 @@ struct MadeUp {
     std::vector<double> times(partners.size(), -1);
     for (size_t rank = 0; rank < partners.size(); ++rank) {
       if (partners[rank] < 0) continue;
-      const bool near = probe.level == Level::kWithin;
+      const bool near = probe.level == kWithin;
       const bool slow = hosts[rank] == 0 || hosts[static_cast<size_t>(partners[rank])] == 0;
       double rate = near ? 8 : (slow ? slow_host_GBps : cable_GBps) / active[hosts[rank]];
       const auto rack = [&](int host) { return racks == 0 ? 0 : host % racks; };
@@ -150,7 +157,7 @@ struct MadeUp {
   }
   Result<Measurement> measure_all(double seconds) {
     return measure_links(
-        hosts,
+        by_host(hosts),
         {.run = [&](const Probe& probe) -> Result<std::vector<double>> { return run(probe); },
          .seconds_left = [&] { return seconds_left; }},
         seconds);
@@ -239,7 +246,7 @@ TEST(MeasureLinks, reports_a_probe_that_fails) {
                         return Status(Code::kPeerLost, "rank 1 is gone");
                       },
                       .seconds_left = [] { return 60.0; }};
-  const auto links = measure_links(hosts_of({1, 1}, false), broken, 10);
+  const auto links = measure_links(by_host(hosts_of({1, 1}, false)), broken, 10);
   EXPECT_EQ(links.status().code(), Code::kPeerLost);
 }
 

@@ -110,16 +110,13 @@ struct Tuned {
 };
 
 // The names of the hosts in the order that gains; none where two hosts have one name.
-Result<std::vector<std::string>> ring_of(banyan_comm_t comm, const std::vector<int>& hosts,
+Result<std::vector<std::string>> ring_of(banyan_comm_t comm, const Hierarchy& lie,
                                          const EdgeCosts& edges) {
   const auto names = host_names_of(comm);
   BANYAN_TRY(names.status());
-  std::vector<int> lowest = hosts;
-  std::sort(lowest.begin(), lowest.end());
-  lowest.erase(std::unique(lowest.begin(), lowest.end()), lowest.end());
   std::vector<std::string> ring;
   for (const int host : ring_that_gains(edges)) {
-    const std::string& name = (*names)[static_cast<size_t>(lowest[static_cast<size_t>(host)])];
+    const std::string& name = (*names)[static_cast<size_t>(lie.members(0, host).front())];
     if (std::find(ring.begin(), ring.end(), name) != ring.end()) return std::vector<std::string>();
     ring.push_back(name);
   }
@@ -139,9 +136,9 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
   if (job.size() < 2) return Status(Code::kInvalidUsage, "one rank has nothing to choose");
   const auto nodes = nodes_of(job.comm());
   BANYAN_TRY(nodes.status());
-  const auto hosts = hosts_of(job.comm());
-  BANYAN_TRY(hosts.status());
-  Trials trials(job, *hosts);
+  const auto lie = hosts_and_tiers_of(job.comm());
+  BANYAN_TRY(lie.status());
+  Trials trials(job, *lie);
   std::vector<Subject> subjects;
   for (const perf::Pattern pattern : options.collectives) {
     const auto most = trials.most_bytes(pattern);
@@ -157,7 +154,7 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
     const Progress progress(options.budget_s);
     const auto left = [&] { return seconds_until(end) - kReserve; };
     auto measured = measure_links(
-        *hosts,
+        *lie,
         {.run = [&](const Probe& probe) { return trials.probe(probe); }, .seconds_left = left},
         kPartForLinks * left());
     BANYAN_TRY(measured.status());
@@ -174,7 +171,7 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
   BANYAN_TRY(trials.stop());
   const auto fingerprint = fingerprint_of(job.comm());
   BANYAN_TRY(fingerprint.status());
-  const auto ring = ring_of(job.comm(), *hosts, measurement.edges);
+  const auto ring = ring_of(job.comm(), *lie, measurement.edges);
   BANYAN_TRY(ring.status());
   Tuned tuned{.file = {.version = version_text(),
                        .tuned_on = *fingerprint,

@@ -4,250 +4,258 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "bench/perf/statistics.h"
+#include "src/tuning_file.h"
 
 namespace banyan::tune {
 
 namespace {
 
 using Kind = Probe::Kind;
-using Level = Probe::Level;
 
-constexpr uint32_t kMostRounds = 16;
+constexpr double kGBps = 1e-3;  // of a byte a microsecond
 constexpr uint64_t kSmall = 8;
-constexpr uint64_t kRoundTrips = 400;
-constexpr uint64_t kWindows = 50;
+// Small messages go in bunches, since what a bunch takes is known only afterwards: one that is
+// interrupted does not count for more, and where cores are busy with other things there are fewer.
+struct Bunches {
+  Kind kind;
+  uint64_t iterations;
+  int most;
+};
+constexpr Bunches kRoundTrips{Kind::kRoundTrip, 25, 16};
+constexpr Bunches kWindows{Kind::kWindow, 10, 5};
 struct Length {
   uint64_t bytes, iterations;
 };
 constexpr std::array<Length, 5> kLengths{
     {{16 << 10, 20}, {64 << 10, 10}, {256 << 10, 6}, {1 << 20, 4}, {4 << 20, 3}}};
+constexpr size_t kNeeded = 3;               // lengths, for a line
 constexpr double kLonger = 4;               // each than the one before
-constexpr double kMostOfWhatIsLeft = 0.25;  // that a length may take
-
-// Ranks in the order of their numbers, hosts in that of their lowest.
-std::vector<std::vector<int>> members_of(const std::vector<int>& hosts) {
-  std::map<int, std::vector<int>> members;
-  for (size_t rank = 0; rank < hosts.size(); ++rank)
-    members[hosts[rank]].push_back(static_cast<int>(rank));
-  std::vector<std::vector<int>> all;
-  for (auto& [lowest, ranks] : members) all.push_back(std::move(ranks));
-  return all;
-}
-
-void join(std::vector<int>& partners, int a, int b) {
-  partners[static_cast<size_t>(a)] = b;
-  partners[static_cast<size_t>(b)] = a;
-}
-
-// Of an even number of seats: the last one stays, the others turn around it.
-size_t seat_across(size_t seat, size_t round, size_t seats) {
-  const size_t turning = seats - 1;
-  if (seat == turning) return round % turning;
-  if (seat == round % turning) return turning;
-  return (2 * (round % turning) + turning - seat) % turning;
-}
+constexpr double kMostOfWhatIsLeft = 0.25;  // that the messages of a kind and length may take
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return perf::percentile(values, 50);
 }
 
+struct Pair {
+  int rank, partner;  // the lower one first
+  int at_once;        // pairs of its part that talk
+};
+
+std::vector<Pair> pairs_of(const Hierarchy& lie, const Probe& probe) {
+  const std::vector<int> partners = partners_of(lie, probe);
+  const int below = probe.level == 0 ? 0 : static_cast<int>(probe.level) - 1;
+  std::vector<Pair> pairs;
+  std::vector<int> active(static_cast<size_t>(lie.parts(below)), 0);
+  const auto active_of = [&](int rank) -> int& {
+    return active[static_cast<size_t>(lie.part_of(below, rank))];
+  };
+  for (int rank = 0; rank < static_cast<int>(partners.size()); ++rank) {
+    const int partner = partners[static_cast<size_t>(rank)];
+    if (partner <= rank) continue;
+    pairs.push_back({rank, partner, 0});
+    ++active_of(rank);
+    if (probe.level > 0) ++active_of(partner);
+  }
+  for (Pair& pair : pairs) pair.at_once = active_of(pair.rank);
+  return pairs;
+}
+
+struct Series {
+  std::vector<double> latencies{}, messages{};
+  std::vector<LinkSample> exchanges{};
+
+  // Nothing: there was no time for it.
+  std::optional<FittedLine> line() const {
+    return latencies.empty() ? std::nullopt : fit_line(exchanges);
+  }
+};
+using SeriesByPairs = std::map<int, Series>;  // by how many of a part there were at once
+
+// Of the longest messages that there was time for.
+double spread_of(const std::vector<LinkSample>& exchanges) {
+  double longest = 0;
+  for (const LinkSample& sample : exchanges) longest = std::max(longest, sample.bytes);
+  std::vector<double> times;
+  for (const LinkSample& sample : exchanges)
+    if (sample.bytes == longest) times.push_back(sample.us);
+  const auto [least, most] = std::minmax_element(times.begin(), times.end());
+  const double middle = median(times);
+  return middle / *least - middle / *most;
+}
+
 class LevelProber {
  public:
-  LevelProber(const std::vector<int>& hosts, Level level, const Prober& prober, double end)
-      : hosts_(hosts), level_(level), prober_(prober), end_(end) {}
+  LevelProber(const Hierarchy& lie, uint32_t level, const Prober& prober, double seconds)
+      : lie_(lie), level_(level), prober_(prober), end_(prober.seconds_left() - seconds) {}
 
   // Nothing: there was no time for it.
   Result<std::optional<MeasuredLink>> run() {
-    const uint32_t rounds = rounds_of(hosts_, level_);
-    MeasuredLink link;
-    link.pairs = busiest();
-    std::array<Series, 2> series;
-    for (uint32_t round = 0; round < rounds; ++round)
-      for (const uint32_t busy : {0U, 1U}) BANYAN_TRY(probe(round, busy, series[busy]));
-    const auto& [alone, busy] = series;
-    const auto rate = fit_line(alone.exchanges);
-    const auto busy_rate = fit_line(busy.exchanges);
-    if (!rate || !busy_rate || alone.latencies.empty() || busy.latencies.empty())
-      return std::optional<MeasuredLink>();
-    link.latency_us = median(alone.latencies);
-    link.busy_latency_us = std::max(median(busy.latencies), link.latency_us);
-    link.message_us = alone.messages.empty() ? 0 : median(alone.messages);
-    link.GBps = kGBps / rate->byte_us;
-    link.busy_GBps = std::min(kGBps / busy_rate->byte_us, link.GBps);
-    link.spread = spread_of(alone.exchanges);
-    return std::optional(link);
+    const uint32_t rounds = rounds_of(lie_, level_);
+    SeriesByPairs alone, busy;
+    for (uint32_t round = 0; round < rounds; ++round) {
+      BANYAN_TRY(probe({.level = level_, .busy = 0, .round = round}, alone));
+      BANYAN_TRY(probe({.level = level_, .busy = 1, .round = round}, busy));
+    }
+    return link_of(alone[1], busy);
   }
 
-  // Of those that were probed.
-  EdgeCosts edges() const {
-    std::map<int, int> index;  // of a host by its lowest rank
-    for (const int lowest : hosts_) index.emplace(lowest, 0);
-    int next = 0;
-    for (auto& [lowest, number] : index) number = next++;
-    EdgeCosts costs(next);
+  // Of hosts that met.
+  void tell(EdgeCosts& edges) const {
     for (const auto& [hosts, samples] : by_hosts_)
-      if (const auto line = fit_line(samples)) {
-        const int one = index[hosts.first], other = index[hosts.second];
-        costs.at(one, other) = costs.at(other, one) = line->byte_us;
-      }
-    return costs;
+      if (const auto line = fit_line(samples))
+        edges.at(hosts.first, hosts.second) = edges.at(hosts.second, hosts.first) = line->byte_us;
   }
 
  private:
-  static constexpr double kGBps = 1e-3;  // of a byte a microsecond
+  static std::optional<MeasuredLink> link_of(const Series& alone, const SeriesByPairs& busy) {
+    const auto rate = alone.line();
+    const auto most = std::find_if(busy.rbegin(), busy.rend(),
+                                   [](const auto& entry) { return entry.second.line(); });
+    if (!rate || most == busy.rend()) return std::nullopt;
+    MeasuredLink link;
+    link.pairs = most->first;
+    link.latency_us = median(alone.latencies);
+    link.busy_latency_us = std::max(median(most->second.latencies), link.latency_us);
+    link.message_us = alone.messages.empty() ? 0 : median(alone.messages);
+    link.GBps = kGBps / rate->byte_us;
+    link.busy_GBps = std::min(kGBps / most->second.line()->byte_us, link.GBps);
+    link.spread = spread_of(alone.exchanges);
+    return link;
+  }
 
-  struct Series {
-    std::vector<double> latencies{}, messages{};
-    std::vector<LinkSample> exchanges{};
-  };
-
-  bool has_time() const { return prober_.seconds_left() > end_; }
-
-  // By their lower ranks.
-  std::vector<std::pair<int, int>> pairs_of(const Probe& probe) const {
-    const std::vector<int> partners = partners_of(hosts_, probe);
-    std::vector<std::pair<int, int>> pairs;
-    for (int rank = 0; rank < static_cast<int>(partners.size()); ++rank)
-      if (const int partner = partners[static_cast<size_t>(rank)]; partner > rank)
-        pairs.emplace_back(rank, partner);
-    return pairs;
+  // For what one kind of messages may take. Where one pair is alone half of the time is not its
+  // own, so that the busy ones have theirs.
+  double room_us(const Probe& meeting) const {
+    const double left = prober_.seconds_left() - end_;
+    return kMostOfWhatIsLeft * 1e6 * (meeting.busy != 0 ? left : left - reserved_);
   }
 
   // The times of pairs, each of them by both ends.
-  Result<std::vector<double>> times_of(const Probe& probe) const {
+  Result<std::vector<double>> times_of(const std::vector<Pair>& pairs, const Probe& probe) const {
     const Result<std::vector<double>> all = prober_.run(probe);
     BANYAN_TRY(all.status());
     std::vector<double> times;
-    for (const auto& [rank, partner] : pairs_of(probe))
-      times.push_back(((*all)[static_cast<size_t>(rank)] + (*all)[static_cast<size_t>(partner)]) /
-                      2);
+    for (const Pair& pair : pairs)
+      times.push_back(
+          ((*all)[static_cast<size_t>(pair.rank)] + (*all)[static_cast<size_t>(pair.partner)]) / 2);
     return times;
   }
 
-  // What busy pairs took, by their hosts.
-  void keep(uint32_t round, double bytes, const std::vector<double>& times) {
-    const auto pairs = pairs_of({.level = level_, .busy = 1, .round = round});
-    for (size_t pair = 0; pair < pairs.size(); ++pair) {
-      const int one = hosts_[static_cast<size_t>(pairs[pair].first)];
-      const int other = hosts_[static_cast<size_t>(pairs[pair].second)];
-      by_hosts_[std::minmax(one, other)].push_back({bytes, times[pair]});
-    }
-  }
-
-  Status probe(uint32_t round, uint32_t busy, Series& series) {
+  // `meeting`: who talks with whom.
+  Status probe(const Probe& meeting, SeriesByPairs& series) {
+    reserved_ = (prober_.seconds_left() - end_) / 2;
+    if (room_us(meeting) <= 0) return {};
+    const std::vector<Pair> pairs = pairs_of(lie_, meeting);
     const auto about = [&](Kind kind, uint64_t bytes, uint64_t iterations) {
-      return times_of({.kind = kind,
-                       .level = level_,
-                       .busy = busy,
-                       .round = round,
-                       .bytes = bytes,
-                       .iterations = iterations});
+      Probe probe = meeting;
+      probe.kind = kind;
+      probe.bytes = bytes;
+      probe.iterations = iterations;
+      return times_of(pairs, probe);
     };
-    if (!has_time()) return {};
-    const auto latencies = about(Kind::kRoundTrip, kSmall, kRoundTrips);
-    BANYAN_TRY(latencies.status());
-    series.latencies.insert(series.latencies.end(), latencies->begin(), latencies->end());
-    if (has_time()) {
-      const auto messages = about(Kind::kWindow, kSmall, kWindows);
-      BANYAN_TRY(messages.status());
-      series.messages.insert(series.messages.end(), messages->begin(), messages->end());
-    }
-    double shorter_us = 0;
-    for (const Length& length : kLengths) {
-      const double takes_s = kLonger * shorter_us * static_cast<double>(length.iterations) * 1e-6;
-      if (!has_time() || takes_s > kMostOfWhatIsLeft * (prober_.seconds_left() - end_)) break;
-      const auto times = about(Kind::kExchange, length.bytes, length.iterations);
+    const auto some = [&](const Bunches& bunches,
+                          std::vector<double> Series::*times) -> Result<double> {
+      const double end_s = prober_.seconds_left() - room_us(meeting) * 1e-6;
+      std::vector<double> all;
+      for (int bunch = 0; bunch < bunches.most && prober_.seconds_left() > end_s; ++bunch) {
+        const auto each = about(bunches.kind, kSmall, bunches.iterations);
+        BANYAN_TRY(each.status());
+        for (size_t i = 0; i < pairs.size(); ++i)
+          (series[pairs[i].at_once].*times).push_back((*each)[i]);
+        all.insert(all.end(), each->begin(), each->end());
+      }
+      return all.empty() ? 0 : median(all);
+    };
+    const auto latency_us = some(kRoundTrips, &Series::latencies);
+    BANYAN_TRY(latency_us.status());
+    double shorter_us = *latency_us;
+    for (size_t number = 0; number < kLengths.size() && room_us(meeting) > 0; ++number) {
+      const auto [bytes, usual] = kLengths[number];
+      const uint64_t iterations = fitting(usual, kLonger * shorter_us, room_us(meeting));
+      if (iterations < usual && number >= kNeeded) break;
+      const auto times = about(Kind::kExchange, bytes, iterations);
       BANYAN_TRY(times.status());
-      for (const double us : *times)
-        series.exchanges.push_back({static_cast<double>(length.bytes), us});
-      if (busy != 0) keep(round, static_cast<double>(length.bytes), *times);
+      for (size_t i = 0; i < pairs.size(); ++i)
+        keep(meeting, pairs[i], {static_cast<double>(bytes), (*times)[i]}, series);
       shorter_us = median(*times);
     }
-    return {};
+    // Of busy pairs nobody asks for it.
+    return meeting.busy != 0 ? Status() : some(kWindows, &Series::messages).status();
   }
 
-  // Of the longest messages that there was time for.
-  static double spread_of(const std::vector<LinkSample>& exchanges) {
-    double longest = 0;
-    for (const LinkSample& sample : exchanges) longest = std::max(longest, sample.bytes);
-    std::vector<double> times;
-    for (const LinkSample& sample : exchanges)
-      if (sample.bytes == longest) times.push_back(sample.us);
-    const auto [least, most] = std::minmax_element(times.begin(), times.end());
-    const double middle = median(times);
-    return middle / *least - middle / *most;
+  // At least one, where each takes so long.
+  static uint64_t fitting(uint64_t usual, double each_us, double room_us) {
+    if (each_us * static_cast<double>(usual) <= room_us) return usual;
+    return room_us <= each_us ? 1 : static_cast<uint64_t>(room_us / each_us);
   }
 
-  // The most pairs that a host has at a time.
-  int busiest() const {
-    const std::vector<int> partners = partners_of(hosts_, {.level = level_, .busy = 1});
-    std::map<int, int> active;
-    for (size_t rank = 0; rank < partners.size(); ++rank)
-      if (partners[rank] >= 0) ++active[hosts_[rank]];
-    int most = 1;
-    for (const auto& [host, ranks] : active)
-      most = std::max(most, level_ == Level::kWithin ? ranks / 2 : ranks);
-    return most;
+  void keep(const Probe& meeting, const Pair& pair, const LinkSample& sample,
+            SeriesByPairs& series) {
+    series[pair.at_once].exchanges.push_back(sample);
+    if (meeting.busy == 0 || level_ == 0) return;
+    const int one = lie_.part_of(0, pair.rank), other = lie_.part_of(0, pair.partner);
+    by_hosts_[std::minmax(one, other)].push_back(sample);
   }
 
-  const std::vector<int>& hosts_;
-  Level level_;
+  const Hierarchy& lie_;
+  uint32_t level_;
   const Prober& prober_;
-  double end_;  // seconds that are left then
+  double end_;           // seconds that are left then
+  double reserved_ = 0;  // seconds of the level, for busy pairs
   std::map<std::pair<int, int>, std::vector<LinkSample>> by_hosts_;
 };
 
+// The level of a probe of two hosts.
+size_t level_between(const Hierarchy& lie, int host, int other) {
+  const int one = lie.members(0, host).front(), two = lie.members(0, other).front();
+  int level = 1;
+  while (level < lie.depth() && lie.part_of(level, one) != lie.part_of(level, two)) ++level;
+  return static_cast<size_t>(level);
+}
+
+// `links`: by the levels of probes.
+void fill_edges(const Hierarchy& lie, const std::vector<std::optional<MeasuredLink>>& links,
+                EdgeCosts& edges) {
+  for (int host = 0; host < edges.hosts; ++host)
+    for (int other = 0; other < edges.hosts; ++other) {
+      if (host == other || std::isfinite(edges.at(host, other))) continue;
+      const size_t level = level_between(lie, host, other);
+      if (level < links.size() && links[level])
+        edges.at(host, other) = kGBps / links[level]->busy_GBps;
+    }
+}
+
 }  // namespace
 
-std::vector<int> partners_of(const std::vector<int>& hosts, const Probe& probe) {
-  std::vector<int> partners(hosts.size(), -1);
-  const std::vector<std::vector<int>> members = members_of(hosts);
-  if (probe.level == Level::kWithin) {
-    for (const std::vector<int>& own : members) {
-      const size_t most = probe.busy != 0 ? own.size() : std::min<size_t>(own.size(), 2);
-      for (size_t i = 0; i + 1 < most; i += 2) join(partners, own[i], own[i + 1]);
-    }
-    return partners;
-  }
-  if (members.size() < 2) return partners;
-  const size_t seats = members.size() + members.size() % 2;
-  for (size_t host = 0; host < members.size(); ++host) {
-    const size_t other = seat_across(host, probe.round, seats);
-    if (other <= host || other >= members.size()) continue;
-    size_t pairs = std::min(members[host].size(), members[other].size());
-    if (probe.busy == 0) pairs = 1;
-    for (size_t i = 0; i < pairs; ++i) join(partners, members[host][i], members[other][i]);
-  }
-  return partners;
-}
-
-uint32_t rounds_of(const std::vector<int>& hosts, Level level) {
-  const std::vector<std::vector<int>> members = members_of(hosts);
-  const auto count = static_cast<uint32_t>(members.size());
-  if (level == Level::kBetween) return count < 2 ? 0 : std::min(count + count % 2 - 1, kMostRounds);
-  const bool any = std::any_of(members.begin(), members.end(),
-                               [](const std::vector<int>& own) { return own.size() > 1; });
-  return any ? 1 : 0;
-}
-
-Result<Measurement> measure_links(const std::vector<int>& hosts, const Prober& prober,
-                                  double seconds) {
+Result<Measurement> measure_links(const Hierarchy& lie, const Prober& prober, double seconds) {
   const double end = prober.seconds_left() - seconds;
-  Measurement found;
-  LevelProber network(hosts, Level::kBetween, prober, end);
-  auto between = network.run();
-  BANYAN_TRY(between.status());
-  found.links.between = *between;
-  found.edges = network.edges();
-  auto within = LevelProber(hosts, Level::kWithin, prober, end).run();
-  BANYAN_TRY(within.status());
-  found.links.within = *within;
+  const size_t levels = 1 + std::min(static_cast<size_t>(lie.depth()), 1 + kMostTiers);
+  std::vector<uint32_t> probed;
+  for (uint32_t level = 0; level < levels; ++level)
+    if (rounds_of(lie, level) > 0) probed.push_back(level);
+  Measurement found{.edges = EdgeCosts(lie.parts(0))};
+  std::vector<std::optional<MeasuredLink>> links(levels);
+  for (size_t i = 0; i < probed.size(); ++i) {
+    const double left = prober.seconds_left() - end;
+    LevelProber level(lie, probed[i], prober, left / static_cast<double>(probed.size() - i));
+    auto link = level.run();
+    BANYAN_TRY(link.status());
+    links[probed[i]] = *link;
+    level.tell(found.edges);
+  }
+  found.links.within = links[0];
+  found.links.between = links[1];
+  for (size_t level = 2; level < levels; ++level)
+    if (links[level])
+      found.links.beyond.push_back({lie.name(static_cast<int>(level) - 1), *links[level]});
+  if (lie.depth() > 1) fill_edges(lie, links, found.edges);
   return found;
 }
 

@@ -50,7 +50,7 @@ std::string size_condition(const Subject& subject, const std::vector<Finding>& a
 
 constexpr double kUneven = 0.15;
 
-std::string line_of(std::string_view where, const std::optional<MeasuredLink>& link) {
+std::string line_of(const std::string& where, const std::optional<MeasuredLink>& link) {
   if (!link) return "";
   return fmt::format(
       "# {}: {:.2f} us, {:.3f} GB/s each way; {} at once {:.2f} us, {:.3f} GB/s each{}\n", where,
@@ -96,6 +96,8 @@ std::vector<int> ring_that_gains(const EdgeCosts& edges) {
 std::string report_of(const MeasuredLinks& links) {
   std::string text =
       line_of("within a host", links.within) + line_of("between hosts", links.between);
+  for (const MeasuredTier& tier : links.beyond)
+    text += line_of("beyond a " + printable(tier.name), tier.link);
   if (links.sums)
     text += fmt::format("# sums of a core: {:.1f} GB/s in its cache, {:.1f} GB/s beyond\n",
                         links.sums->GBps, links.sums->far_GBps);

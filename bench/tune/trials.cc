@@ -190,7 +190,7 @@ Result<int> Trials::default_of(perf::Pattern pattern, uint64_t bytes) {
 
 // Everybody's microseconds of a message, at rank 0.
 Result<std::vector<double>> Trials::exchange(const Probe& probe) {
-  const int partner = partners_of(hosts_, probe)[static_cast<size_t>(job_.rank())];
+  const int partner = partners_of(lie_, probe)[static_cast<size_t>(job_.rank())];
   BANYAN_TRY(reserve(probe.bytes, probe.bytes));
   const perf::Call call{.pattern = pattern_of(probe.kind),
                         .send = buffers_.input.data(),

@@ -14,8 +14,9 @@
 #include "bench/perf/job.h"
 #include "bench/perf/measure.h"
 #include "bench/perf/pattern.h"
-#include "bench/tune/probes.h"
+#include "bench/tune/partners.h"
 #include "bench/tune/search.h"
+#include "topology/hierarchy.h"
 
 namespace banyan::tune {
 
@@ -23,8 +24,8 @@ namespace banyan::tune {
 // call together, and the mean over calls and ranks is what it takes.
 class Trials {
  public:
-  // `hosts`: see probes.h.
-  Trials(perf::Job& job, std::vector<int> hosts) : job_(job), hosts_(std::move(hosts)) {}
+  // `lie`: how ranks lie, the same on all; see partners.h.
+  Trials(perf::Job& job, Hierarchy lie) : job_(job), lie_(std::move(lie)) {}
 
   // Collective. Of the sizes up to 64 MiB, the largest for which the buffers of all ranks find
   // room: the whole vector counts where a rank has a block of each.
@@ -53,7 +54,7 @@ class Trials {
 
   perf::Job& job_;                    // for orders and probes
   std::unique_ptr<perf::Job> trial_;  // for trials
-  std::vector<int> hosts_;
+  Hierarchy lie_;
   perf::Buffers buffers_;
   std::optional<std::string> rules_;  // that decide now in trials; nothing: those of the job
 };
