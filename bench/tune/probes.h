@@ -32,8 +32,9 @@ struct Measurement {
 
 // Within so many seconds more or less; what they do not suffice for is not known. The lowest level
 // comes first; each may take an equal part of what is left then, so that what a fast one leaves
-// goes to the slower ones above it. Bandwidths are slopes over messages from 16 KiB to 4 MiB, times
-// are medians over rounds and pairs; busy ones are those of parts that had most pairs.
+// goes to the slower ones above it, and pairs alone leave half of it to busy ones. Bandwidths are
+// slopes over messages from 16 KiB to 4 MiB, times are medians over rounds and pairs; busy ones are
+// those of parts that had most pairs.
 // `lie`: see partners.h; at most kMostTiers levels above hosts are probed.
 Result<Measurement> measure_links(const Hierarchy& lie, const Prober& prober, double seconds);
 
