@@ -39,7 +39,9 @@ void expect_what_calls_get(Collective collective, DataType type, int ranks, Medi
   const auto all = decisions(collective, type, ranks, medium, rules);
   ASSERT_EQ(all.back().most, UINT64_MAX);
   for (size_t i = 1; i < all.size(); ++i) EXPECT_LT(all[i - 1].most, all[i].most);
-  Problem problem{.collective = collective, .type = type};
+  Problem problem;
+  problem.collective = collective;
+  problem.type = type;
   const auto expect_at = [&](uint64_t count) {
     problem.count = count;
     const Choice got = choose(problem, ranks, medium, rules);

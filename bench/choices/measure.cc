@@ -85,9 +85,7 @@ class Rank {
     open_ = *open;
     const auto hosts = hosts_of(job_.comm());
     BANYAN_TRY(hosts.status());
-    const auto nodes = nodes_of(job_.comm());
-    BANYAN_TRY(nodes.status());
-    by_levels_ = *nodes > 1 && *nodes < job_.size();
+    by_levels_ = open_->membership->hierarchy().depth() > 0;
     if (medium() == Medium::kNetwork) hosts_ = fmt::format("{}", fmt::join(*hosts, "."));
     auto inputs = Memory::allocate(job_, input, false);
     BANYAN_TRY(inputs.status());

@@ -113,9 +113,10 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
   const Hierarchy simple = machine->hierarchy.simplified();
   const bool apart = machine->hosts.size() > 1;
   const Hierarchy& lie = apart ? machine->hierarchy : simple;
-  const auto measured = decides(rules->tuning, *machine)
-                            ? measured_network(links, rules->tuning.tuned_on.cores, machine->hierarchy)
-                            : std::nullopt;
+  const auto measured =
+      decides(rules->tuning, *machine)
+          ? measured_network(links, rules->tuning.tuned_on.cores, machine->hierarchy)
+          : std::nullopt;
   const MeasuredNetwork* network = measured ? &*measured : nullptr;
   Explained explained{
       .request = *options.explain,

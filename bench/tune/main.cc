@@ -92,13 +92,11 @@ class Progress {
   bool shown_;
 };
 
-// Those that go by levels are others only where ranks share hosts.
-std::vector<int> algorithms_for(perf::Pattern pattern, int nodes, int ranks) {
+std::vector<int> algorithms_for(perf::Pattern pattern, bool levels) {
   const auto collective = parse_collective(perf::name_of(pattern));
   std::vector<int> found;
   for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
-    const bool same =
-        algorithms()[static_cast<size_t>(i)].by_levels && (nodes == 1 || nodes == ranks);
+    const bool same = algorithms()[static_cast<size_t>(i)].by_levels && !levels;
     if (fits(i, *collective) && !same) found.push_back(i);
   }
   return found;
@@ -136,6 +134,8 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
   if (job.size() < 2) return Status(Code::kInvalidUsage, "one rank has nothing to choose");
   const auto nodes = nodes_of(job.comm());
   BANYAN_TRY(nodes.status());
+  const auto levels = has_levels(job.comm());
+  BANYAN_TRY(levels.status());
   const auto lie = hosts_and_tiers_of(job.comm());
   BANYAN_TRY(lie.status());
   Trials trials(job, *lie);
@@ -143,7 +143,7 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
   for (const perf::Pattern pattern : options.collectives) {
     const auto most = trials.most_bytes(pattern);
     BANYAN_TRY(most.status());
-    subjects.push_back({pattern, algorithms_for(pattern, *nodes, job.size()), *most});
+    subjects.push_back({pattern, algorithms_for(pattern, *levels), *most});
   }
   if (job.rank() != 0) {
     BANYAN_TRY(trials.follow());

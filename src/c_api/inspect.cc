@@ -77,6 +77,12 @@ Result<int> nodes_of(banyan_comm_t comm) {
   return nodes_of(membership.size(), membership.medium(), &membership.hierarchy());
 }
 
+Result<bool> has_levels(banyan_comm_t comm) {
+  const Result<OpenCommunicator*> found = find_communicator(comm);
+  BANYAN_TRY(found.status());
+  return (*found)->membership->hierarchy().depth() > 0;
+}
+
 Status use_rules(banyan_comm_t comm, const Rules& rules) {
   const Result<OpenCommunicator*> found = find_communicator(comm);
   BANYAN_TRY(found.status());

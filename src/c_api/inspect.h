@@ -36,6 +36,9 @@ Result<std::vector<std::string>> host_names_of(banyan_comm_t comm);
 // Where this communicator runs, and how many nodes rules count in it.
 Result<Fingerprint> fingerprint_of(banyan_comm_t comm);
 Result<int> nodes_of(banyan_comm_t comm);
+// Whether its ranks lie in levels, so that what goes by them is another algorithm than the flat
+// ones.
+Result<bool> has_levels(banyan_comm_t comm);
 
 // From the next call on, these rules decide in place of the variable's and the tuning file's. All
 // ranks do this between the same two calls, while nothing is under way (kInvalidUsage).
