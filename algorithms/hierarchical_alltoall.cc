@@ -1,7 +1,7 @@
 // Hierarchical alltoall: what the ranks of a part have for one rank of another part goes there in
-// one message. Member i of a part collects, from all members, what is for the members i of all
-// other parts (of M members, the member i mod M does so for i of M and more). These collectors, one
-// of each part, are a team that has the same to do at the next level, with what they have
+// one message. Member i of a part collects, from all members, what is for the members i of
+// all other parts (of M members, the member i mod M does so for i of M and more). These collectors,
+// one of each part, are a team that has the same to do at the next level, with what they have
 // collected, so a rank sends a message to each other part of each level instead of one to each
 // rank. (Blocks that go the same way share a message, as in Bruck et al. 1997.)
 // SPDX-License-Identifier: Apache-2.0
@@ -17,15 +17,15 @@
 namespace banyan {
 namespace {
 
-struct Member {
+struct AlltoallMember {
   int place = 0;
   uint64_t sources = 1;  // ranks whose blocks it has for each other member that takes any
   bool takes = true;     // blocks for itself
 };
 
 // An alltoall of some ranks, as one of them sees it.
-struct Team {
-  std::vector<Member> members{};
+struct AlltoallTeam {
+  std::vector<AlltoallMember> members{};
   std::vector<Slice> input{};                // for each member, one block of each of its sources
   std::vector<std::vector<Slice>> output{};  // from each member: where the blocks of its sources go
 };
@@ -37,7 +37,7 @@ class LevelExchange {
       : builder_(builder), group_(group), levels_(levels), block_(block) {}
 
   // The own part's last: the others' have farther to go.
-  void run(int level, const Team& team) {
+  void run(int level, const AlltoallTeam& team) {
     std::vector<std::vector<size_t>> parts = parts_of(level, team);
     const auto mine =
         parts.size() == 1 ? 0 : static_cast<size_t>(levels_.part_of(level, group_.me));
@@ -45,7 +45,7 @@ class LevelExchange {
       size_t largest = 0;
       for (const auto& part : parts) largest = std::max(largest, part.size());
       for (size_t index = 0; index < largest; ++index) {
-        const Team rail = rail_of(team, parts, mine, index);
+        const AlltoallTeam rail = rail_of(team, parts, mine, index);
         if (!rail.members.empty()) run(level + 1, rail);
       }
     }
@@ -54,7 +54,7 @@ class LevelExchange {
 
  private:
   // Indices of members, part by part; above the highest level all are of one.
-  std::vector<std::vector<size_t>> parts_of(int level, const Team& team) const {
+  std::vector<std::vector<size_t>> parts_of(int level, const AlltoallTeam& team) const {
     const bool above = level == levels_.depth();
     std::vector<std::vector<size_t>> parts(above ? 1 : static_cast<size_t>(levels_.parts(level)));
     for (size_t index = 0; index < team.members.size(); ++index) {
@@ -64,16 +64,16 @@ class LevelExchange {
     return parts;
   }
 
-  bool is_me(const Member& member) const { return member.place == group_.me; }
-  int rank_of(const Member& member) const { return group_.at(member.place); }
+  bool is_me(const AlltoallMember& member) const { return member.place == group_.me; }
+  int rank_of(const AlltoallMember& member) const { return group_.at(member.place); }
 
   // Who collects what is for the members of that index in all parts, with what this rank has
   // collected; without members where another one does. Gives it to that one then.
-  Team rail_of(const Team& team, const std::vector<std::vector<size_t>>& parts, size_t mine,
-               size_t index) {
+  AlltoallTeam rail_of(const AlltoallTeam& team, const std::vector<std::vector<size_t>>& parts,
+                       size_t mine, size_t index) {
     const std::vector<size_t>& own = parts[mine];
-    const Member& collector = team.members[own[index % own.size()]];
-    Team rail;
+    const AlltoallMember& collector = team.members[own[index % own.size()]];
+    AlltoallTeam rail;
     rail.input.resize(parts.size());
     rail.output.resize(parts.size());
     for (size_t step = 1; step < parts.size(); ++step) {
@@ -89,7 +89,7 @@ class LevelExchange {
     if (!is_me(collector)) return {};
     for (size_t part = 0; part < parts.size(); ++part) {
       const std::vector<size_t>& theirs = parts[part];
-      Member member = team.members[theirs[index % theirs.size()]];
+      AlltoallMember member = team.members[theirs[index % theirs.size()]];
       member.takes = member.takes && index < theirs.size();
       member.sources = 0;
       for (const size_t each : theirs) {
@@ -103,14 +103,14 @@ class LevelExchange {
   }
 
   // From each member of the own part, in their order.
-  Slice collect(const Team& team, const std::vector<size_t>& part, Slice own) {
+  Slice collect(const AlltoallTeam& team, const std::vector<size_t>& part, Slice own) {
     if (part.size() == 1) return own;
     uint64_t sources = 0;
     for (const size_t each : part) sources += team.members[each].sources;
     const Slice all = builder_.scratch(sources * block_);
     uint64_t begin = 0;
     for (const size_t each : part) {
-      const Member& member = team.members[each];
+      const AlltoallMember& member = team.members[each];
       const Slice room = all.sub(begin, member.sources * block_);
       begin += room.size;
       if (is_me(member))
@@ -122,7 +122,7 @@ class LevelExchange {
   }
 
   // Between any two members of a part.
-  void exchange(const Team& team, const std::vector<size_t>& part) {
+  void exchange(const AlltoallTeam& team, const std::vector<size_t>& part) {
     size_t me = 0;
     while (!is_me(team.members[part[me]])) ++me;
     for (size_t step = 1; step < part.size(); ++step) {
@@ -162,8 +162,8 @@ void hierarchical_alltoall(ScheduleBuilder& builder, const Group& group, const P
   if (problem.check) leaders_barrier(builder, group, problem);
   builder.fence();
   const auto me = static_cast<size_t>(group.me);
-  Team everybody{.input = slices_of(whole_input(group, problem), input_blocks(group, problem),
-                                    problem.element())};
+  AlltoallTeam everybody{.input = slices_of(whole_input(group, problem),
+                                            input_blocks(group, problem), problem.element())};
   const std::vector<Slice> output =
       slices_of(whole_output(group, problem), output_blocks(group, problem), problem.element());
   if (problem.in_place)
