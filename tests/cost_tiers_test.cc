@@ -245,11 +245,11 @@ TEST(CostOfTiers, is_what_the_simulator_takes) {
 
 // ---- As they were measured ----
 
-MeasuredLink link_of(double us, double GBps, double busy_GBps, int pairs) {
+MeasuredLink link_of(double us, double rate, double busy_rate, int pairs) {
   return {.latency_us = us,
           .busy_latency_us = us,
-          .GBps = GBps,
-          .busy_GBps = busy_GBps,
+          .GBps = rate,
+          .busy_GBps = busy_rate,
           .pairs = pairs};
 }
 

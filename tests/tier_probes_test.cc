@@ -135,8 +135,9 @@ TEST(TierPartners, are_none_where_there_is_nobody) {
   EXPECT_EQ(rounds_of(fabric(Parts(2, std::vector<int>(40, 1))), 2), 16U);
 }
 
-constexpr std::array<double, 4> kLatencies_us{0.5, 25, 40, 60};
-constexpr double kBusy_us = 5;  // more
+// Microseconds.
+constexpr std::array<double, 4> kLatencies{0.5, 25, 40, 60};
+constexpr double kBusy = 5;  // more
 
 // What leaves a part shares its uplink; it also keeps the time.
 struct Network {
@@ -161,8 +162,7 @@ struct Network {
         for (const int end : {rank, partner})
           rate = std::min(rate, uplink_GBps[static_cast<size_t>(level)] /
                                     crossing[{level, lie.part_of(level, end)}]);
-      times[static_cast<size_t>(rank)] = kLatencies_us[probe.level] +
-                                         (probe.busy != 0 ? kBusy_us : 0) +
+      times[static_cast<size_t>(rank)] = kLatencies[probe.level] + (probe.busy != 0 ? kBusy : 0) +
                                          static_cast<double>(probe.bytes) * 1e-3 / rate;
     }
     seconds_left -= *std::max_element(times.begin(), times.end()) *
@@ -181,14 +181,14 @@ struct Network {
   }
 };
 
-void expect_link(const MeasuredLink& link, double latency_us, double GBps, int pairs,
-                 double busy_GBps) {
+void expect_link(const MeasuredLink& link, double latency_us, double rate, int pairs,
+                 double busy_rate) {
   constexpr double kSmall = 8e-3;
-  EXPECT_NEAR(link.latency_us, latency_us + kSmall / GBps, 1e-6);
-  EXPECT_NEAR(link.busy_latency_us, latency_us + kBusy_us + kSmall / busy_GBps, 1e-6);
-  EXPECT_NEAR(link.GBps, GBps, 1e-4 * GBps);
+  EXPECT_NEAR(link.latency_us, latency_us + kSmall / rate, 1e-6);
+  EXPECT_NEAR(link.busy_latency_us, latency_us + kBusy + kSmall / busy_rate, 1e-6);
+  EXPECT_NEAR(link.GBps, rate, 1e-4 * rate);
   EXPECT_EQ(link.pairs, pairs);
-  EXPECT_NEAR(link.busy_GBps, busy_GBps, 1e-4 * busy_GBps);
+  EXPECT_NEAR(link.busy_GBps, busy_rate, 1e-4 * busy_rate);
 }
 
 TEST(TierProbes, find_the_uplink_that_a_leaf_shares) {

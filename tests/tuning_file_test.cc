@@ -96,13 +96,13 @@ TEST(TuningFile, keeps_links) {
     }
 }
 
-MeasuredTier beyond(const std::string& name, double GBps) {
+MeasuredTier beyond(const std::string& name, double rate) {
   return {.name = name,
           .link = {.latency_us = 40,
                    .busy_latency_us = 50.5,
                    .message_us = 1.5,
-                   .GBps = GBps,
-                   .busy_GBps = GBps / 4,
+                   .GBps = rate,
+                   .busy_GBps = rate / 4,
                    .pairs = 8}};
 }
 
