@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "src/base/parse.h"
 
@@ -15,10 +14,6 @@ namespace {
 using enum Collective;
 
 constexpr uint64_t kMostTried = uint64_t{1} << 40;  // bytes; beyond, only rules have borders
-
-bool has_blocks_of_own_length(Collective collective) {
-  return collective == kAllgatherv || collective == kReduceScatterv || collective == kAlltoallv;
-}
 
 class Asker {
  public:
@@ -38,16 +33,7 @@ class Asker {
 
   // `steps` times step() bytes.
   Choice at(uint64_t steps) {
-    problem_.count = steps;
-    if (has_blocks_of_own_length(problem_.collective)) {
-      const auto places = static_cast<size_t>(ranks_);
-      problem_.recv_counts.assign(places, steps);
-      problem_.recv_displacements.resize(places);
-      std::exclusive_scan(problem_.recv_counts.begin(), problem_.recv_counts.end(),
-                          problem_.recv_displacements.begin(), uint64_t{0});
-      problem_.send_counts = problem_.recv_counts;
-      problem_.send_displacements = problem_.recv_displacements;
-    }
+    problem_ = equal_blocks(problem_.collective, problem_.type, steps, ranks_);
     return choose(problem_, ranks_, medium_, rules_, hierarchy_, measured_);
   }
 

@@ -18,6 +18,21 @@ int Group::place_of(int rank) const {
   return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
 }
 
+Problem equal_blocks(Collective collective, DataType type, uint64_t count, int ranks) {
+  Problem problem;
+  problem.collective = collective;
+  problem.type = type;
+  problem.count = count;
+  if (!has_blocks_of_own_length(collective)) return problem;
+  problem.recv_counts.assign(static_cast<size_t>(ranks), count);
+  problem.recv_displacements.resize(static_cast<size_t>(ranks));
+  std::exclusive_scan(problem.recv_counts.begin(), problem.recv_counts.end(),
+                      problem.recv_displacements.begin(), uint64_t{0});
+  problem.send_counts = problem.recv_counts;
+  problem.send_displacements = problem.recv_displacements;
+  return problem;
+}
+
 Part part_of(uint64_t n, int parts, int index) {
   const auto count = static_cast<uint64_t>(parts);
   const auto at = static_cast<uint64_t>(index);

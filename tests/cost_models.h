@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <numeric>
 #include <vector>
 
 #include "algorithms/algorithms.h"
@@ -27,20 +26,7 @@ inline CostModel pure(double alpha, double byte_inside, double byte_on_wire) {
 
 inline Problem call(Collective collective, uint64_t bytes, int ranks,
                     DataType type = DataType::kFloat32) {
-  Problem problem;
-  problem.collective = collective;
-  problem.type = type;
-  problem.count = bytes / size_of(type);
-  if (collective == Collective::kAllgatherv || collective == Collective::kReduceScatterv ||
-      collective == Collective::kAlltoallv) {
-    problem.recv_counts.assign(static_cast<size_t>(ranks), problem.count);
-    problem.recv_displacements.resize(static_cast<size_t>(ranks));
-    std::exclusive_scan(problem.recv_counts.begin(), problem.recv_counts.end(),
-                        problem.recv_displacements.begin(), uint64_t{0});
-    problem.send_counts = problem.recv_counts;
-    problem.send_displacements = problem.recv_displacements;
-  }
-  return problem;
+  return equal_blocks(collective, type, bytes / size_of(type), ranks);
 }
 
 inline std::vector<Collective> collectives() {

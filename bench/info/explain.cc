@@ -18,24 +18,6 @@
 namespace banyan::info {
 namespace {
 
-Problem problem_for(const ExplainRequest& request, int ranks) {
-  Problem problem;
-  problem.collective = request.collective;
-  problem.type = request.type;
-  problem.count = request.bytes / size_of(request.type);
-  if (request.collective != Collective::kAllgatherv &&
-      request.collective != Collective::kReduceScatterv &&
-      request.collective != Collective::kAlltoallv)
-    return problem;
-  problem.recv_counts.assign(static_cast<size_t>(ranks), problem.count);
-  problem.recv_displacements.resize(static_cast<size_t>(ranks));
-  std::exclusive_scan(problem.recv_counts.begin(), problem.recv_counts.end(),
-                      problem.recv_displacements.begin(), uint64_t{0});
-  problem.send_counts = problem.recv_counts;
-  problem.send_displacements = problem.recv_displacements;
-  return problem;
-}
-
 // As a communicator of these ranks would find it.
 Medium medium_for(const DescribedMachine& machine) {
   if (machine.hosts.size() > 1) return Medium::kNetwork;
@@ -106,7 +88,9 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
   auto machine = describe_machine(*topology, options.nodes, options.ranks_per_node, links);
   BANYAN_TRY(machine.status());
   const int ranks = std::accumulate(machine->hosts.begin(), machine->hosts.end(), 0);
-  const Problem problem = problem_for(*options.explain, ranks);
+  const Problem problem =
+      equal_blocks(options.explain->collective, options.explain->type,
+                   options.explain->bytes / size_of(options.explain->type), ranks);
   const Medium medium = medium_for(*machine);
   // As a communicator would know it. Hosts of one rank each are no level of that, and yet a network
   // lies between them.
