@@ -296,7 +296,7 @@ void Cost::codec(double wide_bytes, double active) {
 // Of the hops one leaves all levels, others a host at most; where hosts have several ranks, some do
 // not leave theirs, and the dearer kind decides how fast the stream is.
 void Cost::stream(const Stream& stream) {
-  const Reach far = stream.far ? site_.across(site_.depth() - 1) : Reach();
+  const Reach far = stream.far ? site_.across(site_.far_pairs().levels() - 1) : Reach();
   const auto passed = [&](const LinkCost& link) {
     const Ends ends = message(link, stream.bytes);
     return ends.send + ends.recv + sum_of(stream.summed, 0);

@@ -85,8 +85,8 @@ struct Round {
   double decoded = 0;  // the same, where elements are widened first
   double repeats = 1;  // rounds like it that follow each other without waiting for the first
   bool waits = true;   // for the round before it; otherwise its latency is not felt
-  bool passes =
-      false;  // on what came from the same side: the mean latency is felt, not the longest
+  // Passes on what came from the same side: the mean latency is felt, not the longest.
+  bool passes = false;
   // Ranks only send or only receive, so that the two ends work at the same time.
   bool one_way = false;
   double on_host = 0;  // of the active ranks, on the host that has most; 0: as many on each

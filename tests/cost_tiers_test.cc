@@ -130,6 +130,22 @@ TEST(CostOfTiers, levels_of_which_nothing_is_known_cost_what_hosts_do) {
     }
 }
 
+// Nothing leaves the only leaf.
+TEST(CostOfTiers, a_level_of_one_part_has_no_uplinks) {
+  const std::vector<int> hosts{0, 1, 2, 3};
+  const Hierarchy levels = leaves_of(hosts, {0, 0, 0, 0});
+  const Hierarchy without = Hierarchy::of_labels("host", hosts);
+  const CostModel model = with_uplinks(100, 5, 500);
+  for (const Collective collective : collectives())
+    for (int i = 0; i < static_cast<int>(algorithms().size()); ++i)
+      if (fits(i, collective)) {
+        const Problem problem = call(collective, 1 << 20, 4);
+        EXPECT_DOUBLE_EQ(predict(problem, i, 4, model, &levels),
+                         predict(problem, i, 4, model, &without))
+            << algorithms()[static_cast<size_t>(i)].name << ' ' << name_of(collective);
+      }
+}
+
 std::vector<Hierarchy> shapes() {
   return {leaves_of(2, 4, 1),
           leaves_of(2, 4, 1, true),
