@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include "tests/real_machines.h"
 #include "topology/compose.h"
 #include "topology/import.h"
 #include "topology/paths.h"
@@ -157,10 +157,9 @@ Topology with_hostile_names() {
 }
 
 void for_each_real_machine(const std::function<void(const std::string&, const Topology&)>& visit) {
-  const char* folder =
-      std::getenv("BANYAN_TEST_TOPOLOGIES");  // NOLINT(concurrency-mt-unsafe): one thread
-  if (folder == nullptr) GTEST_SKIP() << "BANYAN_TEST_TOPOLOGIES names no folder of descriptions";
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  const auto folder = real_machines();
+  if (!folder) GTEST_SKIP() << kNoRealMachines;
+  for (const auto& entry : fs::directory_iterator(*folder)) {
     if (entry.path().extension() != ".xml") continue;
     const std::string name = entry.path().filename().string();
     SCOPED_TRACE(name);

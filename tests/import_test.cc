@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "tests/machines.h"
+#include "tests/real_machines.h"
 #include "tests/temporary_folder.h"
 #include "topology/json.h"
 #include "topology/levels.h"
@@ -315,27 +315,13 @@ std::vector<Golden> goldens() {
   };
 }
 
-std::string content_of(const fs::path& path) {
-  const test::TemporaryFolder folder;
-  fs::path plain = path;
-  if (path.extension() == ".gz") {
-    plain = folder.path() / "plain";
-    // NOLINTNEXTLINE(concurrency-mt-unsafe,cert-env33-c): one thread, and names of this test's own
-    EXPECT_EQ(
-        std::system(fmt::format("gzip -dc '{}' > '{}'", path.string(), plain.string()).c_str()), 0);
-  }
-  std::ifstream file(plain);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 TEST(RealMachines, are_what_their_owners_say) {
-  const char* folder =
-      std::getenv("BANYAN_TEST_TOPOLOGIES");  // NOLINT(concurrency-mt-unsafe): one thread
-  if (folder == nullptr) GTEST_SKIP() << "BANYAN_TEST_TOPOLOGIES names no folder of descriptions";
+  const auto folder = test::real_machines();
+  if (!folder) GTEST_SKIP() << test::kNoRealMachines;
   for (const Golden& golden : goldens()) {
     SCOPED_TRACE(golden.file);
-    if (!fs::exists(fs::path(folder) / golden.file)) continue;
-    const auto read = import_topology(content_of(fs::path(folder) / golden.file));
+    if (!fs::exists(*folder / golden.file)) continue;
+    const auto read = import_topology(test::content_of(*folder / golden.file));
     if (unsupported(read)) continue;
     ASSERT_TRUE(read.ok()) << read.status().message();
     const size_t nodes = golden.nodes > 0 ? golden.nodes : count(*read, VertexKind::kNode);
@@ -351,13 +337,12 @@ TEST(RealMachines, are_what_their_owners_say) {
 
 // Every file of the folder can be read, comes back from JSON as it was, and can be shown.
 TEST(RealMachines, come_back_and_can_be_shown) {
-  const char* folder =
-      std::getenv("BANYAN_TEST_TOPOLOGIES");  // NOLINT(concurrency-mt-unsafe): one thread
-  if (folder == nullptr) GTEST_SKIP() << "BANYAN_TEST_TOPOLOGIES names no folder of descriptions";
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  const auto folder = test::real_machines();
+  if (!folder) GTEST_SKIP() << test::kNoRealMachines;
+  for (const auto& entry : fs::directory_iterator(*folder)) {
     if (entry.path().filename() == "SOURCES") continue;
     SCOPED_TRACE(entry.path().filename().string());
-    const auto read = import_topology(content_of(entry.path()));
+    const auto read = import_topology(test::content_of(entry.path()));
     if (unsupported(read)) continue;
     ASSERT_TRUE(read.ok()) << read.status().message();
     const auto again = from_json(to_json(*read));

@@ -1,11 +1,9 @@
 // What banyan_info knows of the switches of a cluster that a file describes.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -16,6 +14,7 @@
 #include "bench/info/options.h"
 #include "bench/info/show.h"
 #include "tests/machines.h"
+#include "tests/real_machines.h"
 #include "tests/temporary_folder.h"
 #include "topology/import.h"
 #include "topology/json.h"
@@ -194,18 +193,12 @@ TEST(InfoTiers, a_million_ranks_take_a_moment) {
 }
 
 TEST(InfoTiers, of_a_real_fabric) {
-  const char* folder =
-      std::getenv("BANYAN_TEST_TOPOLOGIES");  // NOLINT(concurrency-mt-unsafe): one thread
-  if (folder == nullptr) GTEST_SKIP() << "BANYAN_TEST_TOPOLOGIES names no folder of descriptions";
-  const auto packed = std::filesystem::path(folder) / "ibnetdiscover_dgx_ndr_rails.out.gz";
-  if (!std::filesystem::exists(packed)) GTEST_SKIP() << "no " << packed;
-  const test::TemporaryFolder own;
-  const std::string file = own.path() / "plain";
-  const std::string unpack = fmt::format("gzip -dc '{}' > '{}'", packed.string(), file);
-  // NOLINTNEXTLINE(concurrency-mt-unsafe,cert-env33-c): one thread, and names of this test's own
-  ASSERT_EQ(std::system(unpack.c_str()), 0);
+  const auto folder = test::real_machines();
+  if (!folder) GTEST_SKIP() << test::kNoRealMachines;
+  const auto packed = *folder / "ibnetdiscover_dgx_ndr_rails.out.gz";
+  if (!std::filesystem::exists(packed)) GTEST_SKIP() << "the folder has no " << packed.filename();
   // Eight groups of nodes with a leaf for each of four rails, all but one of them whole.
-  const std::string text = explained(file, 1, 8);
+  const std::string text = explained_text(test::content_of(packed), 1, 8);
   EXPECT_THAT(text, AllOf(HasSubstr(", 8 leaves of 136 to 256)"),
                           HasSubstr("# nodes of a leaf            17 to 32\n"),
                           HasSubstr("# uplinks of a leaf              2650 GB/s   hardware\n"),

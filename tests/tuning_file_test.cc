@@ -53,6 +53,12 @@ std::string error(std::string_view text) {
   EXPECT_EQ(file.status().code(), Code::kInvalidArgument);
   return std::string(file.status().message());
 }
+// Of a text in which `what` stands, with something else in its place.
+std::string error_of_changed(std::string text, std::string_view what, std::string_view by) {
+  const size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what;
+  return at == std::string::npos ? std::string() : error(text.replace(at, what.size(), by));
+}
 
 TEST(TuningFile, comes_back_as_it_was_written) {
   const Result<TuningFile> back = parse_tuning(to_json(example()));
@@ -128,9 +134,8 @@ TEST(TuningFile, names_what_is_wrong_with_a_link_beyond_a_level) {
   TuningFile file;
   file.links.beyond = {beyond("leaf", 0.5), beyond("pod", 0.25)};
   const std::string right = to_json(file);
-  const auto error_with = [&](std::string_view what, const std::string& by) {
-    std::string text = right;
-    return error(text.replace(text.find(what), what.size(), by));
+  const auto error_with = [&](std::string_view what, std::string_view by) {
+    return error_of_changed(right, what, by);
   };
   EXPECT_EQ(error_with("beyond pod", "beyond leaf"), "line 8: a second link 'beyond leaf'");
   EXPECT_EQ(error_with("beyond pod", "beyond "),
@@ -149,10 +154,7 @@ TEST(TuningFile, names_what_is_wrong_with_a_link_beyond_a_level) {
 TEST(TuningFile, names_what_is_wrong_with_a_link) {
   const std::string right = to_json(with_measured_links());
   const auto error_with = [&](std::string_view what, std::string_view by) {
-    std::string text = right;
-    const size_t at = text.find(what);
-    EXPECT_NE(at, std::string::npos) << what;
-    return error(text.replace(at, what.size(), by));
+    return error_of_changed(right, what, by);
   };
   EXPECT_EQ(error_with("\"within\"", "\"in\""),
             "line 6: 'where' is 'in'; valid: within, between, beyond LEVEL");
@@ -191,11 +193,8 @@ TEST(TuningFile, keeps_a_ring_and_sums) {
 
 TEST(TuningFile, names_what_is_wrong_with_a_ring_or_sums) {
   const std::string right = to_json(with_ring_and_sums());
-  const auto error_with = [&](std::string_view what, const std::string& by) {
-    std::string text = right;
-    const size_t at = text.find(what);
-    EXPECT_NE(at, std::string::npos) << what;
-    return error(text.replace(at, what.size(), by));
+  const auto error_with = [&](std::string_view what, std::string_view by) {
+    return error_of_changed(right, what, by);
   };
   EXPECT_EQ(error_with("21.5", "0"),
             "line 5: 'GBps' is 0; right is a number above 0 and up to 9007199254740992");
