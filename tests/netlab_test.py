@@ -73,6 +73,8 @@ class Options(unittest.TestCase):
                 (['-H', '0', '-p', '1', '--', 'true'], ["'0'", '1 to 250']),
                 (['-H', '2', '-p', '1,x', '--', 'true'], ["'x'", '1 to 250']),
                 (['-H', '2', '-p', '1', '-r', 'fast', '--', 'true'], ["'fast'", '100mbit']),
+                (['-H', '2', '-p', '1', '-b', '32', '--', 'true'], ["'32'", '32kb', '8kb at least']),
+                (['-H', '2', '-p', '1', '-b', '7kb', '--', 'true'], ["'7kb'", '8kb at least']),
                 (['-H', '2', '-p', '1', '-k', '3:1gbit', '--', 'true'], ['-k wants 3 racks', '-H has 2 hosts']),
                 (['-H', '2', '-p', '1', '-k', '1:1gbit', '--', 'true'], ["'1:1gbit'", '2 to 250', '2:100mbit']),
                 (['-H', '2', '-p', '1', '-k', '2', '--', 'true'], ["''", '100mbit']),
@@ -129,6 +131,14 @@ class Cluster(unittest.TestCase):
         for crossed in (sent['rack0'][1], sent['rack1'][0]):
             self.assertGreater(crossed, 1 << 20)
             self.assertLess(crossed, 2 << 20)
+
+    def test_a_burst_is_of_every_cable_and_packets_fit_into_it(self):
+        script = 'tc qdisc show dev eth0; ip -d -o link show eth0'
+        for arguments, burst, packet in (((), '256Kb', 65536), (('-b', '32kb'), '32Kb', 16384)):
+            done = run('-H', '2', '-p', '1', '-r', '100mbit', *arguments, '--', 'sh', '-c', script)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout.count(f'rate 100Mbit burst {burst} '), 2, done.stdout)
+            self.assertEqual(done.stdout.count(f'gso_max_size {packet} '), 2, done.stdout)
 
     def test_uplinks_are_shaped_and_counted(self):
         receive = 'import socket; s = socket.create_server(("10.77.0.1", 99)); c = s.accept()[0]\nwhile c.recv(65536): pass'
