@@ -26,10 +26,10 @@ inline constexpr uint64_t kMostBytes = uint64_t{3} << 30;
 // Starts the ranks and prints a line for each point and algorithm:
 //   collective,ranks,medium,bytes,algorithm,us,hosts
 // `hosts` is there on a network only: for each rank the lowest rank of its host, "0.0.2.2".
-// The time is the mean over calls, then over ranks, as banyan_perf has it. Where pages lie, what
-// ranks share a core and what a communicator has come to favours one algorithm over another as long
-// as the processes live: compare medians of several runs. Points whose buffers would take more than
-// kMostBytes are left out. The exit status of the program.
+// The time is the mean over calls, of the slowest rank: see Trials of banyan_tune. Where pages lie,
+// what ranks share a core and what a communicator has come to favours one algorithm over another as
+// long as the processes live: compare medians of several runs. Points whose buffers would take more
+// than kMostBytes are left out. The exit status of the program.
 int measure(const Plan& plan);
 
 }  // namespace banyan::choices

@@ -163,9 +163,9 @@ Result<double> Trials::obey(const Order& order) {
   }
   const double mine = std::chrono::duration<double, std::micro>(spent).count() /
                       static_cast<double>(order.iterations);
-  const auto sum = job_.allreduce({mine}, BANYAN_SUM);
-  BANYAN_TRY(sum.status());
-  return sum->front() / job_.size();
+  const auto slowest = job_.allreduce({mine}, BANYAN_MAX);
+  BANYAN_TRY(slowest.status());
+  return slowest->front();
 }
 
 Result<double> Trials::run(const Trial& trial) {

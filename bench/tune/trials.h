@@ -21,7 +21,8 @@
 namespace banyan::tune {
 
 // Blocking calls of the C interface on float32, as banyan_perf times them: all ranks begin each
-// call together, and the mean over calls and ranks is what it takes.
+// call together, and the mean over calls counts. A trial takes what it takes the slowest rank: in
+// training all wait for that one, and a root that has left early is no sooner done.
 class Trials {
  public:
   // `lie`: how ranks lie, the same on all; see partners.h.
