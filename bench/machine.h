@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace banyan {
 
@@ -18,9 +17,6 @@ struct Machine {
   uint64_t available_bytes = 0;
 };
 Machine this_machine();
-
-// The cores that this process may use, by number.
-std::vector<int> usable_cores();
 
 // "0.1.0", of the library that is linked.
 std::string version_text();

@@ -363,11 +363,24 @@ Result<std::vector<int>> choose_routes(std::span<const LinkPeer> peers, int rank
   return kinds;
 }
 
+// Ranks that a launcher or a container keeps to a few cores share those, whatever else there is.
+int cores_for_ranks(const Membership& membership) {
+  const auto& peers = membership.links().peers;
+  const HostIdentity& here = peers[static_cast<size_t>(membership.rank())].host;
+  const auto ranks =
+      static_cast<int>(std::count_if(peers.begin(), peers.end(), [&](const LinkPeer& peer) {
+        return peer.host.digest == here.digest;
+      }));
+  if (ranks == 1) return static_cast<int>(usable_cores().size());
+  const int told = membership.engine().cores();
+  return told > 0 && told < ranks ? told : online_cores();
+}
+
 Fingerprint fingerprint_of(const Membership& membership) {
   std::set<std::array<uint8_t, 32>> hosts;
   for (const LinkPeer& peer : membership.links().peers) hosts.insert(peer.host.digest);
   return {.cpu = processor_model(),
-          .cores = online_cores(),
+          .cores = cores_for_ranks(membership),
           .ranks = membership.size(),
           .hosts = static_cast<int>(hosts.size()),
           .transports = membership.transport_names()};

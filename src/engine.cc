@@ -59,8 +59,10 @@ Engine::Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<i
     quick_links_.push_back(
         routes_[peer] < 0 ? nullptr : transport_to(rank).quick_link(rank, Lane::kCollective));
   }
-  for (const auto& transport : transports_)
+  for (const auto& transport : transports_) {
+    cores_ = std::max(cores_, transport->cores());
     ranks_per_core_ = std::max(ranks_per_core_, transport->ranks_per_core());
+  }
   postable_.reserve(ports_.size());
   retry_.reserve(ports_.size());
 }

@@ -118,6 +118,8 @@ class Engine {
   }
   std::span<const int> routes() const { return routes_; }
   const Kernels& kernels() const { return kernels_; }
+  // Of this host's ranks; 0: no transport knows.
+  int cores() const { return cores_; }
 
  private:
   struct PortQueue {
@@ -147,6 +149,7 @@ class Engine {
   std::vector<int> routes_;
   std::vector<QuickLink*> quick_links_;  // by peer; null: none
   const Kernels& kernels_;
+  int cores_ = 0;
   int ranks_per_core_ = 0;  // of this host, rounded up; 0: a transport does not know
   std::vector<PortQueue> ports_;
   std::vector<uint32_t> postable_;   // ports whose head may be posted

@@ -118,6 +118,7 @@ class Membership {
   }
   Failure& failure() { return failure_; }
   Engine& engine() { return engine_; }
+  const Engine& engine() const { return engine_; }
   ScratchPool& scratch() { return scratch_; }
   bool one_host() const;
   // Of the transports that messages of this rank take, most preferred first: "shm,ucx", "none".

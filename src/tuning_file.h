@@ -45,7 +45,7 @@ inline constexpr size_t kMostRingText = 4096;  // of all their names
 // What choices depend on and rules do not say.
 struct Fingerprint {
   std::string cpu{};  // its model; empty: unknown
-  int cores = 0;      // of the host of rank 0
+  int cores = 0;      // of the host of rank 0; where ranks share them, those that they may use
   int ranks = 0;
   int hosts = 0;
   std::string transports{};  // "shm,ucx", as rank 0 uses them

@@ -255,6 +255,18 @@ class Cluster(unittest.TestCase):
         self.assertLess(beyond['busy_GBps'], links['between']['busy_GBps'])
         self.assertTrue(1 < beyond['latency_us'] < 5000, done.stdout)
 
+    def test_a_file_has_the_cores_that_ranks_may_use(self):
+        if TUNE is None:
+            return
+        cores = max(len(os.sched_getaffinity(0)) // 2, 1)  # of the first of two hosts
+        with tempfile.TemporaryDirectory() as folder:
+            tuned = pathlib.Path(folder, 'tune.json')
+            for ranks in (1, 2 * cores):
+                done = run('-H', '2', '-p', str(ranks), '--', TUNE, '--budget', '2s', '--collectives', 'barrier', '-o', tuned,
+                           BANYAN_DEBUG='error')
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(json.loads(tuned.read_text())['fingerprint']['cores'], cores)
+
     @staticmethod
     def sleepers(mark):
         found = []

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <initializer_list>
+#include <utility>
 #include <vector>
 
 #include "tests/slots.h"
@@ -118,19 +119,23 @@ Bytes cores_of(std::initializer_list<int> cores) {
 TEST(ShmWays, RanksShareTheCoresOfAll) {
   const std::vector<int> peers{0, 2};  // of rank 1; rank 3 is elsewhere
   const auto sharing = [&](const std::vector<Bytes>& cores) {
-    const Result<int> result = ranks_per_core(cores, peers, 1);
+    const Result<SharedCores> result = shared_cores(cores, peers, 1);
     EXPECT_TRUE(result.ok()) << result.status().message();
-    return result.ok() ? *result : -1;
+    return result.ok() ? std::pair(result->count, result->ranks_per_core) : std::pair(-1, -1);
   };
-  EXPECT_EQ(sharing({cores_of({5}), cores_of({9}), cores_of({1000}), {}}), 1);
-  EXPECT_EQ(sharing({cores_of({0, 1, 2}), cores_of({0, 1, 2}), cores_of({0, 1, 2}), {}}), 1);
-  EXPECT_EQ(sharing({cores_of({0, 1}), cores_of({0, 1}), cores_of({0, 1}), cores_of({7})}), 2);
-  EXPECT_EQ(sharing({cores_of({3}), cores_of({3}), cores_of({4}), {}}), 2);
-  EXPECT_EQ(sharing({cores_of({3}), cores_of({3}), cores_of({3}), {}}), 3);
-  EXPECT_EQ(sharing({cores_of({}), cores_of({}), cores_of({}), {}}), 3) << "of one, at the least";
+  using Pair = std::pair<int, int>;
+  EXPECT_EQ(sharing({cores_of({5}), cores_of({9}), cores_of({1000}), {}}), Pair(3, 1));
+  EXPECT_EQ(sharing({cores_of({0, 1, 2}), cores_of({0, 1, 2}), cores_of({0, 1, 2}), {}}),
+            Pair(3, 1));
+  EXPECT_EQ(sharing({cores_of({0, 1}), cores_of({0, 1}), cores_of({0, 1}), cores_of({7})}),
+            Pair(2, 2));
+  EXPECT_EQ(sharing({cores_of({3}), cores_of({3}), cores_of({4}), {}}), Pair(2, 2));
+  EXPECT_EQ(sharing({cores_of({3}), cores_of({3}), cores_of({3}), {}}), Pair(1, 3));
+  EXPECT_EQ(sharing({cores_of({}), cores_of({}), cores_of({}), {}}), Pair(1, 3))
+      << "of one, at the least";
   for (const size_t wrong : {size_t{0}, sizeof(cpu_set_t) - 1, sizeof(cpu_set_t) + 1}) {
     const std::vector<Bytes> cores{cores_of({0}), cores_of({1}), Bytes(wrong), {}};
-    EXPECT_EQ(ranks_per_core(cores, peers, 1).status().code(), Code::kCorrupt) << wrong;
+    EXPECT_EQ(shared_cores(cores, peers, 1).status().code(), Code::kCorrupt) << wrong;
   }
 }
 

@@ -100,7 +100,7 @@ class ShmTransport final : public Transport {
   ShmTransport(shm::Neighbourhood neighbourhood, int size, uint32_t epoch)
       : own_(std::move(neighbourhood.own)),
         doorbell_(std::move(neighbourhood.doorbell)),
-        ranks_per_core_(neighbourhood.ranks_per_core),
+        cores_(neighbourhood.cores),
         index_of_rank_(size, -1),
         bounce_(kBounceBytes) {
     peers_.reserve(neighbourhood.peers.size());
@@ -169,7 +169,8 @@ class ShmTransport final : public Transport {
     return envelope;
   }
 
-  int ranks_per_core() const override { return ranks_per_core_; }
+  int cores() const override { return cores_.count; }
+  int ranks_per_core() const override { return cores_.ranks_per_core; }
 
   QuickLink* quick_link(int peer, Lane lane) override {
     const int index = index_of(peer);
@@ -253,7 +254,7 @@ class ShmTransport final : public Transport {
   // Owners: this rank and peers that are threads of this process, which read its channels.
   std::shared_ptr<shm::Territory> own_;
   Descriptor doorbell_;
-  int ranks_per_core_;
+  shm::SharedCores cores_;
   std::vector<int> index_of_rank_;
   std::vector<std::byte> bounce_;
   std::vector<Peer> peers_;

@@ -228,7 +228,8 @@ Result<Neighbour> inspect(const Descriptor& segment, const Descriptor& heap, int
   return neighbour;
 }
 
-Result<int> ranks_per_core(std::span<const Bytes> cores, std::span<const int> peers, int self) {
+Result<SharedCores> shared_cores(std::span<const Bytes> cores, std::span<const int> peers,
+                                 int self) {
   cpu_set_t all;
   CPU_ZERO(&all);
   const auto add = [&](int rank) -> Status {
@@ -245,7 +246,7 @@ Result<int> ranks_per_core(std::span<const Bytes> cores, std::span<const int> pe
   for (const int peer : peers) BANYAN_TRY(add(peer));
   const int ranks = static_cast<int>(peers.size()) + 1;
   const int count = std::max(CPU_COUNT(&all), 1);
-  return (ranks + count - 1) / count;
+  return SharedCores{count, (ranks + count - 1) / count};
 }
 
 Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
@@ -292,10 +293,10 @@ Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
   const cpu_set_t cores = own_cores();
   const auto told = wiring.allgather(std::as_bytes(std::span(&cores, 1)));
   BANYAN_TRY(told.status());
-  const Result<int> sharing = ranks_per_core(*told, peers, wiring.rank());
+  const Result<SharedCores> sharing = shared_cores(*told, peers, wiring.rank());
   BANYAN_TRY(sharing.status());
-  result.ranks_per_core = *sharing;
-  if (*sharing > 1) fence_nearby(*own->territory, result.peers);
+  result.cores = *sharing;
+  if (sharing->ranks_per_core > 1) fence_nearby(*own->territory, result.peers);
   if (directory != nullptr) {
     const std::scoped_lock lock(directory->mutex);
     directory->by_rank.erase(wiring.rank());

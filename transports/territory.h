@@ -59,11 +59,17 @@ struct Neighbour {
   const SegmentHeader& header() const { return *reinterpret_cast<const SegmentHeader*>(segment); }
 };
 
+// Cores that ranks may run on, and how many ranks there are for one, rounded up.
+struct SharedCores {
+  int count = 1;
+  int ranks_per_core = 1;
+};
+
 struct Neighbourhood {
   std::shared_ptr<Territory> own;  // owners: this rank, and peers that are threads of this process
   Descriptor doorbell;
   std::vector<Neighbour> peers;  // in the order of the directory
-  int ranks_per_core = 1;        // rounded up
+  SharedCores cores;             // with them
 };
 
 // Collective; see TransportKind::connect.
@@ -74,8 +80,9 @@ Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers);
 Result<Neighbour> inspect(const Descriptor& segment, const Descriptor& heap, int peer, int self,
                           uint32_t epoch, const Log& log);
 
-// How many of `self` and its peers share a core that they may run on, rounded up. cores[r]: those
-// of rank r, a cpu_set_t, as r told. kCorrupt: one of these is none.
-Result<int> ranks_per_core(std::span<const Bytes> cores, std::span<const int> peers, int self);
+// Of `self` and its peers. cores[r]: those of rank r, a cpu_set_t, as r told. kCorrupt: one of
+// these is none.
+Result<SharedCores> shared_cores(std::span<const Bytes> cores, std::span<const int> peers,
+                                 int self);
 
 }  // namespace banyan::shm

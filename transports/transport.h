@@ -105,6 +105,8 @@ class Transport {
   // known than the code.
   virtual std::string why_failed(int /*peer*/, Lane /*lane*/) const { return {}; }
 
+  // That this rank and its peers here may run on, together. 0: not known.
+  virtual int cores() const { return 0; }
   // How many of this rank and its peers here share a core, rounded up. 1: they have one each, so
   // that whoever waits may keep its own. 0: not known.
   virtual int ranks_per_core() const { return 0; }

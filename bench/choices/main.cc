@@ -96,14 +96,6 @@ Result<Tuned> tuned_by(std::span<const std::string_view> paths) {
   return tuned;
 }
 
-// Nothing: no figures are known of that network.
-std::optional<CostModel> model_for(const Point& point, const Hierarchy& hosts,
-                                   const MeasuredLinks& links) {
-  if (point.hosts.empty()) return memory_model(point.ranks, point.medium);
-  if (!links.between) return std::nullopt;
-  return with_links(memory_model(hosts.largest_part(0), point.medium), links);
-}
-
 const Entry& least_of(const Point& point, const std::function<double(const Entry&)>& value) {
   return *std::min_element(point.entries.begin(), point.entries.end(),
                            [&](const Entry& a, const Entry& b) { return value(a) < value(b); });
@@ -125,9 +117,10 @@ void judge(const std::vector<Point>& points, const Tuned& tuned) {
     };
     const Entry& best = least_of(point, [](const Entry& entry) { return entry.us; });
     std::string by_model = "-,nan";
-    if (const auto model = model_for(point, hosts, tuned.links)) {
+    if (network || point.hosts.empty()) {
+      const CostModel model = network ? network->model : memory_model(point.ranks, point.medium);
       const Entry& entry = least_of(point, [&](const Entry& each) {
-        return predict(point.problem, each.algorithm, point.ranks, *model, &hosts);
+        return predict(point.problem, each.algorithm, point.ranks, model, &hosts);
       });
       by_model = fmt::format("{},{:.3f}", name(entry.algorithm), entry.us);
     }

@@ -14,6 +14,7 @@
 #include "bench/perf/job.h"
 #include "bench/perf/measure.h"
 #include "src/base/parse.h"
+#include "src/base/processor.h"
 #include "src/launcher.h"
 
 namespace banyan::perf {

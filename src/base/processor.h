@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace banyan {
 
@@ -11,5 +12,7 @@ namespace banyan {
 std::string processor_model();
 // Of the machine, whatever this process is bound to; at least 1.
 int online_cores();
+// That this thread may run on; one where the kernel does not say.
+std::vector<int> usable_cores();
 
 }  // namespace banyan
