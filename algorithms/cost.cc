@@ -112,7 +112,7 @@ class Flat {
         widen(n);
         half(cost_, site_, all_, n * volume_.wide, Half::kReduceScatter, 1);
         narrow(n / ranks_);
-        cost_.gather(ranks_ - 1, site_.far_pairs(), n / ranks_, 0, 0);
+        cost_.gather(ranks_ - 1, site_.far_from(problem_.root), n / ranks_, 0, 0);
         break;
       case kAllgather:
       case kAllgatherv:
@@ -307,7 +307,7 @@ class Flat {
         } else {
           agree();
           sum_at_once(n / ranks_);
-          cost_.gather(ranks_ - 1, site_.far_pairs(), n / ranks_, 0, 0);
+          cost_.gather(ranks_ - 1, site_.far_from(problem_.root), n / ranks_, 0, 0);
         }
         break;
       case kReduceScatter:
@@ -322,7 +322,7 @@ class Flat {
       }
       case kBroadcast:
         if (!short_vector) agree();
-        cost_.scatter(ranks_ - 1, site_.far_pairs(), n);
+        cost_.scatter(ranks_ - 1, site_.far_from(problem_.root), n);
         if (short_vector && problem_.check) cost_.words(ranks_ - 1, ranks_ - 1);
         cost_.copy(n, short_vector && problem_.check ? ranks_ : 1);
         break;
@@ -334,12 +334,12 @@ class Flat {
         break;
       case kGather:
         agree();
-        cost_.gather(ranks_ - 1, site_.far_pairs(), n, 0, 0);
+        cost_.gather(ranks_ - 1, site_.far_from(problem_.root), n, 0, 0);
         cost_.copy(n, 1);
         break;
       case kScatter:
         agree();
-        cost_.scatter(ranks_ - 1, site_.far_pairs(), n);
+        cost_.scatter(ranks_ - 1, site_.far_from(problem_.root), n);
         cost_.copy(n, 1);
         break;
       case kBarrier:
@@ -356,28 +356,28 @@ class Flat {
     switch (problem_.collective) {
       case kAllreduce:
         gather_sum(n);
-        cost_.scatter(ranks_ - 1, site_.far_pairs(), n);
+        cost_.scatter(ranks_ - 1, site_.far_from(problem_.root), n);
         break;
       case kReduce:
         gather_sum(n);
-        if (problem_.check) cost_.scatter(ranks_ - 1, site_.far_pairs(), 0);
+        if (problem_.check) cost_.scatter(ranks_ - 1, site_.far_from(problem_.root), 0);
         break;
       case kBroadcast:
-        if (problem_.check) cost_.gather(ranks_ - 1, site_.far_pairs(), 0, 0, 0);
-        cost_.scatter(ranks_ - 1, site_.far_pairs(), n);
+        if (problem_.check) cost_.gather(ranks_ - 1, site_.far_from(problem_.root), 0, 0, 0);
+        cost_.scatter(ranks_ - 1, site_.far_from(problem_.root), n);
         cost_.copy(n, 1);
         break;
       case kAllgather:
-        cost_.gather(ranks_ - 1, site_.far_pairs(), n, 0, 0);
+        cost_.gather(ranks_ - 1, site_.far_from(problem_.root), n, 0, 0);
         cost_.copy(n, 1);
-        cost_.scatter(ranks_ - 1, site_.far_pairs(), n * ranks_);
+        cost_.scatter(ranks_ - 1, site_.far_from(problem_.root), n * ranks_);
         cost_.copy(n * ranks_, 1);
         break;
       case kBarrier:
       case kFinalize:
       case kSplit:
-        cost_.gather(ranks_ - 1, site_.far_pairs(), 0, 0, 0);
-        cost_.scatter(ranks_ - 1, site_.far_pairs(), 0);
+        cost_.gather(ranks_ - 1, site_.far_from(problem_.root), 0, 0, 0);
+        cost_.scatter(ranks_ - 1, site_.far_from(problem_.root), 0);
         break;
       case kAllgatherv:
       case kReduceScatter:
@@ -442,7 +442,7 @@ class Flat {
   }
   void gather_sum(double bytes) {
     const double wide = bytes * volume_.wide;
-    cost_.gather(ranks_ - 1, site_.far_pairs(), bytes, volume_.narrow ? 0 : wide,
+    cost_.gather(ranks_ - 1, site_.far_from(problem_.root), bytes, volume_.narrow ? 0 : wide,
                  volume_.narrow ? wide : 0);
     if (volume_.narrow) cost_.codec(wide, 1);
   }

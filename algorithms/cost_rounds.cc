@@ -47,6 +47,10 @@ Site::Site(int ranks, const Hierarchy* hierarchy) : ranks_(ranks), largest_(rank
     in_order_[static_cast<size_t>(level)] = lies_in_order(*hierarchy, level);
 }
 
+double Site::mean_part(int level) const {
+  return static_cast<double>(ranks_) / levels_->parts(level);
+}
+
 // As if all parts of the lower level were alike.
 int Site::parts_within(int level, int above) const {
   const double share = static_cast<double>(levels_->largest_part(above)) / ranks_;
@@ -58,6 +62,19 @@ Reach Site::reach_of(Share share) const {
   Reach reach;
   for (int level = 0; level < depth_; ++level)
     reach.beyond[static_cast<size_t>(level)] = share(level);
+  reach.busiest = reach.beyond;
+  return reach;
+}
+
+template <typename Share>
+Reach Site::reach_of_shift(int distance, Share share) const {
+  Reach reach = reach_of(share);
+  for (int level = 0; level < depth_; ++level) {
+    const int largest = levels_->largest_part(level);
+    if (levels_->smallest_part(level) == largest) continue;
+    double& busiest = reach.busiest[static_cast<size_t>(level)];
+    busiest = std::max(busiest, std::min({distance, largest, ranks_ - largest}) / mean_part(level));
+  }
   return reach;
 }
 
@@ -74,12 +91,12 @@ double Site::sampled(int level, int places, Partner partner) const {
 }
 
 Reach Site::far(int distance) const {
-  return reach_of([&](int level) {
+  const int way = std::min(distance, ranks_ - distance);
+  return reach_of_shift(way, [&](int level) {
     if (!in_order_[static_cast<size_t>(level)])
       return sampled(level, ranks_, [&](int place) {
         return static_cast<int>((static_cast<int64_t>(place) + distance) % ranks_);
       });
-    const int way = std::min(distance, ranks_ - distance);
     const int size = levels_->largest_part(level);
     return size == ranks_ ? 0 : static_cast<double>(std::min(way, size)) / size;
   });
@@ -88,7 +105,7 @@ Reach Site::far(int distance) const {
 // Places beyond the last power of two take no part.
 Reach Site::far_by_bit(int bit) const {
   const auto core = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks_)));
-  return reach_of([&](int level) {
+  return reach_of_shift(bit, [&](int level) {
     const int size = levels_->largest_part(level);
     if (in_order_[static_cast<size_t>(level)] && size % (2 * bit) == 0) return 0.0;
     return sampled(level, core, [&](int place) { return place ^ bit; });
@@ -102,9 +119,20 @@ Reach Site::far_in_ring() const {
   });
 }
 
+// The busiest part is the largest one: m (P - m) messages leave one of m ranks.
 Reach Site::far_pairs() const {
-  return reach_of([&](int level) {
+  Reach reach = reach_of([&](int level) {
     return static_cast<double>(ranks_ - levels_->largest_part(level)) / (ranks_ - 1);
+  });
+  for (int level = 0; level < depth_; ++level)
+    reach.busiest[static_cast<size_t>(level)] *= levels_->largest_part(level) / mean_part(level);
+  return reach;
+}
+
+Reach Site::far_from(int rank) const {
+  return reach_of([&](int level) {
+    const auto part = levels_->members(level, levels_->part_of(level, rank));
+    return static_cast<double>(ranks_ - static_cast<int>(part.size())) / (ranks_ - 1);
   });
 }
 
@@ -218,13 +246,13 @@ Cost::Wires Cost::on_wires(const Reach& far, double sent, double message, double
   const int levels = far.levels();
   if (levels == 0) return {};
   const double of_host = on_host > 0 ? on_host : std::max(active / site_.hosts(), 1.0);
-  Wires wires{.nics = on_wire(sent * far.hosts() * of_host, message)};
+  Wires wires{.nics = on_wire(sent * far.busiest[0] * of_host, message)};
   wires.most = wires.nics;
   for (int level = 1; level < levels; ++level) {
     const double of_part = on_host > 0 ? std::min(active, on_host * site_.parts_within(0, level))
                                        : std::max(active / site_.levels().parts(level), 1.0);
     const auto at = static_cast<size_t>(level);
-    wires.most = std::max(wires.most, sent * far.beyond[at] * of_part * uplinks_[at]);
+    wires.most = std::max(wires.most, sent * far.busiest[at] * of_part * uplinks_[at]);
   }
   return wires;
 }
@@ -238,8 +266,10 @@ void Cost::add(const Round& round) {
   const Ends ends = message(round.bytes, round.far.hosts());
   const double recv = ends.recv + sum_of(round.summed, round.decoded);
   const double each = round.messages * (ends.send + recv);
+  // Between hosts a message is received when it has been sent, in memory while it is.
   const double longer = round.waits ? std::max(ends.send, recv) : ends.send;
-  const double rank = round.one_way ? round.messages * longer : each;
+  const double shorter = round.waits && round.far.levels() > 0 ? std::min(ends.send, recv) : 0;
+  const double rank = round.one_way ? round.messages * longer + shorter : each;
   const double work = std::max(rank, on_cores(each * round.active));
   const Wires wires =
       on_wires(round.far, round.messages * round.bytes, round.bytes, round.active, round.on_host);

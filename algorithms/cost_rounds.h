@@ -17,6 +17,8 @@ inline constexpr int kMostCostLevels = 8;
 // The share of messages that leave a part of each level: a host, a leaf, and so on.
 struct Reach {
   std::array<double, kMostCostLevels> beyond{};
+  // What leaves the part that most leave, by what an average part sends: parts may differ.
+  std::array<double, kMostCostLevels> busiest{};
 
   double hosts() const { return beyond[0]; }
   // How many levels some of them leave; 0: they stay on their hosts.
@@ -45,12 +47,18 @@ class Site {
   Reach far_in_ring() const;
   // Between all pairs of ranks.
   Reach far_pairs() const;
+  // From one rank to all others, or back.
+  Reach far_from(int rank) const;
   // Between parts of that level that lie in one part of the next.
   Reach across(int level) const;
 
  private:
+  double mean_part(int level) const;  // ranks
   template <typename Share>
   Reach reach_of(Share share) const;
+  // The same, of ranks that send so many places on; parts of unequal size send unequally many.
+  template <typename Share>
+  Reach reach_of_shift(int distance, Share share) const;
   // Of messages from each of the first so many places to partner(place), by some of them.
   template <typename Partner>
   double sampled(int level, int places, Partner partner) const;

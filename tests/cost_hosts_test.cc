@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "algorithms/algorithms.h"
@@ -64,13 +65,17 @@ struct Times {
   double ratio() const { return predicted / simulated; }
 };
 
-Times times_of(Collective collective, uint64_t bytes, const Hierarchy& hosts,
-               const Network& network, const Parameters& parameters) {
+Problem problem_of(Collective collective, uint64_t bytes) {
   Problem problem;
   problem.collective = collective;
   problem.count = bytes / size_of(problem.type);
   problem.check = false;
-  const int algorithm = find_algorithm("hierarchical");
+  return problem;
+}
+
+Times times_of(const Problem& problem, std::string_view name, const Hierarchy& hosts,
+               const Network& network, const Parameters& parameters) {
+  const int algorithm = find_algorithm(name);
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < hosts.places(); ++rank)
     schedules.push_back(build_schedule(problem,
@@ -80,6 +85,11 @@ Times times_of(Collective collective, uint64_t bytes, const Hierarchy& hosts,
       predict(problem, algorithm, hosts.places(), model_of(network), &hosts, parameters),
       simulate(schedules, machine_of(network, hosts)).seconds,
   };
+}
+
+Times times_of(Collective collective, uint64_t bytes, const Hierarchy& hosts,
+               const Network& network, const Parameters& parameters) {
+  return times_of(problem_of(collective, bytes), "hierarchical", hosts, network, parameters);
 }
 
 // What is clearly faster in the simulator, so many times, is predicted to be. How many pairs are.
@@ -113,6 +123,32 @@ TEST(CostOnHosts, ranks_ways_of_hierarchical_as_the_simulator_does) {
       }
       expect_same_order(all, 1.5, what);
     }
+}
+
+// A host of few ranks has as many messages to others for each of them as one of many, or more: it
+// decides what a root on it takes, and the largest host what pairs do.
+TEST(CostOnHosts, flat_algorithms_on_hosts_of_different_sizes) {
+  using enum Collective;
+  struct Case {
+    Collective collective;
+    std::string_view algorithm;
+  };
+  for (const Hierarchy& hosts : {hosts_of({1, 2}), hosts_of({2, 1}), hosts_of({1, 2, 3}),
+                                 hosts_of({1, 4}), hosts_of({5, 1, 1})})
+    for (const auto& [collective, algorithm] :
+         {Case{kBroadcast, "star"}, Case{kBroadcast, "direct"}, Case{kReduce, "star"},
+          Case{kAllgather, "direct"}, Case{kAllgather, "circulant"}, Case{kAllgather, "ring"},
+          Case{kReduceScatter, "direct"}, Case{kReduceScatter, "circulant"},
+          Case{kAllreduce, "circulant"}, Case{kAllreduce, "recursive_doubling"}})
+      for (const int root : {0, hosts.places() - 1}) {
+        Problem problem = problem_of(collective, uint64_t{1} << 20);
+        const bool rooted = collective == kBroadcast || collective == kReduce;
+        if (rooted) problem.root = root;
+        if (!rooted && root != 0) continue;
+        const Times times = times_of(problem, algorithm, hosts, {}, {});
+        EXPECT_GT(times.ratio(), 0.6) << algorithm << ", root " << root << ", " << hosts.text();
+        EXPECT_LT(times.ratio(), 1.6) << algorithm << ", root " << root << ", " << hosts.text();
+      }
 }
 
 // ---- Rails ----
