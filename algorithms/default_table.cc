@@ -142,11 +142,18 @@ constexpr Line kNetworkTable[] = {
     {kAllreduce, kAny, kKiB, 3, 4, "star"},
     {kAllreduce, kAny, 8 * kKiB, 0, kAnyRanks, "recursive_doubling"},
     {kAllreduce, kNarrow, kAnySize, 0, kAnyRanks, "direct"},
-    {kAllreduce, kAny, 128 * kKiB, 0, 4, "recursive_doubling"},
+    {kAllreduce, kAny, 512 * kKiB, 0, 2, "recursive_doubling"},
+    {kAllreduce, kAny, 16 * kKiB, 0, kAnyRanks, "recursive_doubling"},
+    {kAllreduce, kAny, kAnySize, 0, kAnyRanks, "circulant"},
 
     {kAllgather, kAny, 4 * kKiB, 3, 4, "star"},
     {kAllgather, kAny, 64 * kKiB, 3, kAnyRanks, "bruck"},
-    {kBroadcast, kAny, 8 * kKiB, 3, 4, "star"},
+    {kBroadcast, kAny, 4 * kKiB, 3, 4, "star"},
+    {kBroadcast, kAny, 8 * kKiB, 3, kAnyRanks, "binomial"},
+    {kBroadcast, kAny, kAnySize, 0, 2, "direct"},
+    {kBroadcast, kAny, kAnySize, 3, 5, "ring"},
+    {kBroadcast, kAny, 512 * kKiB, 6, kAnyRanks, "circulant"},
+    {kBroadcast, kAny, kAnySize, 6, 16, "ring"},
     {kReduce, kAny, 8 * kKiB, 3, 4, "star"},
     {kAlltoall, kAny, kKiB, 3, kAnyRanks, "bruck"},
     {kBarrier, kAny, kAnySize, 3, 4, "star"},
@@ -156,13 +163,13 @@ constexpr Line kNetworkTable[] = {
 // hosts of two ranks, three of one to three and two of four; alltoall, gather and scatter on four
 // of two, and two and three of four.
 constexpr Line kHostsTable[] = {
-    {kAllreduce, kAny, 8 * kKiB, 0, kAnyRanks, "leaders"},
+    {kAllreduce, kAny, 16 * kKiB, 0, kAnyRanks, "leaders"},
     {kAllreduce, kAny, kAnySize, 0, kAnyRanks, "hierarchical"},
     {kReduceScatter, kAny, kAnySize, 0, kAnyRanks, "hierarchical"},
     {kAllgather, kAny, kKiB, 0, 8, "star"},  // bytes of the whole result
     {kAllgather, kAny, 8 * kKiB, 0, kAnyRanks, "bruck"},
     {kAllgather, kAny, kAnySize, 0, kAnyRanks, "hierarchical"},
-    {kBroadcast, kAny, 8 * kKiB, 0, kAnyRanks, "leaders"},
+    {kBroadcast, kAny, 16 * kKiB, 0, kAnyRanks, "leaders"},
     {kBroadcast, kAny, kAnySize, 0, kAnyRanks, "hierarchical"},
     {kReduce, kAny, 8 * kKiB, 0, kAnyRanks, "leaders"},
     {kReduce, kAny, kAnySize, 0, kAnyRanks, "hierarchical"},

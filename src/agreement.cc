@@ -22,7 +22,8 @@ constexpr size_t kMostSetting = 4096;  // characters
 static_assert(kMostSetting >= kMostRulesText);
 // The settings, each with its length, and what rank 0 has of its file go in one round.
 static_assert(6 * (kMostSetting + 4) + kMostTuningPacked + 256 <= kExchangeMost);
-constexpr uint32_t kMessagesVersion = 4;
+// Also where another version would choose otherwise by itself, as by another default table.
+constexpr uint32_t kMessagesVersion = 5;
 
 struct SharedSetting {
   std::string_view name;

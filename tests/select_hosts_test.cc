@@ -49,10 +49,12 @@ TEST(DefaultTable, goes_by_hosts_on_a_network) {
   EXPECT_EQ(of(kAllreduce, 64 * kMiB, &hosts, Medium::kNetwork, "^hierarchical"), "circulant");
   EXPECT_EQ(of(kBarrier, 0, &hosts), "leaders");
   EXPECT_EQ(of(kSplit, 0, &hosts), "leaders");
-  for (const Collective collective : {kAllreduce, kBroadcast, kReduce}) {
-    EXPECT_EQ(of(collective, 8 * kKiB, &hosts), "leaders");
-    EXPECT_EQ(of(collective, 8 * kKiB + 4, &hosts), "hierarchical");
+  for (const Collective collective : {kAllreduce, kBroadcast}) {
+    EXPECT_EQ(of(collective, 16 * kKiB, &hosts), "leaders");
+    EXPECT_EQ(of(collective, 16 * kKiB + 4, &hosts), "hierarchical");
   }
+  EXPECT_EQ(of(kReduce, 8 * kKiB, &hosts), "leaders");
+  EXPECT_EQ(of(kReduce, 8 * kKiB + 4, &hosts), "hierarchical");
   EXPECT_EQ(of(kReduceScatter, 4, &hosts), "hierarchical");
   EXPECT_EQ(of(kReduceScatter, 16 * kKiB, &hosts), "hierarchical");
   EXPECT_EQ(of(kAllgather, 168, &hosts), "star");  // of one of six ranks
