@@ -14,8 +14,9 @@ banyan_result_t run(const banyan_call_t& call, banyan_comm_t comm) {
 
 banyan_result_t run(const PlainCall& plain, banyan_comm_t comm) {
   const banyan::Visiting inside(comm);
-  banyan::QuickCall* quick = banyan::begin_known(inside.get(), plain);
-  if (quick == nullptr && banyan::join_known(inside.get(), plain)) return BANYAN_SUCCESS;
+  banyan::OpenCommunicator* communicator = inside.get();
+  banyan::QuickCall* quick = banyan::begin_known(communicator, plain);
+  if (quick == nullptr && banyan::join_known(communicator, plain)) return BANYAN_SUCCESS;
   if (quick == nullptr)
     return banyan::door(comm, [&] { return banyan::run_call(comm, call_of(plain), &plain); });
   if (banyan::run_through(*quick)) {

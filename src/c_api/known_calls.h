@@ -37,19 +37,6 @@ struct KnownCall {
 
 class KnownCalls {
  public:
-  // Null: not known with these numbers and buffers that lie to each other as they did; such a call
-  // is to be checked.
-  const KnownCall* find(const PlainCall& call) const {
-    for (const Place& place : sets_[set_of(call)].places)
-      if (place.matches(call))
-        return knows_devices() && is_of_device(call) ? nullptr : &place.known;
-    return nullptr;
-  }
-  // It was checked and is `checked`; it may take the place of another one. Not for operators that
-  // may end before the communicator.
-  void remember(const PlainCall& call, const Call& checked, KnownCall known);
-
- private:
   // The numbers from first to first + more, counted round the end.
   struct Interval {
     uintptr_t first = 0;
@@ -57,6 +44,7 @@ class KnownCalls {
 
     bool has(uintptr_t number) const { return number - first <= more; }
   };
+  // One call, and what is known of it.
   struct Place {
     int collective = 0;
     int datatype = 0;
@@ -70,6 +58,12 @@ class KnownCalls {
     Interval distance;  // from send to recv
     KnownCall known;
 
+    // Whether it is known with these numbers, and with buffers that lie to each other like this.
+    bool serves(const PlainCall& call) const {
+      return matches(call) && !(knows_devices() && is_of_device(call));
+    }
+
+   private:
     bool matches(const PlainCall& call) const {
       return count == call.count && op == call.op && root == call.root &&
              collective == number_in(call.collective) && datatype == number_in(call.datatype) &&
@@ -80,16 +74,28 @@ class KnownCalls {
     bool buffers_match(uintptr_t send_begin, uintptr_t recv_begin) const {
       return send.has(send_begin) && recv.has(recv_begin) && distance.has(recv_begin - send_begin);
     }
+    static bool is_of_device(const PlainCall& call) {
+      return is_in_device_memory(call.send) || is_in_device_memory(call.recv);
+    }
   };
+
+  // Null: such a call is to be checked.
+  const Place* find(const PlainCall& call) const {
+    for (const Place& place : sets_[set_of(call)].places)
+      if (place.serves(call)) return &place;
+    return nullptr;
+  }
+  // It was checked and is `checked`; it may take the place of another one. Not for operators that
+  // may end before the communicator.
+  void remember(const PlainCall& call, const Call& checked, KnownCall known);
+
+ private:
   struct Set {
     std::array<Place, 4> places;
     uint32_t next = 0;  // to be taken
   };
   static constexpr int kSetBits = 5;
 
-  static bool is_of_device(const PlainCall& call) {
-    return is_in_device_memory(call.send) || is_in_device_memory(call.recv);
-  }
   static Interval places_of(uint64_t bytes, bool in_place);
   static Interval distances_of(const PlainCall& call, const Call& checked);
   static size_t set_of(const PlainCall& call) {

@@ -6,22 +6,25 @@
 
 namespace banyan {
 
-const KnownCall* MessageLine::place_for(const OpenCommunicator& communicator,
-                                        const PlainCall& message) const {
+const KnownCalls::Place* MessageLine::place_for(const OpenCommunicator& communicator,
+                                                const PlainCall& message) const {
   if (message.collective != BANYAN_SEND && message.collective != BANYAN_RECV) return nullptr;
-  const bool alike = messages.empty() || (comm == communicator.handle &&
-                                          message.collective == messages.front().call.collective &&
-                                          message.root == messages.front().call.root);
-  if (!alike) return nullptr;
-  const KnownCall* known = communicator.known.find(message);
-  return known != nullptr && known->quick != nullptr ? known : nullptr;
+  if (!messages.empty()) {
+    const auto& [before, place] = messages.back();
+    if (comm != communicator.handle || message.collective != before.collective ||
+        message.root != before.root)
+      return nullptr;
+    if (place->serves(message)) return place;  // as in a window of equal ones
+  }
+  const KnownCalls::Place* place = communicator.known.find(message);
+  return place != nullptr && place->known.quick != nullptr ? place : nullptr;
 }
 
 Status run_line(OpenCommunicator& communicator, const MessageLine& line, size_t& done) {
   done = 0;
   if (!takes_known(communicator)) return {};
   for (const MessageLine::Message& message : line.messages) {
-    QuickCall& quick = *message.known->quick;
+    QuickCall& quick = *message.place->known.quick;
     const bool more = ++done < line.messages.size();
     quick.membership.begin(quick, message.call.send, message.call.recv, more);
     if (run_through(quick)) continue;

@@ -16,14 +16,15 @@ namespace banyan {
 struct MessageLine {
   struct Message {
     PlainCall call;
-    const KnownCall* known;  // until the group ends nothing else becomes known
+    const KnownCalls::Place* place;  // until the group ends nothing else becomes known
   };
 
   banyan_comm_t comm = nullptr;
   std::vector<Message> messages;
 
-  // What is known of this message, on this communicator, if it may be the next; null: it may not.
-  const KnownCall* place_for(const OpenCommunicator& communicator, const PlainCall& message) const;
+  // Where this message, on this communicator, is known, if it may be the next; null: it may not.
+  const KnownCalls::Place* place_for(const OpenCommunicator& communicator,
+                                     const PlainCall& message) const;
 };
 
 // Runs them; `done` counts those that were begun. None, without an error: the communicator has

@@ -209,14 +209,15 @@ Status run_resolved(std::vector<Item>& items) {
 
 // Messages of the line as other calls of the group. Requires memory.
 Status unfold(CallGroup& open) {
-  for (const auto& [plain, known] : open.line.messages) {
+  for (const auto& [plain, place] : open.line.messages) {
     const Result<OpenCommunicator*> communicator = find_communicator(open.line.comm);
     BANYAN_TRY(communicator.status());
     const Result<Call> call = check_call(**communicator, call_of(plain));
     BANYAN_TRY(call.status());
     open.items.push_back({open.line.comm, nullptr, *call, plain});
   }
-  open.line = {};
+  open.line.comm = nullptr;
+  open.line.messages.clear();
   return {};
 }
 
@@ -267,6 +268,15 @@ void leave_group(std::vector<Item>& items) noexcept {
   }
 }
 
+// The next line of this thread needs no memory of its own.
+void keep_room(std::vector<MessageLine::Message>& ended) {
+  constexpr size_t kMost = 1024;  // 64 KiB
+  std::vector<MessageLine::Message>& next = group().line.messages;
+  if (ended.capacity() > kMost || ended.capacity() <= next.capacity()) return;
+  ended.clear();
+  next.swap(ended);
+}
+
 // Those that a failure has kept from starting.
 void refuse_requests(std::vector<Item>& items) {
   for (const Item& item : items) {
@@ -288,10 +298,11 @@ bool takes_known(const OpenCommunicator& communicator) noexcept {
 
 QuickCall* begin_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept {
   if (communicator == nullptr || !takes_known(*communicator)) return nullptr;
-  const KnownCall* known = communicator->known.find(plain);
-  if (known == nullptr || known->quick == nullptr) return nullptr;
-  communicator->membership->begin(*known->quick, plain.send, plain.recv);
-  return known->quick.get();
+  const KnownCalls::Place* place = communicator->known.find(plain);
+  if (place == nullptr || place->known.quick == nullptr) return nullptr;
+  QuickCall& quick = *place->known.quick;
+  communicator->membership->begin(quick, plain.send, plain.recv);
+  return &quick;
 }
 
 bool join_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept {
@@ -300,10 +311,10 @@ bool join_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept
     return false;
   CallGroup& open = group();
   if (!open.items.empty()) return false;
-  const KnownCall* known = open.line.place_for(*communicator, plain);
-  if (known == nullptr) return false;
+  const KnownCalls::Place* place = open.line.place_for(*communicator, plain);
+  if (place == nullptr) return false;
   try {
-    open.line.messages.push_back({plain, known});
+    open.line.messages.push_back({plain, place});
   } catch (const std::bad_alloc&) {
     return false;  // which is found again, and told
   }
@@ -353,8 +364,8 @@ Status run_usable(OpenCommunicator& communicator, const banyan_call_t& given,
                   const PlainCall* plain) {
   Membership& membership = *communicator.membership;
   if (plain != nullptr && !in_group()) {
-    const KnownCall* known = communicator.known.find(*plain);
-    if (known != nullptr) return run_known(membership, *known, *plain);
+    const KnownCalls::Place* place = communicator.known.find(*plain);
+    if (place != nullptr) return run_known(membership, place->known, *plain);
   }
   const Result<Call> call = check_call(communicator, given);
   if (!call.ok()) return told(membership, call.status());
@@ -467,6 +478,7 @@ banyan_result_t banyan_group_end(void) {
     Status status = open.failed.ok() ? banyan::run_group(open) : open.failed;
     if (!status.ok()) banyan::refuse_requests(open.items);
     banyan::leave_group(open.items);
+    banyan::keep_room(open.line.messages);
     return status;
   });
 }
