@@ -255,6 +255,23 @@ TEST(TuneSearch, takes_one_size_for_chance) {
   EXPECT_TRUE(rules_of(subjects.front(), 2, 1).empty());
 }
 
+// Between sizes at which the default is beaten clearly, one at which it is beaten by less.
+TEST(TuneSearch, goes_with_the_neighbours_where_they_agree) {
+  const int ring = number("ring"), star = number("star");
+  for (const double there : {0.97, 1.01}) {
+    Invented machine(600, {{ring, {100, 1000}}, {star, {90, 1112}}}, ring);
+    std::vector<Subject> subjects = {{Pattern::kAllreduce, {ring, star}, kMiB}};
+    Laboratory laboratory = machine.laboratory();
+    laboratory.run = [&](const Trial& trial) -> Result<double> {
+      const bool here = trial.bytes == 64 * kKiB && trial.algorithm == star;
+      return here ? there * machine.truth(ring, trial.bytes)
+                  : machine.truth(trial.algorithm, trial.bytes);
+    };
+    ASSERT_TRUE(search(subjects, laboratory, 1).ok());
+    EXPECT_EQ(rules_of(subjects.front(), 2, 1).size(), there < 1 ? 1U : 2U) << there;
+  }
+}
+
 TEST(TuneSearch, renews_seldom_what_takes_long) {
   const int ring = number("ring"), star = number("star");
   Invented machine(600, {{ring, {1e5, 1000}}, {star, {1.1e5, 900}}}, ring);

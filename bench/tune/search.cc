@@ -7,6 +7,7 @@
 #include <iterator>
 #include <random>
 #include <set>
+#include <utility>
 
 namespace banyan::tune {
 
@@ -62,7 +63,10 @@ class Searcher {
 
   Status run() {
     Status status = look();
-    for (Subject& subject : subjects_) settle(subject);
+    for (Subject& subject : subjects_) {
+      settle(subject);
+      follow(subject);
+    }
     return status;
   }
 
@@ -83,10 +87,32 @@ class Searcher {
     return {};
   }
 
-  // One size that says otherwise than both of its near neighbours is chance.
-  static void settle(Subject& subject) {
+  static std::vector<Finding*> in_order(Subject& subject) {
     std::vector<Finding*> all;
     for (auto& [bytes, finding] : subject.findings) all.push_back(&finding);
+    return all;
+  }
+
+  // Whom neighbours on both sides leave the default for need not be ahead by more than the noise.
+  static void follow(Subject& subject) {
+    const std::vector<Finding*> all = in_order(subject);
+    std::vector<Finding*> followers;
+    for (size_t i = 1; i + 1 < all.size(); ++i) {
+      const Finding &before = *all[i - 1], &here = *all[i], &after = *all[i + 1];
+      const bool agree = before.changed() && after.changed() && before.best == after.best;
+      if (agree && !here.changed() && here.runner_up == before.best &&
+          here.runner_up_us < here.best_us)
+        followers.push_back(all[i]);
+    }
+    for (Finding* each : followers) {
+      std::swap(each->best, each->runner_up);
+      std::swap(each->best_us, each->runner_up_us);
+    }
+  }
+
+  // One size that says otherwise than both of its near neighbours is chance.
+  static void settle(Subject& subject) {
+    const std::vector<Finding*> all = in_order(subject);
     const auto near = [](const Finding& a, const Finding& b) {
       return b.bytes <= kNear * a.bytes && differ(a, b);
     };

@@ -4,8 +4,8 @@
 // At one size all algorithms that fit run in turns, in an order drawn anew each time, and those
 // that are far behind drop out (successive halving; Karnin, Koren and Somekh, ICML 2013). The last
 // ones have at least seven runs each, and their medians count. The default choice stays unless it
-// is beaten by more than the noise. Sizes are looked at coarsely first, then more finely, and at
-// last between neighbours with different answers.
+// is beaten by more than the noise, or goes with its neighbours. Sizes are looked at coarsely
+// first, then more finely, and at last between neighbours with different answers.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -51,7 +51,7 @@ struct Finding {
   uint64_t bytes = 0;
   int by_default = 0;  // algorithms, as indices
   double default_us = 0;
-  int best = 0;  // by_default unless another is faster by more than the noise
+  int best = 0;  // by_default unless another is clearly faster, here or at both neighbours
   double best_us = 0;
   uint64_t runs = 0;  // of the best
   int runner_up = -1;
