@@ -211,6 +211,9 @@ TEST(Import, what_is_wrong_is_one_line_that_names_it) {
            {"SwitchName=a\nSwitchName=a", "line 2: ", "second"},
            {"SwitchName=a\nSwitchName=b Switches=c", "line 2: ", "'c'"},
            {"SwitchName=a Switches=a", "line 1: ", "itself"},
+           {"SwitchName=a Switches=b\nSwitchName=b Switches=c\nSwitchName=c Switches=a", "line ",
+            "itself"},
+           {"SwitchName=a Nodes=n0 Nodes=n1", "line 1: ", "Nodes= is there twice"},
            {"SwitchName=a Colour=red", "line 1: ", "Colour"},
        }) {
     const auto read = import_topology(wrong.text);
@@ -221,6 +224,40 @@ TEST(Import, what_is_wrong_is_one_line_that_names_it) {
     EXPECT_THAT(message, HasSubstr(wrong.named)) << wrong.text;
     EXPECT_THAT(message, Not(HasSubstr("\n"))) << wrong.text;
   }
+}
+
+TEST(Import, words_of_a_slurm_tree_are_apart_by_blanks_of_any_kind) {
+  READ_OR_SKIP(tree, "SwitchName=leaf\tNodes=n[0-3] \t LinkSpeed=1\r\n");
+  EXPECT_EQ(count(*tree, VertexKind::kNode), 4U);
+  EXPECT_EQ(count(*tree, VertexKind::kSwitch), 1U);
+}
+
+// Each list is allowed, all of them together are not: a kilobyte would become gigabytes.
+TEST(Import, lists_of_a_slurm_tree_have_a_limit_together) {
+  std::string bomb;
+  for (int i = 0; i < 30; ++i) bomb += fmt::format("SwitchName=s{} Nodes=a{}x[0-999999]\n", i, i);
+  const auto read = import_topology(bomb);
+  ASSERT_FALSE(read.ok());
+  EXPECT_THAT(std::string(read.status().message()), StartsWith("line 2: more than 1048576 names"));
+}
+
+// PCI switches that are each other's parent, and something below them that names a parent.
+TEST(Import, circles_of_parents_are_refused) {
+  const auto read = import_topology(
+      R"({"schema":1,"nodes":[{"name":"n","cpus":{"set":"0"},"numa":[],
+          "pci":[{"name":"A","parent":"B"},{"name":"B","parent":"A"}],"gpus":[],
+          "nics":[{"name":"x","parent":"A","ports":[{"name":"p","parent":"x"}]}]}],
+          "links":[],"levels":[]})");
+  ASSERT_FALSE(read.ok());
+  EXPECT_THAT(std::string(read.status().message()), HasSubstr("is within itself"));
+}
+
+TEST(Import, objects_of_a_great_many_members_are_refused) {
+  std::string wide = R"({"schema":1)";
+  for (int i = 0; i < 100000; ++i) wide += fmt::format(",\"k{}\":1", i);
+  const auto read = import_topology(wide + "}");
+  ASSERT_FALSE(read.ok());
+  EXPECT_THAT(std::string(read.status().message()), HasSubstr("more than 1024 members"));
 }
 
 TEST(Import, deep_and_large_texts_end_soon) {

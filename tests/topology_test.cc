@@ -125,6 +125,15 @@ std::vector<Damage> damages() {
          const int one = first(t, VertexKind::kPciSwitch);
          t.vertices[static_cast<size_t>(one)].parent = one;
        }},
+      {"within more than 63 others",
+       [](Topology& t) {
+         for (int above = first(t, VertexKind::kPciSwitch), i = 0; i < 64; ++i) {
+           t.vertices.push_back({.kind = VertexKind::kPciSwitch,
+                                 .name = "deep" + std::to_string(i),
+                                 .parent = above});
+           above = static_cast<int>(t.vertices.size()) - 1;
+         }
+       }},
       {"no two ends", [](Topology& t) { t.links.front().to = -2; }},
       {"no two ends", [](Topology& t) { t.links.front().from = 1 << 30; }},
       {"joins gpu and numa",

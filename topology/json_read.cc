@@ -154,7 +154,7 @@ class Reader {
  private:
   struct Wanted {
     int vertex;
-    int node;
+    int node;  // that it is in; found before parents may go in a circle
     const JsonValue* parent;
   };
 
@@ -196,7 +196,7 @@ class Reader {
       const int index = add(std::move(vertex), json);
       if (const JsonValue* parent = json.find("parent"); parent != nullptr) {
         BANYAN_TRY(expect(*parent, Kind::kString));
-        wanted_.push_back({index, home, parent});
+        wanted_.push_back({index, ancestor(topology_, home, VertexKind::kNode), parent});
       }
       if (const JsonValue* parts = json.find("partitions"); parts != nullptr)
         BANYAN_TRY(read_list(*parts, VertexKind::kPartition, index));
@@ -235,9 +235,9 @@ class Reader {
 
   Status resolve_parents() {
     for (const Wanted& each : wanted_) {
-      const int node = ancestor(topology_, each.node, VertexKind::kNode);
-      const std::string name =
-          node < 0 ? each.parent->text : full_name(topology_, node) + '/' + each.parent->text;
+      const std::string name = each.node < 0
+                                   ? each.parent->text
+                                   : full_name(topology_, each.node) + '/' + each.parent->text;
       const auto found = by_name_.find(name);
       if (found == by_name_.end())
         return wrong(*each.parent,

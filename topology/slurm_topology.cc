@@ -22,7 +22,8 @@ namespace banyan {
 
 namespace {
 
-constexpr size_t kMostNames = size_t{1} << 20;  // of one list
+constexpr size_t kMostNames = size_t{1} << 20;  // of all lists
+constexpr std::string_view kBlanks = " \t\r";
 
 Status wrong(size_t line, std::string_view what) {
   return {Code::kInvalidArgument, fmt::format("line {}: {}", line, what)};
@@ -105,20 +106,46 @@ class Tree {
       if (below == switches_.end())
         return wrong(line, fmt::format("Switches has '{}', which no SwitchName describes",
                                        printable(name.substr(0, 80))));
-      if (below->second == upper) return wrong(line, "a switch is below itself");
       join(below->second, upper);
+      below_[upper].push_back({below->second, line});
     }
+    BANYAN_TRY(check_no_circles());
     make_names_valid(topology_);
     if (const Status status = check(topology_); !status.ok()) return wrong(1, status.message());
     return canonical(topology_);
   }
 
  private:
+  struct Below {
+    int index;  // of a switch
+    size_t line;
+  };
   struct Pending {
     int upper;
     std::string name;
     size_t line;
   };
+
+  // From the top down: what is left when no more switches have all those above them done.
+  Status check_no_circles() const {
+    std::map<int, size_t> above;  // of each switch, not done yet
+    for (const auto& [name, index] : switches_) above.emplace(index, 0);
+    for (const auto& [upper, lowers] : below_)
+      for (const Below& lower : lowers) ++above.at(lower.index);
+    std::vector<int> done;
+    for (const auto& [index, count] : above)
+      if (count == 0) done.push_back(index);
+    for (size_t i = 0; i < done.size(); ++i) {
+      const auto lowers = below_.find(done[i]);
+      if (lowers == below_.end()) continue;
+      for (const Below& lower : lowers->second)
+        if (--above.at(lower.index) == 0) done.push_back(lower.index);
+    }
+    if (done.size() == switches_.size()) return {};
+    for (const auto& [upper, lowers] : below_)
+      if (above.at(upper) != 0) return wrong(lowers.front().line, "a switch is below itself");
+    return {};
+  }
 
   void join(int below, int above) {
     topology_.links.push_back({.from = below, .to = above, .kind = LinkKind::kNetwork});
@@ -126,17 +153,20 @@ class Tree {
 
   Status read_line(std::string_view line, size_t number) {
     std::map<std::string, std::string_view> values;
-    for (const std::string_view word : split(line, ' ')) {
-      if (trim(word).empty()) continue;
+    for (std::string_view rest = line; !trim(rest).empty();) {
+      rest.remove_prefix(rest.find_first_not_of(kBlanks));
+      const std::string_view word = rest.substr(0, rest.find_first_of(kBlanks));
+      rest.remove_prefix(word.size());
       const size_t equals = word.find('=');
-      const std::string key = lower(trim(word.substr(0, equals)));
+      const std::string key = lower(word.substr(0, equals));
       constexpr std::array<std::string_view, 4> kKeys = {"switchname", "nodes", "switches",
                                                          "linkspeed"};
       if (equals == std::string_view::npos ||
           std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
         return wrong(number, fmt::format("'{}' is not SwitchName=, Nodes=, Switches= or LinkSpeed=",
                                          printable(word.substr(0, 40))));
-      values[key] = trim(word.substr(equals + 1));
+      if (!values.emplace(key, word.substr(equals + 1)).second)
+        return wrong(number, fmt::format("{}= is there twice", printable(word.substr(0, equals))));
     }
     const std::string name(values["switchname"]);
     if (name.empty()) return wrong(number, "a line without SwitchName=");
@@ -152,6 +182,9 @@ class Tree {
           return wrong(number,
                        fmt::format("{}={} is not a list such as n[0-3],m7 of at most {} names", key,
                                    printable(values[key].substr(0, 80)), kMostNames));
+      names_ += names.size();
+      if (names_ > kMostNames)
+        return wrong(number, fmt::format("more than {} names in all lists", kMostNames));
       for (const std::string& each : names) {
         if (each.empty()) continue;
         if (key[0] == 'n') {
@@ -168,9 +201,11 @@ class Tree {
   }
 
   Topology topology_ = empty_topology();
+  size_t names_ = 0;  // of all lists
   std::map<std::string, int> switches_;
   std::map<std::string, int> nodes_;
   std::vector<Pending> pending_;
+  std::map<int, std::vector<Below>> below_;  // by the switch above
 };
 
 }  // namespace

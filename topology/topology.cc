@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <numeric>
 #include <tuple>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -111,20 +112,26 @@ Status check_vertex(const Topology& topology, size_t index) {
 
 // A vertex has one parent, so that whoever does not come to the root goes in a circle. Each is
 // walked over once.
-Fault check_no_circles(const Topology& topology) {
-  std::vector<char> reaches(topology.vertices.size(), 0);
-  reaches[0] = 1;
+Fault check_nesting(const Topology& topology) {
+  std::vector<size_t> depth(topology.vertices.size(), 0);  // 0: not known
+  depth[0] = 1;
   std::vector<size_t> trail;
   for (size_t i = 1; i < topology.vertices.size(); ++i) {
+    const auto fault = [&](std::string_view what) {
+      return Fault{wrong(fmt::format("{} '{}' is {}", name_of(topology.vertices[i].kind),
+                                     topology.vertices[i].name, what)),
+                   static_cast<int>(i)};
+    };
     trail.clear();
-    for (size_t at = i; reaches[at] == 0; at = static_cast<size_t>(topology.vertices[at].parent)) {
-      if (trail.size() > topology.vertices.size())
-        return {wrong(fmt::format("{} '{}' is within itself", name_of(topology.vertices[i].kind),
-                                  topology.vertices[i].name)),
-                static_cast<int>(i)};
+    size_t at = i;
+    for (; depth[at] == 0; at = static_cast<size_t>(topology.vertices[at].parent)) {
+      if (trail.size() > topology.vertices.size()) return fault("within itself");
       trail.push_back(at);
     }
-    for (const size_t at : trail) reaches[at] = 1;
+    if (depth[at] + trail.size() > kMostDepth)
+      return fault(fmt::format("within more than {} others", kMostDepth - 1));
+    for (size_t left = trail.size(); left > 0; --left)
+      depth[trail[left - 1]] = depth[at] + trail.size() - left + 1;
   }
   return {};
 }
@@ -239,7 +246,7 @@ Fault find_fault(const Topology& topology) {
   for (size_t i = 0; i < topology.vertices.size(); ++i)
     if (const Status status = check_vertex(topology, i); !status.ok())
       return {status, static_cast<int>(i)};
-  if (Fault fault = check_no_circles(topology); !fault.status.ok()) return fault;
+  if (Fault fault = check_nesting(topology); !fault.status.ok()) return fault;
   if (Fault fault = check_names(topology); !fault.status.ok()) return fault;
   for (size_t i = 0; i < topology.links.size(); ++i)
     if (const Status status = check_link(topology, topology.links[i], i); !status.ok())
@@ -297,6 +304,7 @@ Topology canonical(const Topology& topology) {
 void make_names_valid(Topology& topology) {
   const std::vector<int> home = homes(topology);
   std::unordered_set<std::string> taken;
+  std::unordered_map<std::string, int> numbers;  // the last one of those with a name
   for (size_t i = 0; i < topology.vertices.size(); ++i) {
     Vertex& vertex = topology.vertices[i];
     std::string name = printable(trim(vertex.name)).substr(0, kMostNameBytes - 16);
@@ -305,9 +313,9 @@ void make_names_valid(Topology& topology) {
     const bool outside = home[i] == 0 || static_cast<size_t>(home[i]) == i;
     vertex.name = name;
     // What is in no node shares its names with the nodes.
-    for (int number = 2;
-         !taken.insert(fmt::format("{}/{}", outside ? 0 : home[i], vertex.name)).second; ++number)
-      vertex.name = fmt::format("{}.{}", name, number);
+    const auto full = [&] { return fmt::format("{}/{}", outside ? 0 : home[i], vertex.name); };
+    int& number = numbers.emplace(full(), 1).first->second;
+    while (!taken.insert(full()).second) vertex.name = fmt::format("{}.{}", name, ++number);
   }
 }
 

@@ -128,6 +128,7 @@ struct Topology {
 inline constexpr size_t kMostVertices = size_t{1} << 21;
 inline constexpr size_t kMostLinks = size_t{1} << 22;
 inline constexpr size_t kMostNameBytes = 256;
+inline constexpr size_t kMostDepth = 64;  // vertices within each other
 
 std::string_view name_of(Source source);    // "measured"
 std::string_view name_of(VertexKind kind);  // "pci_switch"

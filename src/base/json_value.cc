@@ -91,6 +91,8 @@ class Builder {
   bool end_object() { return leave(); }
   bool end_array() { return leave(); }
   bool key(std::string& value) {
+    if (open_.back()->children.size() == kMostMembers)
+      return refuse(fmt::format("an object with more than {} members", kMostMembers));
     if (open_.back()->find(value) != nullptr)
       return refuse(fmt::format("the key '{}' is there twice", printable(value.substr(0, 80))));
     key_ = std::move(value);
@@ -106,6 +108,8 @@ class Builder {
   }
 
  private:
+  static constexpr size_t kMostMembers = 1024;  // each is compared with all
+
   bool number(double value) {
     JsonValue* added = add(JsonValue::Kind::kNumber);
     if (added != nullptr) added->number = value;
