@@ -267,6 +267,23 @@ TEST(Merge, views_of_one_node_are_united) {
   EXPECT_EQ(merged->links.size(), left.links.size());
 }
 
+// Two processes that each see one GPU of two call it by the same number.
+TEST(Merge, devices_are_told_by_their_bus_ids) {
+  Topology left = machine({});
+  left.vertices[1].guid = "boot-1";
+  Topology right = left;
+  Vertex& gpu = right.vertices[static_cast<size_t>(first(right, VertexKind::kGpu))];
+  const std::string name = gpu.name;
+  ASSERT_FALSE(gpu.bus_id.empty());
+  gpu.bus_id = "0000:77:00.0";
+  const std::vector<Topology> views = {left, right, left, right};
+  const auto merged = merge(views);
+  ASSERT_TRUE(merged.ok()) << merged.status().message();
+  EXPECT_EQ(vertices_of(*merged, VertexKind::kGpu).size(),
+            vertices_of(left, VertexKind::kGpu).size() + 1);
+  EXPECT_GE(find_vertex(*merged, "box/" + name + ".2"), 0);
+}
+
 TEST(Merge, hosts_of_one_name_stay_apart) {
   std::vector<Topology> views(4, machine({.name = "localhost"}));
   for (size_t i = 0; i < views.size(); ++i)

@@ -53,13 +53,32 @@ class Merger {
     const int home = vertex.kind == VertexKind::kNode || vertex.kind == VertexKind::kSwitch
                          ? 0
                          : ancestor(merged_, vertex.parent, VertexKind::kNode);
-    const auto [known, fresh] = by_name_.emplace(key_of(vertex.kind, home, vertex.name),
-                                                 static_cast<int>(merged_.vertices.size()));
-    if (fresh) return add_vertex(merged_, std::move(vertex));
-    Vertex& before = merged_.vertices[static_cast<size_t>(known->second)];
+    const auto next = static_cast<int>(merged_.vertices.size());
+    int known = next;
+    if (const std::string& identity = identity_of(vertex); !identity.empty()) {
+      known = by_identity_.emplace(key_of(vertex.kind, home, identity), next).first->second;
+      if (known == next) vertex.name = free_name(vertex, home);
+    }
+    if (known == next)
+      known = by_name_.emplace(key_of(vertex.kind, home, vertex.name), next).first->second;
+    if (known == next) return add_vertex(merged_, std::move(vertex));
+    Vertex& before = merged_.vertices[static_cast<size_t>(known)];
     before.cpus |= vertex.cpus;
     before.cores = std::max(before.cores, vertex.cores);
-    return known->second;
+    return known;
+  }
+
+  // Of what may have another's name in another view: processes that see some GPUs count those.
+  static const std::string& identity_of(const Vertex& vertex) {
+    return vertex.kind == VertexKind::kPartition ? vertex.guid : vertex.bus_id;
+  }
+
+  // Its own name, or with a number where something else has it.
+  std::string free_name(const Vertex& vertex, int home) const {
+    std::string name = vertex.name;
+    for (int number = 2; by_name_.count(key_of(vertex.kind, home, name)) != 0; ++number)
+      name = fmt::format("{}.{}", vertex.name, number);
+    return name;
   }
 
   // The node's own name, or with a number where another node has it.
@@ -87,6 +106,7 @@ class Merger {
 
   Topology merged_ = empty_topology();
   std::unordered_map<std::string, int> by_name_;
+  std::unordered_map<std::string, int> by_identity_;
   std::unordered_map<std::string, std::pair<size_t, bool>> links_;
   size_t view_ = 0;
 };
@@ -184,9 +204,12 @@ Topology folded(const Topology& topology) {
   std::vector<std::pair<int, int>> kept;  // nodes, and how many each stands for
   for (const int node : vertices_of(all, VertexKind::kNode)) {
     const NodeShape& shape = shapes.at(node);
-    const auto same = std::find_if(kept.begin(), kept.end(), [&](const auto& one) {
-      return !shape.vertices.empty() && shapes.at(one.first) == shape;
-    });
+    // Of those with nothing in them each is by itself.
+    const auto same = shape.vertices.empty()
+                          ? kept.end()
+                          : std::find_if(kept.begin(), kept.end(), [&](const auto& one) {
+                              return shapes.at(one.first) == shape;
+                            });
     if (same == kept.end()) {
       kept.emplace_back(node, 1);
     } else {
