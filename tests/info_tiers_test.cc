@@ -110,6 +110,35 @@ TEST(InfoTiers, of_processors_that_nobody_describes_each_rank_has_one) {
               Contains(HasSubstr("cores of a node                   4        assumed")));
 }
 
+// As many NICs as carry most together, each as much as the slowest of them; all where none is
+// known.
+TEST(InfoTiers, rails_are_the_nics_that_carry_most) {
+  struct Case {
+    std::vector<double> rates;  // of the NICs' ports; 0: a NIC without one
+    double nics, rate;
+  };
+  for (const auto& [rates, nics, rate] :
+       {Case{{50, 50, 50, 50, 0.125}, 4, 50}, Case{{30, 50}, 2, 30}, Case{{20, 50}, 1, 50},
+        Case{{0, 50}, 1, 50}, Case{{0, 0, 0}, 3, 1.25}, Case{{}, 1, 1.25}}) {
+    Topology node = empty_topology();
+    add_vertex(node, {.kind = VertexKind::kNode, .name = "n", .parent = 0});
+    for (const double each : rates) {
+      const int nic = add_vertex(node, {.kind = VertexKind::kNic,
+                                        .name = "nic" + std::to_string(node.vertices.size()),
+                                        .parent = 1});
+      if (each > 0)
+        add_vertex(node, {.kind = VertexKind::kPort,
+                          .name = "port" + std::to_string(node.vertices.size()),
+                          .parent = nic,
+                          .rate = {each, Source::kHardware}});
+    }
+    ASSERT_TRUE(check(node).ok()) << check(node).message();
+    const CostModel model = described(node, 2, 1).model;
+    EXPECT_EQ(model.nics, nics) << rates.size();
+    EXPECT_NEAR(1e-3 / *model.wire_byte.value, rate, 1e-9) << rates.size();
+  }
+}
+
 // Nobody says what would join them.
 TEST(InfoTiers, copies_have_tiers_of_their_own) {
   const DescribedMachine machine = described(read(kSlurm), 2, 1);

@@ -57,6 +57,12 @@ std::vector<Node> nodes_of(const Topology& topology) {
   for (const int gpu : vertices_of(topology, VertexKind::kGpu))
     if (const int node = node_above(gpu); node >= 0)
       nodes[static_cast<size_t>(node)].gpus.push_back(gpu);
+  std::vector<bool> has_port(topology.vertices.size(), false);
+  for (const int port : vertices_of(topology, VertexKind::kPort))
+    has_port[static_cast<size_t>(topology.vertices[static_cast<size_t>(port)].parent)] = true;
+  for (const int nic : vertices_of(topology, VertexKind::kNic))
+    if (const int node = node_above(nic); node >= 0 && !has_port[static_cast<size_t>(nic)])
+      nodes[static_cast<size_t>(node)].nics.push_back({std::nullopt, Source::kAssumed});
   // A NIC has the rate of its best port.
   for (const int port : vertices_of(topology, VertexKind::kPort)) {
     const Vertex& vertex = topology.vertices[static_cast<size_t>(port)];
@@ -80,12 +86,14 @@ std::string line_of(std::string_view what, double value, std::string_view unit, 
   return fmt::format("{:<26}{:>9.4g} {:<6} {}", what, value, unit, name_of(source));
 }
 
-// Between GPUs that follow each other, the narrowest path.
-Figure gpu_links(const Topology& topology, const std::vector<int>& gpus) {
+// Between GPUs of a node that follow each other, the narrowest path of all nodes.
+Figure gpu_links(const Topology& topology, const std::vector<Node>& nodes) {
   const Paths paths(topology);
-  Figure narrowest = paths.between(gpus[0], gpus[1]).bandwidth;
-  for (size_t index = 2; index < gpus.size(); ++index)
-    narrowest = least(narrowest, paths.between(gpus[index - 1], gpus[index]).bandwidth);
+  const std::vector<int>& some = nodes.front().gpus;
+  Figure narrowest = paths.between(some[0], some[1]).bandwidth;
+  for (const Node& node : nodes)
+    for (size_t index = 1; index < node.gpus.size(); ++index)
+      narrowest = least(narrowest, paths.between(node.gpus[index - 1], node.gpus[index]).bandwidth);
   return narrowest;
 }
 
@@ -127,18 +135,36 @@ bool all_infiniband(const std::vector<Node>& nodes) {
   return std::all_of(nodes.begin(), nodes.end(), [](const Node& node) { return node.infiniband; });
 }
 
+// What a node has to the network, as NICs of one rate.
+struct Rails {
+  size_t count = 1;
+  Figure each;
+
+  double together() const { return static_cast<double>(count) * each.value.value_or(0); }
+};
+
+// As many as carry most if each carries what the slowest of them does: a port for administration
+// beside eight rails is none.
+Rails rails_of(const Node& node) {
+  std::vector<Figure> rates;
+  for (const Figure& nic : node.nics)
+    if (nic.value.value_or(0) > 0) rates.push_back(nic);
+  std::sort(rates.begin(), rates.end(),
+            [](const Figure& a, const Figure& b) { return *a.value > *b.value; });
+  Rails best{std::max<size_t>(node.nics.size(), 1), {kAssumedNetworkGBps, Source::kAssumed}};
+  for (size_t i = 0; i < rates.size(); ++i)
+    if (const Rails rails{i + 1, rates[i]}; i == 0 || rails.together() > best.together())
+      best = rails;
+  return best;
+}
+
 void use_network(DescribedMachine& machine, const std::vector<Node>& nodes) {
   CostModel& model = machine.model;
-  const Node* fewest = &nodes.front();
-  Figure rate{std::nullopt, Source::kHardware};
-  for (const Node& node : nodes) {
-    if (node.nics.size() < fewest->nics.size()) fewest = &node;
-    for (const Figure& nic : node.nics)
-      if (nic.known() && *nic.value > 0 && (!rate.known() || *nic.value < *rate.value)) rate = nic;
-  }
-  if (!rate.known()) rate = {kAssumedNetworkGBps, Source::kAssumed};
-  model.nics = std::max<double>(static_cast<double>(fewest->nics.size()), 1);
-  model.wire_byte = {kMicrosecondsPerGB / *rate.value, rate.source};
+  Rails fewest = rails_of(nodes.front());
+  for (const Node& node : nodes)
+    if (const Rails rails = rails_of(node); rails.together() < fewest.together()) fewest = rails;
+  model.nics = static_cast<double>(fewest.count);
+  model.wire_byte = {kMicrosecondsPerGB / *fewest.each.value, fewest.each.source};
   const Figure alpha = all_infiniband(nodes) ? Figure{kInfinibandUs, Source::kTable}
                                              : Figure{kAssumedNetworkUs, Source::kAssumed};
   // The adapter moves the bytes; the wire is where they take their time.
@@ -278,7 +304,7 @@ Result<DescribedMachine> describe_machine(const Topology& topology, int times, i
   const bool apart = machine.hosts.size() > 1;
   machine.model = memory_model(most, machine.cores);
   if (apart) machine.model = with_links(machine.model, measured);
-  const Figure links = gpus ? gpu_links(topology, nodes.front().gpus) : Figure{};
+  const Figure links = gpus ? gpu_links(topology, nodes) : Figure{};
   if (links.known() && *links.value > 0)
     use_gpus(machine, links);
   else
