@@ -184,7 +184,14 @@ TEST(InfoExplain, has_what_a_tuning_file_measured) {
   file.rules.push_back({"allreduce size=1K-64K: ring", Measured{4096, 12.5, 7, "star", 14.25}});
   ASSERT_TRUE(write_tuning_file(path, file).ok());
   const RawEnvironment raw({{"BANYAN_TUNE_FILE", path}});
-  const auto explained = explained_on(test::machine({}), "allreduce:4K", 1, 4, raw);
+  const auto explained_here = [&](std::string_view call) {
+    Options here;
+    here.nodes = 1;
+    here.ranks_per_node = 4;
+    here.explain = *parse_explain_request(std::string(call));
+    return explain_call(here, raw);
+  };
+  const auto explained = explained_here("allreduce:4K");
   ASSERT_TRUE(explained.ok()) << explained.status().message();
   const auto json = nlohmann::json::parse(show_explanation_json(*explained));
   EXPECT_EQ(json["chosen"], "ring");
@@ -199,14 +206,19 @@ TEST(InfoExplain, has_what_a_tuning_file_measured) {
     }
   }
   // Another size was not measured, another call is not in the file.
-  const auto other = explained_on(test::machine({}), "allreduce:8K", 1, 4, raw);
+  const auto other = explained_here("allreduce:8K");
   ASSERT_TRUE(other.ok()) << other.status().message();
   EXPECT_EQ(show_explanation_json(*other).find("12.5"), std::string::npos);
-  const auto larger = explained_on(test::machine({}), "allreduce:1M", 1, 4, raw);
+  const auto larger = explained_here("allreduce:1M");
   ASSERT_TRUE(larger.ok()) << larger.status().message();
   EXPECT_THAT(show_explanation(*larger), HasSubstr("default table"));
+  // Another machine would get the same algorithm, but nobody measured it there.
+  const auto elsewhere = explained_on(test::machine({}), "allreduce:4K", 1, 4, raw);
+  ASSERT_TRUE(elsewhere.ok()) << elsewhere.status().message();
+  EXPECT_THAT(show_explanation(*elsewhere),
+              AllOf(HasSubstr("tuning file rule 2"), Not(HasSubstr("12.5"))));
   std::ofstream(path) << "{";
-  const auto damaged = explained_on(test::machine({}), "allreduce:4K", 1, 4, raw);
+  const auto damaged = explained_here("allreduce:4K");
   EXPECT_THAT(std::string(damaged.status().message()), HasSubstr("BANYAN_TUNE_FILE: " + path));
 }
 
@@ -273,6 +285,41 @@ TEST(InfoExplain, says_that_links_choose) {
     EXPECT_THAT(text, HasSubstr("21.5 GB/s   measured"));
     EXPECT_THAT(text, HasSubstr(nodes == 4 ? "what a call gets, by the measured links"
                                            : "what a call gets, by the default table"));
+  }
+}
+
+// Calls choose by the cores of the file, so predictions are made with them, too.
+TEST(InfoExplain, predicts_by_what_links_choose) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() / "tune.json";
+  Options here;
+  here.nodes = 2;
+  here.ranks_per_node = 4;
+  for (const int cores : {1, 4}) {
+    TuningFile file{.version = "0",
+                    .tuned_on = {.cores = cores, .ranks = 8, .hosts = 2, .transports = "shm,ucx"}};
+    file.links.between = MeasuredLink{.latency_us = 20,
+                                      .busy_latency_us = 30,
+                                      .message_us = 5,
+                                      .GBps = 12,
+                                      .busy_GBps = 6,
+                                      .pairs = 2};
+    ASSERT_TRUE(write_tuning_file(path, file).ok());
+    for (const std::string call :
+         {"allreduce:64K", "allreduce:256K", "allgather:64K", "broadcast:1M"}) {
+      here.explain = *parse_explain_request(call);
+      const auto explained = explain_call(here, RawEnvironment({{"BANYAN_TUNE_FILE", path}}));
+      ASSERT_TRUE(explained.ok()) << explained.status().message();
+      const Explanation& explanation = explained->explanation;
+      const auto got = std::find_if(explanation.algorithms.begin(), explanation.algorithms.end(),
+                                    [](const ExplainedAlgorithm& each) {
+                                      return each.why.find("what a call gets") != std::string::npos;
+                                    });
+      ASSERT_NE(got, explanation.algorithms.end()) << call;
+      EXPECT_EQ(got->algorithm, explanation.chosen) << call << ", " << cores << " cores";
+      EXPECT_THAT(explained->lines,
+                  testing::Contains(HasSubstr(fmt::format("with {} cores", cores))));
+    }
   }
 }
 

@@ -102,6 +102,12 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
           ? measured_network(links, rules->tuning.tuned_on.cores, machine->hierarchy)
           : std::nullopt;
   const MeasuredNetwork* network = measured ? &*measured : nullptr;
+  // Predictions are those by which calls choose.
+  if (network != nullptr) {
+    machine->model = network->model;
+    machine->lines.push_back(fmt::format("as measured with {} cores for the ranks of a host",
+                                         rules->tuning.tuned_on.cores));
+  }
   Explained explained{
       .request = *options.explain,
       .ranks = ranks,
@@ -112,7 +118,7 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
       choose(problem, ranks, medium, rules->all, simple.depth() > 0 ? &simple : nullptr, network);
   if (choice.rule < 0) return explained;
   const Rule& rule = rules->all[static_cast<size_t>(choice.rule)];
-  if (rule.source == RuleSource::kTuningFile)
+  if (rule.source == RuleSource::kTuningFile && options.from.empty())
     add_measured(rules->tuning.rules[static_cast<size_t>(rule.number) - 1], choice.algorithm,
                  explained);
   return explained;
