@@ -75,6 +75,9 @@ class Options(unittest.TestCase):
                 (['-H', '2', '-p', '1', '-r', 'fast', '--', 'true'], ["'fast'", '100mbit']),
                 (['-H', '2', '-p', '1', '-b', '32', '--', 'true'], ["'32'", '32kb', '8kb at least']),
                 (['-H', '2', '-p', '1', '-b', '7kb', '--', 'true'], ["'7kb'", '8kb at least']),
+                (['-H', '2', '-p', '1', '-b', '65mb', '--', 'true'], ["'65mb'", '64mb at most']),
+                (['-H', '2', '-p', '1', '-b', '32kb', '--', 'true'], ['-r or -k']),
+                (['-H', '2', '-p', '1', '-r', '1bit', '--', 'true'], ["'1bit'", '100mbit']),
                 (['-H', '2', '-p', '1', '-k', '3:1gbit', '--', 'true'], ['-k wants 3 racks', '-H has 2 hosts']),
                 (['-H', '2', '-p', '1', '-k', '1:1gbit', '--', 'true'], ["'1:1gbit'", '2 to 250', '2:100mbit']),
                 (['-H', '2', '-p', '1', '-k', '2', '--', 'true'], ["''", '100mbit']),
@@ -177,19 +180,22 @@ class Cluster(unittest.TestCase):
         self.assertLess(time.monotonic() - begin, LIMIT_S / 2)
 
     def test_nothing_is_left_behind(self):
-        for how, status in ((signal.SIGINT, netlab.INTERRUPTED), (signal.SIGKILL, -signal.SIGKILL)):
-            mark = f'{300 + os.getpid() % 1000 / 1000 + how}'  # how long they would sleep: ours alone
+        # The first as the terminal does, to all of its processes.
+        for how, to_all, status in ((signal.SIGINT, True, 130), (signal.SIGINT, False, 130), (signal.SIGTERM, False, 143),
+                                    (signal.SIGKILL, False, -signal.SIGKILL)):
+            mark = f'{300 + os.getpid() % 1000 / 1000 + how + 50 * to_all}'  # how long they would sleep: ours alone
             process = subprocess.Popen([NETLAB, '-H', '2', '-p', '2', '--', 'sleep', mark], stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE, text=True, start_new_session=True)
             self.assertTrue(self.until(lambda mark=mark: len(self.sleepers(mark)) == 4), 'the ranks run')
-            if how == signal.SIGINT:
-                os.killpg(process.pid, how)  # as the terminal does
+            if to_all:
+                os.killpg(process.pid, how)
             else:
                 process.send_signal(how)
             _, said = process.communicate(timeout=LIMIT_S)
             self.assertEqual(process.returncode, status, said)
             self.assertTrue(self.until(lambda mark=mark: not self.sleepers(mark)), 'a rank was left')
-            self.assertEqual('uplinks' in said, how == signal.SIGINT)
+            self.assertEqual('uplinks' in said, how != signal.SIGKILL)
+            self.assertNotIn('Traceback', said)
 
     def test_two_hosts_find_no_shared_memory_between_them(self):
         if PERF is None:
