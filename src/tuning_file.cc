@@ -25,6 +25,8 @@ constexpr JsonLimits kTuningLimits = {
 constexpr std::string_view kBeyond = "beyond ";  // and the name of a level
 constexpr size_t kMostNameText = 256;            // of names
 constexpr double kMostWhole = 9007199254740992;  // 2^53: exact in a double
+// Of a link, and of sums: what predictions are finite with.
+constexpr double kLeastFigure = 1e-6, kMostFigure = 1e9;
 constexpr double kMostNumber = 1 << 30;
 
 Status wrong_at(const JsonValue& value, std::string_view what) {
@@ -134,10 +136,9 @@ Status read_rule(const JsonValue& json, size_t number, TuningRule* rule) {
 // A figure that something is divided by, or compared with.
 Status read_positive(const JsonValue& object, std::string_view key, double* number) {
   BANYAN_TRY(read_number(object, key, number));
-  if (!(*number > 0 && *number <= kMostWhole))
-    return wrong_at(*object.find(key), fmt::format("'{}' is {}; right is a number above 0 and up "
-                                                   "to {}",
-                                                   key, *number, kMostWhole));
+  if (!(*number >= kLeastFigure && *number <= kMostFigure))
+    return wrong_at(*object.find(key), fmt::format("'{}' is {}; right is a number from {} to {}",
+                                                   key, *number, kLeastFigure, kMostFigure));
   return {};
 }
 
@@ -183,6 +184,10 @@ Status read_link(const JsonValue& json, MeasuredLinks* links) {
   BANYAN_TRY(read_positive(json, "latency_us", &link->latency_us));
   BANYAN_TRY(read_positive(json, "busy_latency_us", &link->busy_latency_us));
   BANYAN_TRY(read_number(json, "message_us", &link->message_us));
+  if (link->message_us > kMostFigure)
+    return wrong_at(*json.find("message_us"),
+                    fmt::format("'message_us' is {}; right is a number from 0 to {}",
+                                link->message_us, kMostFigure));
   BANYAN_TRY(read_positive(json, "GBps", &link->GBps));
   BANYAN_TRY(read_positive(json, "busy_GBps", &link->busy_GBps));
   BANYAN_TRY(read_whole(json, "pairs", kMostNumber, &link->pairs));

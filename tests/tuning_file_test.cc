@@ -148,7 +148,7 @@ TEST(TuningFile, names_what_is_wrong_with_a_link_beyond_a_level) {
   EXPECT_EQ(error_with("beyond pod", "beyond p\\u0007"),
             "line 8: 'where' is longer than 256 bytes or holds a control character");
   EXPECT_EQ(error_with("\"GBps\": 0.25", "\"GBps\": 0"),
-            "line 9: 'GBps' is 0; right is a number above 0 and up to 9007199254740992");
+            "line 9: 'GBps' is 0; right is a number from 1e-06 to 1000000000");
 }
 
 TEST(TuningFile, names_what_is_wrong_with_a_link) {
@@ -160,11 +160,13 @@ TEST(TuningFile, names_what_is_wrong_with_a_link) {
             "line 6: 'where' is 'in'; valid: within, between, beyond LEVEL");
   EXPECT_EQ(error_with("\"within\"", "\"between\""), "line 8: a second link 'between'");
   EXPECT_EQ(error_with("\"GBps\": 8.5", "\"GBps\": 0"),
-            "line 7: 'GBps' is 0; right is a number above 0 and up to 9007199254740992");
+            "line 7: 'GBps' is 0; right is a number from 1e-06 to 1000000000");
+  EXPECT_EQ(error_with("\"GBps\": 8.5", "\"GBps\": 1e-300"),
+            "line 7: 'GBps' is 1e-300; right is a number from 1e-06 to 1000000000");
   EXPECT_EQ(error_with("\"GBps\": 8.5", "\"GBps\": -1"),
             "line 7: 'GBps' is -1; right is a number from 0");
   EXPECT_EQ(error_with("\"GBps\": 8.5", "\"GBps\": 1e300"),
-            "line 7: 'GBps' is 1e+300; right is a number above 0 and up to 9007199254740992");
+            "line 7: 'GBps' is 1e+300; right is a number from 1e-06 to 1000000000");
   EXPECT_EQ(error_with("\"pairs\": 2", "\"pairs\": 0"), "line 7: 'pairs' is 0; right is 1 or more");
   EXPECT_EQ(error_with(", \"spread\": 0.02", ""), "line 6: a link without the member 'spread'");
   EXPECT_EQ(error_with("\"spread\": 0.02", "\"spread\": 0.02, \"us\": 1"),
@@ -197,7 +199,7 @@ TEST(TuningFile, names_what_is_wrong_with_a_ring_or_sums) {
     return error_of_changed(right, what, by);
   };
   EXPECT_EQ(error_with("21.5", "0"),
-            "line 5: 'GBps' is 0; right is a number above 0 and up to 9007199254740992");
+            "line 5: 'GBps' is 0; right is a number from 1e-06 to 1000000000");
   EXPECT_EQ(error_with("4.25", "\"4\""), "line 5: 'far_GBps' is a string; right is a number");
   EXPECT_EQ(error_with(", \"far_GBps\": 4.25", ""), "line 5: 'sums' without the member 'far_GBps'");
   EXPECT_EQ(error_with("\"far_GBps\": 4.25", "\"far_GBps\": 4.25, \"us\": 1"),
