@@ -59,7 +59,7 @@ std::vector<Token> tokenize(std::string_view text) {
 // An error stays one short line, whatever was given.
 std::string quoted(std::string_view text) {
   constexpr size_t kMost = 80;
-  return fmt::format("'{}{}'", text.substr(0, kMost), text.size() > kMost ? "..." : "");
+  return fmt::format("'{}{}'", printable(text.substr(0, kMost)), text.size() > kMost ? "..." : "");
 }
 
 std::string algorithm_names() {

@@ -129,6 +129,7 @@ std::string with(std::string_view text, std::string_view valid) {
 TEST(Rules, unknown_algorithms) {
   EXPECT_EQ(error("rign"), with("unknown algorithm 'rign' at position 1", kAlgorithms));
   EXPECT_EQ(error("  Ring"), with("unknown algorithm 'Ring' at position 3", kAlgorithms));
+  EXPECT_EQ(error("\x1b[31m"), with("unknown algorithm ' [31m' at position 1", kAlgorithms));
   EXPECT_EQ(error("ring,^direct,x"),
             "unexpected '^' at position 6; valid: one '^' before the first name, for all names of "
             "the rule");
