@@ -170,7 +170,7 @@ TEST(TuneSearch, finds_where_the_default_is_beaten) {
     EXPECT_EQ(finding.by_default, ring);
     EXPECT_NEAR(finding.default_us, machine.truth(ring, bytes), 0.02 * finding.default_us);
   }
-  const auto rules = rules_of(subjects.front(), 4, 1);
+  const auto rules = rules_of(subjects.front(), {4, 1, 4});
   ASSERT_EQ(rules.size(), 1U);
   const auto parsed = parse_table(rules.front().text);
   ASSERT_TRUE(parsed.ok()) << parsed.status().message();
@@ -189,7 +189,7 @@ TEST(TuneSearch, keeps_the_default_within_the_noise) {
   const int ring = number("ring");
   Invented machine(600, {{ring, {100, 1000}}, {number("star"), {97, 1030}}}, ring, 0.1);
   const auto subjects = machine.search_on();
-  EXPECT_TRUE(rules_of(subjects.front(), 4, 1).empty());
+  EXPECT_TRUE(rules_of(subjects.front(), {4, 1, 4}).empty());
   EXPECT_THAT(report_of(subjects), HasSubstr("# 0 of "));
 }
 
@@ -217,7 +217,7 @@ TEST(TuneSearch, ends_its_rules_where_it_ended) {
   EXPECT_FALSE(subjects.front().complete());
   const uint64_t last = subjects.front().findings.rbegin()->first;
   EXPECT_LT(last, 64 * kMiB);
-  const auto rules = rules_of(subjects.front(), 4, 1);
+  const auto rules = rules_of(subjects.front(), {4, 1, 4});
   ASSERT_EQ(rules.size(), 1U);
   EXPECT_EQ(parse_table(rules.front().text)->front().size_most, last);
 }
@@ -237,7 +237,8 @@ TEST(TuneSearch, has_one_size_of_a_barrier) {
   Invented machine(60, {{direct, {20, 1}}, {star, {10, 1}}}, direct);
   const auto subjects = machine.search_on(0, Pattern::kBarrier);
   EXPECT_EQ(subjects.front().findings.size(), 1U);
-  EXPECT_EQ(rules_of(subjects.front(), 3, 3).front().text, "barrier ranks=3-3 nodes=3-3: star");
+  EXPECT_EQ(rules_of(subjects.front(), {3, 3, 1}).front().text,
+            "barrier ranks=3-3 nodes=3-3 ppn=1-1: star");
 }
 
 // A single size at which the default is slow, with neighbours at which it is not.
@@ -252,7 +253,7 @@ TEST(TuneSearch, takes_one_size_for_chance) {
   };
   ASSERT_TRUE(search(subjects, laboratory, 1).ok());
   EXPECT_EQ(subjects.front().findings.count(64 * kKiB), 1U);
-  EXPECT_TRUE(rules_of(subjects.front(), 2, 1).empty());
+  EXPECT_TRUE(rules_of(subjects.front(), {2, 1, 2}).empty());
 }
 
 // Between sizes at which the default is beaten clearly, one at which it is beaten by less.
@@ -268,7 +269,7 @@ TEST(TuneSearch, goes_with_the_neighbours_where_they_agree) {
                   : machine.truth(trial.algorithm, trial.bytes);
     };
     ASSERT_TRUE(search(subjects, laboratory, 1).ok());
-    EXPECT_EQ(rules_of(subjects.front(), 2, 1).size(), there < 1 ? 1U : 2U) << there;
+    EXPECT_EQ(rules_of(subjects.front(), {2, 1, 2}).size(), there < 1 ? 1U : 2U) << there;
   }
 }
 
@@ -323,20 +324,22 @@ TEST(TuneRules, merge_neighbours) {
                                                                          {64 * kMiB, star}})
     subject.findings[bytes] = found(bytes, best);
   std::vector<std::string> texts;
-  for (const TuningRule& rule : rules_of(subject, 4, 2)) texts.push_back(rule.text);
-  EXPECT_EQ(texts, (std::vector<std::string>{"allgather size=0-32 ranks=4-4 nodes=2-2: star",
-                                             "allgather size=128-2K ranks=4-4 nodes=2-2: ring",
-                                             "allgather size=2K- ranks=4-4 nodes=2-2: star"}));
+  for (const TuningRule& rule : rules_of(subject, {4, 2, 2})) texts.push_back(rule.text);
+  EXPECT_EQ(texts,
+            (std::vector<std::string>{"allgather size=0-32 ranks=4-4 nodes=2-2 ppn=2-2: star",
+                                      "allgather size=128-2K ranks=4-4 nodes=2-2 ppn=2-2: ring",
+                                      "allgather size=2K- ranks=4-4 nodes=2-2 ppn=2-2: star"}));
   // Also where the default stays, which links might not choose.
   texts.clear();
-  for (const TuningRule& rule : rules_of(subject, 4, 2, true)) texts.push_back(rule.text);
+  for (const TuningRule& rule : rules_of(subject, {4, 2, 2}, true)) texts.push_back(rule.text);
   ASSERT_EQ(texts.size(), 4U);
-  EXPECT_EQ(texts[1],
-            fmt::format("allgather size=32-128 ranks=4-4 nodes=2-2: {}", algorithms()[0].name));
+  EXPECT_EQ(texts[1], fmt::format("allgather size=32-128 ranks=4-4 nodes=2-2 ppn=2-2: {}",
+                                  algorithms()[0].name));
   subject.findings.clear();
   subject.findings[4] = found(4, star);
   subject.findings[64 * kMiB] = found(64 * kMiB, star);
-  EXPECT_EQ(rules_of(subject, 2, 1).front().text, "allgather ranks=2-2 nodes=1-1: star");
+  EXPECT_EQ(rules_of(subject, {2, 1, 2}).front().text,
+            "allgather ranks=2-2 nodes=1-1 ppn=2-2: star");
 }
 
 }  // namespace

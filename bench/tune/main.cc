@@ -134,6 +134,8 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
   if (job.size() < 2) return Status(Code::kInvalidUsage, "one rank has nothing to choose");
   const auto nodes = nodes_of(job.comm());
   BANYAN_TRY(nodes.status());
+  const auto ppn = ppn_of(job.comm());
+  BANYAN_TRY(ppn.status());
   const auto levels = has_levels(job.comm());
   BANYAN_TRY(levels.status());
   const auto lie = hosts_and_tiers_of(job.comm());
@@ -179,7 +181,7 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
                        .ring = *ring}};
   for (const Subject& subject : subjects)
     for (TuningRule& rule :
-         rules_of(subject, job.size(), *nodes, measurement.links.between.has_value()))
+         rules_of(subject, {job.size(), *nodes, *ppn}, measurement.links.between.has_value()))
       tuned.file.rules.push_back(std::move(rule));
   tuned.report =
       fmt::format("# banyan_tune {}, {} ranks on {} host{}, {}; {}, {} cores\n", version_text(),

@@ -104,7 +104,8 @@ std::string report_of(const MeasuredLinks& links) {
   return text;
 }
 
-std::vector<TuningRule> rules_of(const Subject& subject, int ranks, int nodes, bool all_of_them) {
+std::vector<TuningRule> rules_of(const Subject& subject, const Spread& spread, bool all_of_them) {
+  const auto& [ranks, nodes, ppn] = spread;
   std::vector<Finding> all;
   for (const auto& [bytes, finding] : subject.findings) all.push_back(finding);
   const auto counts = [&](const Finding& finding) { return all_of_them || finding.changed(); };
@@ -123,8 +124,8 @@ std::vector<TuningRule> rules_of(const Subject& subject, int ranks, int nodes, b
       measured.runner_up_us = shown.runner_up_us;
     }
     rules.push_back(
-        {fmt::format("{}{} ranks={}-{} nodes={}-{}{}: {}", perf::name_of(subject.pattern),
-                     size_condition(subject, all, run), ranks, ranks, nodes, nodes,
+        {fmt::format("{}{} ranks={}-{} nodes={}-{} ppn={}-{}{}: {}", perf::name_of(subject.pattern),
+                     size_condition(subject, all, run), ranks, ranks, nodes, nodes, ppn, ppn,
                      perf::is_reduction(subject.pattern) ? " dtype=float32" : "",
                      algorithm_name(first.best)),
          std::move(measured)});

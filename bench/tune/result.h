@@ -13,11 +13,18 @@
 
 namespace banyan::tune {
 
+// How the ranks of the job lie, as rules count: of a node, the most.
+struct Spread {
+  int ranks = 1;
+  int nodes = 1;
+  int ppn = 1;
+};
+
 // Neighbouring sizes with one answer make one rule, whose ends lie half way to the next sizes (as
 // ratios). The last rule is open where the largest size was measured. Reductions are for float32,
 // which was measured: the sums of other types move other numbers of bytes. Only for sizes at which
 // the default choice was beaten, unless `all_of_them`: where links would decide what no rule does.
-std::vector<TuningRule> rules_of(const Subject& subject, int ranks, int nodes,
+std::vector<TuningRule> rules_of(const Subject& subject, const Spread& spread,
                                  bool all_of_them = false);
 
 // In which order rings should go through the hosts, given as their numbers; empty: in that of

@@ -77,6 +77,13 @@ Result<int> nodes_of(banyan_comm_t comm) {
   return nodes_of(membership.size(), membership.medium(), &membership.hierarchy());
 }
 
+Result<int> ppn_of(banyan_comm_t comm) {
+  const Result<OpenCommunicator*> found = find_communicator(comm);
+  BANYAN_TRY(found.status());
+  const Membership& membership = *(*found)->membership;
+  return ppn_of(membership.size(), membership.medium(), &membership.hierarchy());
+}
+
 Result<bool> has_levels(banyan_comm_t comm) {
   const Result<OpenCommunicator*> found = find_communicator(comm);
   BANYAN_TRY(found.status());

@@ -33,9 +33,10 @@ Result<Hierarchy> hosts_and_tiers_of(banyan_comm_t comm);
 // For each rank, the name of its host.
 Result<std::vector<std::string>> host_names_of(banyan_comm_t comm);
 
-// Where this communicator runs, and how many nodes rules count in it.
+// Where this communicator runs, and how many nodes, and ranks of a node, rules count in it.
 Result<Fingerprint> fingerprint_of(banyan_comm_t comm);
 Result<int> nodes_of(banyan_comm_t comm);
+Result<int> ppn_of(banyan_comm_t comm);
 // Whether its ranks lie in levels, so that what goes by them is another algorithm than the flat
 // ones.
 Result<bool> has_levels(banyan_comm_t comm);
