@@ -196,6 +196,10 @@ TEST(DefaultTable, sends_fewer_messages_over_a_network) {
   EXPECT_EQ(of(kBroadcast, 8 * kKiB, 4), "binomial");
   EXPECT_EQ(of(kBroadcast, 8 * kKiB + 4, 4), "ring");
   EXPECT_EQ(of(kBroadcast, 64 * kKiB, 5), "ring");
+  EXPECT_EQ(of(kBroadcast, 4 * kKiB, 5), "direct");
+  EXPECT_EQ(of(kBroadcast, 4 * kKiB, 8), "direct");
+  EXPECT_EQ(of(kBroadcast, 16 * kKiB, 6), "binomial");
+  EXPECT_EQ(of(kBroadcast, 16 * kKiB + 4, 6), "circulant");
   EXPECT_EQ(of(kBroadcast, 512 * kKiB, 6), "circulant");
   EXPECT_EQ(of(kBroadcast, 512 * kKiB + 4, 6), "ring");
   EXPECT_EQ(of(kBroadcast, 64 * kMiB, 16), "ring");
