@@ -284,6 +284,19 @@ TEST(Merge, devices_are_told_by_their_bus_ids) {
   EXPECT_GE(find_vertex(*merged, "box/" + name + ".2"), 0);
 }
 
+// As the two ports of an older adapter.
+TEST(Merge, nics_of_one_pci_function_stay_apart) {
+  Topology view = machine({});
+  view.vertices[1].guid = "boot-1";
+  for (const char* name : {"eth2", "eth3"})
+    view.vertices.push_back(
+        {.kind = VertexKind::kNic, .name = name, .parent = 1, .bus_id = "0000:77:00.0"});
+  const std::vector<Topology> views = {view, view};
+  const auto merged = merge(views);
+  ASSERT_TRUE(merged.ok()) << merged.status().message();
+  EXPECT_EQ(merged->vertices.size(), view.vertices.size());
+}
+
 TEST(Merge, hosts_of_one_name_stay_apart) {
   std::vector<Topology> views(4, machine({.name = "localhost"}));
   for (size_t i = 0; i < views.size(); ++i)

@@ -55,7 +55,7 @@ class Merger {
                          : ancestor(merged_, vertex.parent, VertexKind::kNode);
     const auto next = static_cast<int>(merged_.vertices.size());
     int known = next;
-    if (const std::string& identity = identity_of(vertex); !identity.empty()) {
+    if (const std::string identity = identity_of(vertex); !identity.empty()) {
       known = by_identity_.emplace(key_of(vertex.kind, home, identity), next).first->second;
       if (known == next) vertex.name = free_name(vertex, home);
     }
@@ -69,8 +69,10 @@ class Merger {
   }
 
   // Of what may have another's name in another view: processes that see some GPUs count those.
-  static const std::string& identity_of(const Vertex& vertex) {
-    return vertex.kind == VertexKind::kPartition ? vertex.guid : vertex.bus_id;
+  // Others have names of the kernel's, and two NICs may be one PCI function.
+  static std::string identity_of(const Vertex& vertex) {
+    if (vertex.kind == VertexKind::kGpu) return vertex.bus_id;
+    return vertex.kind == VertexKind::kPartition ? vertex.guid : std::string();
   }
 
   // Its own name, or with a number where something else has it.
