@@ -167,6 +167,8 @@ TEST(TuningFile, names_what_is_wrong_with_a_link) {
             "line 7: 'GBps' is -1; right is a number from 0");
   EXPECT_EQ(error_with("\"GBps\": 8.5", "\"GBps\": 1e300"),
             "line 7: 'GBps' is 1e+300; right is a number from 1e-06 to 1000000000");
+  EXPECT_EQ(error_with("\"message_us\": 0", "\"message_us\": 1e308"),
+            "line 6: 'message_us' is 1e+308; right is a number from 0 to 1000000000");
   EXPECT_EQ(error_with("\"pairs\": 2", "\"pairs\": 0"), "line 7: 'pairs' is 0; right is 1 or more");
   EXPECT_EQ(error_with(", \"spread\": 0.02", ""), "line 6: a link without the member 'spread'");
   EXPECT_EQ(error_with("\"spread\": 0.02", "\"spread\": 0.02, \"us\": 1"),
