@@ -60,6 +60,20 @@ Status print_explanation(const Options& options, Output& output) {
   return {};
 }
 
+// Whether the host is healthy.
+Result<bool> print_diagnosis(const Options& options, Output& output) {
+  const auto diagnosis = diagnose_host(RawEnvironment::of_process(), transport_states());
+  BANYAN_TRY(diagnosis.status());
+  output.print(options.form == Form::kJson ? show_diagnosis_json(*diagnosis)
+                                           : show_diagnosis(*diagnosis));
+  return diagnosis->healthy();
+}
+
+int failed(const Status& status) {
+  std::fputs(fmt::format("banyan_info: {}\n", printable(status.message())).c_str(), stderr);
+  return 1;
+}
+
 void draw_schedule(const ScheduleRequest& request, Form form, Output& output) {
   const std::vector<int> ranks = ranks_of(request);
   std::vector<Schedule> schedules;
@@ -103,10 +117,12 @@ int run(int argc, const char* const* argv) {
   } else if (line.options->topology || line.options->explain) {
     const Status status = line.options->topology ? print_topology(*line.options, output)
                                                  : print_explanation(*line.options, output);
-    if (!status.ok()) {
-      std::fputs(fmt::format("banyan_info: {}\n", printable(status.message())).c_str(), stderr);
-      return 1;
-    }
+    if (!status.ok()) return failed(status);
+  } else if (line.options->doctor) {
+    const Result<bool> healthy = print_diagnosis(*line.options, output);
+    if (!healthy.ok()) return failed(healthy.status());
+    const int written = output.finish();
+    return *healthy ? written : 1;
   } else if (line.options->schedule) {
     print_schedule(*line.options->schedule, line.options->form, output);
   } else {

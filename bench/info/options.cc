@@ -35,13 +35,15 @@ constexpr std::string_view kCall =
     "COLLECTIVE:SIZE[:TYPE], such as allreduce:64M or allgather:1K:float16";
 
 constexpr std::string_view kFooter =
-    "Without --env, --explain, --schedule and --topo: version, build, transports and this "
+    "Without --doctor, --env, --explain, --schedule and --topo: version, build, transports and "
+    "this "
     "machine.\n"
     "--explain is about the cores of this host, a rank each, unless told otherwise.\n"
     "--from reads Banyan's JSON, XML of hwloc, NCCL and RCCL, ibnetdiscover's output, Slurm's\n"
     "topology.conf.\n"
-    "Not in this version: --doctor\n\n"
-    "Exit status: 0, 1 a failure, 2 a wrong command line.\n\n"
+    "\n"
+    "Exit status: 0, 1 a failure or, of --doctor, a finding beyond a note, 2 a wrong command "
+    "line.\n\n"
     "Examples:\n"
     "  banyan_info --env\n"
     "  banyan_info --schedule allreduce:ring:5:2\n"
@@ -156,11 +158,12 @@ Status read_machine(const Words& words, Options& options) {
 Status read_words(const Words& words, Options& options) {
   BANYAN_TRY(read_form(words, options));
   const bool drawn = words.dot || words.svg;
-  const int asked = static_cast<int>(options.environment) + static_cast<int>(options.topology) +
-                    static_cast<int>(!words.schedule.empty()) +
+  const int asked = static_cast<int>(options.doctor) + static_cast<int>(options.environment) +
+                    static_cast<int>(options.topology) + static_cast<int>(!words.schedule.empty()) +
                     static_cast<int>(!words.explain.empty());
   if (asked > 1)
-    return {Code::kInvalidArgument, "--env, --explain, --schedule and --topo: give one of them"};
+    return {Code::kInvalidArgument,
+            "--doctor, --env, --explain, --schedule and --topo: give one of them"};
   BANYAN_TRY(read_machine(words, options));
   if (!words.explain.empty()) {
     if (drawn) return {Code::kInvalidArgument, "--explain: text or --json; it draws nothing"};
@@ -275,6 +278,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   Options options;
   CLI::App app("Shows what this build of Banyan is, has and would do.", "banyan_info");
   app.add_flag("--env", options.environment, "all variables: value, source, meaning");
+  app.add_flag("--doctor", options.doctor,
+               "what is the matter with this host, the evidence, and what to do");
   app.add_option("--schedule", words.schedule, "the steps of a collective")
       ->type_name("COLLECTIVE:ALGORITHM:RANKS[:RANK]");
   app.add_flag("--topo", options.topology,

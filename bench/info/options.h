@@ -42,6 +42,7 @@ struct Options {
   std::string from;                         // --from: a file; empty: this host
   int nodes = 1;                            // --nodes: that many of it
   bool environment = false;                 // --env
+  bool doctor = false;                      // --doctor
   std::optional<ScheduleRequest> schedule;  // --schedule
   std::optional<ExplainRequest> explain;    // --explain
   int ranks_per_node = 0;                   // --ranks-per-node; 0: one for each GPU, else core

@@ -14,6 +14,7 @@
 #include "bench/machine.h"
 #include "src/base/environment.h"
 #include "src/c_api/inspect.h"
+#include "src/doctor.h"
 #include "topology/topology.h"
 
 namespace banyan::info {
@@ -62,6 +63,13 @@ struct Explained {
 Result<Explained> explain_call(const Options& options, const RawEnvironment& raw);
 std::string show_explanation(const Explained& explained);
 std::string show_explanation_json(const Explained& explained);
+
+// What is the matter with this host, or with the one below BANYAN_SYSROOT, of which a process says
+// nothing. kInvalidArgument: that is no folder.
+Result<Diagnosis> diagnose_host(const RawEnvironment& raw,
+                                const std::vector<TransportState>& transports);
+std::string show_diagnosis(const Diagnosis& diagnosis);
+std::string show_diagnosis_json(const Diagnosis& diagnosis);
 
 // A schedule is asked for without a size: this many elements of float32.
 Problem problem_of(const ScheduleRequest& request);

@@ -144,4 +144,26 @@ std::string schedule_json_end() {
   return "\n]}\n";
 }
 
+std::string show_diagnosis_json(const Diagnosis& diagnosis) {
+  Json json;
+  json["healthy"] = diagnosis.healthy();
+  json["findings"] = Json::array();
+  for (const Finding& finding : diagnosis.findings)
+    json["findings"].push_back({{"id", finding.id},
+                                {"severity", name_of(finding.severity)},
+                                {"subject", finding.subject},
+                                {"seen", finding.seen},
+                                {"evidence", finding.evidence},
+                                {"fix", finding.fix}});
+  json["gpudirect"] = Json::array();
+  for (const GpuNic& pair : diagnosis.pairs)
+    json["gpudirect"].push_back({{"gpu", pair.gpu},
+                                 {"nic", pair.nic},
+                                 {"path", name_of(pair.path)},
+                                 {"verdict", name_of(pair.verdict)},
+                                 {"why", pair.why},
+                                 {"fix", pair.fix}});
+  return dump(json);
+}
+
 }  // namespace banyan::info
