@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "src/base/parse.h"
 
@@ -16,21 +17,28 @@ bool names(const Rule& rule, int algorithm) {
          rule.algorithms.end();
 }
 
-// Empty: nothing does.
+bool levels_missing(int algorithm, bool levels) {
+  return !levels && algorithms()[static_cast<size_t>(algorithm)].by_levels;
+}
+
+// Empty: nothing does. `faster`: by the model than what a call gets.
 std::string what_excludes(int algorithm, const Problem& problem, const Choice& choice,
-                          const Rules& rules, bool levels) {
+                          const Rules& rules, bool levels, bool faster) {
+  if (algorithm == choice.algorithm) return {};
   if (!fits(algorithm, problem.collective))
     return fmt::format("does no {}", name_of(problem.collective));
+  const std::string chosen = text_of(choice.algorithm, choice.parameters);
   if (choice.rule >= 0) {
     const Rule& rule = rules[static_cast<size_t>(choice.rule)];
     if (rule.excluding && names(rule, algorithm))
       return fmt::format("excluded by {}", choice.because.substr(0, choice.because.find(',')));
-    if (!rule.excluding && algorithm != choice.algorithm)
-      return fmt::format("{} names {}", choice.because,
-                         text_of(choice.algorithm, choice.parameters));
+    if (!rule.excluding) return fmt::format("{} names {}", choice.because, chosen);
   }
-  if (!levels && algorithms()[static_cast<size_t>(algorithm)].by_levels)
+  if (levels_missing(algorithm, levels))
     return "on one host, or with one rank a host, it is another one by a second name";
+  if (faster)
+    return fmt::format("predicted to be faster, but a call gets {} by the {}", chosen,
+                       choice.because);
   return {};
 }
 
@@ -57,30 +65,44 @@ Explanation explain(const Problem& problem, int ranks, const CostModel& model, M
   const Hierarchy simple = hierarchy == nullptr ? Hierarchy() : hierarchy->simplified();
   const bool levels = simple.depth() > 0;
   const Choice choice = choose(problem, ranks, medium, rules, levels ? &simple : nullptr, measured);
-  Explanation result;
+  const auto predicted = [&](int algorithm, const Parameters& parameters) {
+    return predict(problem, algorithm, ranks, model, hierarchy, parameters);
+  };
+  Explanation result{.chosen = choice.algorithm, .fastest = choice.algorithm};
+  const double chosen_us = predicted(choice.algorithm, choice.parameters);
+  result.fastest_us = chosen_us;
   for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
+    const bool chosen = i == choice.algorithm;
     ExplainedAlgorithm row{.algorithm = i};
-    row.why = what_excludes(i, problem, choice, rules, levels);
-    row.excluded = !row.why.empty();
+    if (chosen) {
+      row.parameters = choice.parameters;
+      row.predicted_us = chosen_us;
+      row.why = fmt::format("what a call gets, by the {}", reason_of(choice));
+    } else if (fits(i, problem.collective) && !levels_missing(i, levels)) {
+      row.predicted_us = predicted(i, {});
+      if (row.predicted_us < result.fastest_us)
+        result.fastest = i, result.fastest_us = row.predicted_us;
+    }
+    const std::string excluded =
+        what_excludes(i, problem, choice, rules, levels, row.predicted_us < chosen_us);
+    row.excluded = !excluded.empty();
+    row.why += excluded;
     if (!row.excluded) {
-      const bool chosen = i == choice.algorithm;
-      if (chosen) row.parameters = choice.parameters;
-      row.predicted_us = predict(problem, i, ranks, model, hierarchy, row.parameters);
-      if (chosen) row.why = fmt::format("what a call gets, by the {}", reason_of(choice));
       const std::string better = with_best_segment(row, problem, ranks, model, hierarchy);
       if (!better.empty()) row.why += (chosen ? "; " : "") + better;
     }
     result.algorithms.push_back(std::move(row));
   }
+  const auto place = [&](const ExplainedAlgorithm& row) {
+    return std::tuple(row.excluded, row.algorithm != choice.algorithm, row.predicted_us == 0,
+                      row.predicted_us);
+  };
   std::stable_sort(result.algorithms.begin(), result.algorithms.end(),
-                   [](const ExplainedAlgorithm& a, const ExplainedAlgorithm& b) {
-                     if (a.excluded != b.excluded) return b.excluded;
-                     return a.predicted_us < b.predicted_us;
+                   [&](const ExplainedAlgorithm& a, const ExplainedAlgorithm& b) {
+                     return place(a) < place(b);
                    });
-  const ExplainedAlgorithm& first = result.algorithms.front();
-  result.chosen = first.algorithm;
   result.bound_us = lower_bound(problem, ranks, model, hierarchy);
-  if (first.predicted_us > 0) result.percent_of_bound = 100 * result.bound_us / first.predicted_us;
+  if (chosen_us > 0) result.percent_of_bound = 100 * result.bound_us / chosen_us;
   return result;
 }
 

@@ -17,21 +17,25 @@ struct ExplainedAlgorithm {
   int algorithm = 0;  // index into algorithms()
   bool excluded = false;
   std::string why{};                    // of exclusion; else what there is to say, or nothing
-  double predicted_us = 0;              // 0 where excluded
+  double predicted_us = 0;              // 0 where it is no algorithm for the call
   std::optional<double> measured_us{};  // of a tuning file
   Parameters parameters{};              // of what a call gets
 };
 
 struct Explanation {
-  int chosen = 0;  // the fastest of those that are not excluded, as predicted; the first of equals
+  int chosen = 0;   // what a call gets
+  int fastest = 0;  // as predicted, of those that rules exclude, too
+  double fastest_us = 0;
   double bound_us = 0;
-  double percent_of_bound = 0;                 // 100 bound_us / time of the chosen
-  std::vector<ExplainedAlgorithm> algorithms;  // fastest first, those excluded at the end
+  double percent_of_bound = 0;  // 100 bound_us / time of the chosen
+  // The chosen, then by time; those excluded at the end.
+  std::vector<ExplainedAlgorithm> algorithms{};
 };
 
 // Requires two ranks and a call that algorithms are chosen for: not kSend or kRecv. Rules exclude
-// as for choose(); a rule that names algorithms excludes all others. `measured`: what calls there
-// choose by. Pure.
+// as for choose(); a rule that names algorithms excludes all others, and whatever else decides
+// those that are predicted to be faster than what it has. `measured`: what calls there choose by.
+// Pure.
 Explanation explain(const Problem& problem, int ranks, const CostModel& model, Medium medium,
                     const Rules& rules, const Hierarchy* hierarchy = nullptr,
                     const MeasuredNetwork* measured = nullptr);

@@ -371,26 +371,54 @@ TEST(Cost, grows_with_bytes) {
 
 // ---- Explained ----
 
-TEST(Explain, the_fastest_is_chosen_and_comes_first) {
+// Whatever decides: what is kept is no faster, by the model, than what a call gets.
+TEST(Explain, chosen_is_what_a_call_gets_and_comes_first) {
+  const auto some = parse_rules("allreduce size=1M-: binomial, star; ^ring");
+  ASSERT_TRUE(some.ok());
+  int others = 0;
   for (const Collective collective : collectives())
     for (const uint64_t bytes : kSizes)
-      for (const int ranks : {2, 3, 8}) {
-        const Explanation explanation = explain(call(collective, bytes, ranks), ranks,
-                                                memory_model(ranks, 2), Medium::kSharedCores, {});
-        ASSERT_FALSE(explanation.algorithms.empty());
-        const ExplainedAlgorithm& first = explanation.algorithms.front();
-        EXPECT_FALSE(first.excluded);
-        EXPECT_EQ(explanation.chosen, first.algorithm);
-        EXPECT_EQ(explanation.algorithms.size(), algorithms().size());
-        for (const ExplainedAlgorithm& each : explanation.algorithms) {
-          if (each.excluded)
-            EXPECT_FALSE(each.why.empty());
-          else
-            EXPECT_GE(each.predicted_us, first.predicted_us);
+      for (const int ranks : {2, 3, 8})
+        for (const Rules& rules : {Rules(), *some}) {
+          const Problem problem = call(collective, bytes, ranks);
+          const Explanation explanation =
+              explain(problem, ranks, memory_model(ranks, 2), Medium::kSharedCores, rules);
+          const Choice choice = choose(problem, ranks, Medium::kSharedCores, rules);
+          ASSERT_EQ(explanation.algorithms.size(), algorithms().size());
+          const ExplainedAlgorithm& first = explanation.algorithms.front();
+          EXPECT_FALSE(first.excluded);
+          EXPECT_EQ(first.algorithm, choice.algorithm);
+          EXPECT_EQ(explanation.chosen, choice.algorithm);
+          others += explanation.fastest != explanation.chosen ? 1 : 0;
+          for (const ExplainedAlgorithm& each : explanation.algorithms) {
+            if (each.excluded) {
+              EXPECT_FALSE(each.why.empty());
+            } else {
+              EXPECT_GE(each.predicted_us, first.predicted_us);
+            }
+            if (each.algorithm == explanation.fastest) {
+              EXPECT_EQ(each.predicted_us, explanation.fastest_us);
+            } else if (each.predicted_us > 0) {
+              EXPECT_GE(each.predicted_us, explanation.fastest_us);
+            }
+          }
+          EXPECT_NEAR(explanation.percent_of_bound, 100 * explanation.bound_us / first.predicted_us,
+                      1e-9);
+          EXPECT_GT(explanation.percent_of_bound, 0);
+          EXPECT_LE(explanation.percent_of_bound, 100.0001);
         }
-        EXPECT_GT(explanation.percent_of_bound, 0);
-        EXPECT_LE(explanation.percent_of_bound, 100.0001);
-      }
+  EXPECT_GT(others, 0);
+}
+
+// A name that means another one there is what the call gets all the same.
+TEST(Explain, of_a_rule_that_names_one_by_levels) {
+  const auto rules = parse_rules("hierarchical");
+  ASSERT_TRUE(rules.ok());
+  const Explanation explanation = explain(call(Collective::kAllreduce, 1 << 20, 4), 4,
+                                          memory_model(4, 2), Medium::kSharedCores, *rules);
+  EXPECT_EQ(explanation.chosen, find_algorithm("hierarchical"));
+  EXPECT_FALSE(explanation.algorithms.front().excluded);
+  EXPECT_GT(explanation.percent_of_bound, 0);
 }
 
 TEST(Explain, rules_leave_algorithms_out) {

@@ -137,15 +137,16 @@ std::string show_explanation(const Explained& explained) {
   for (const ExplainedAlgorithm& each : explanation.algorithms) {
     const std::string measured =
         each.measured_us ? fmt::format("{:.2f}", *each.measured_us) : std::string("-");
-    if (each.excluded)
-      text += fmt::format("{:<20} {:>14} {:>14}  left out: {}\n", name(each.algorithm), "-",
-                          measured, each.why);
-    else
-      text += fmt::format("{:<20} {:>14.2f} {:>14}  {}\n", name(each.algorithm), each.predicted_us,
-                          measured, each.why);
+    const std::string predicted =
+        each.predicted_us > 0 ? fmt::format("{:.2f}", each.predicted_us) : std::string("-");
+    text += fmt::format("{:<20} {:>14} {:>14}  {}{}\n", name(each.algorithm), predicted, measured,
+                        each.excluded ? "left out: " : "", each.why);
   }
-  text += fmt::format("fastest by the model: {}, {:.1f} % of the bound of {:.2f} us\n",
+  text += fmt::format("a call gets {}: {:.1f} % of the bound of {:.2f} us\n",
                       name(explanation.chosen), explanation.percent_of_bound, explanation.bound_us);
+  if (explanation.fastest != explanation.chosen)
+    text += fmt::format("the model's fastest: {}, {:.2f} us\n", name(explanation.fastest),
+                        explanation.fastest_us);
   return text;
 }
 

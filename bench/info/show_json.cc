@@ -96,7 +96,7 @@ std::string show_explanation_json(const Explained& explained) {
   Json candidates = Json::array();
   for (const ExplainedAlgorithm& each : explanation.algorithms) {
     Json row = {{"algorithm", name(each.algorithm)}};
-    row["predicted_us"] = each.excluded ? Json(nullptr) : Json(each.predicted_us);
+    row["predicted_us"] = each.predicted_us > 0 ? Json(each.predicted_us) : Json(nullptr);
     row["measured_us"] = each.measured_us ? Json(*each.measured_us) : Json(nullptr);
     row["excluded"] = each.excluded;
     row["why"] = each.why;
@@ -107,6 +107,7 @@ std::string show_explanation_json(const Explained& explained) {
                {"bound_us", explanation.bound_us},
                {"chosen", name(explanation.chosen)},
                {"percent_of_bound", explanation.percent_of_bound},
+               {"fastest_by_model", name(explanation.fastest)},
                {"candidates", candidates}});
 }
 
