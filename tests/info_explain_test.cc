@@ -275,8 +275,8 @@ TEST(InfoExplain, predicts_by_what_links_choose) {
                                     });
       ASSERT_NE(got, explanation.algorithms.end()) << call;
       EXPECT_EQ(got->algorithm, explanation.chosen) << call << ", " << cores << " cores";
-      EXPECT_THAT(explained->lines,
-                  testing::Contains(HasSubstr(fmt::format("with {} cores", cores))));
+      EXPECT_EQ(text_of(explained->figures.back()),
+                fmt::format("cores of a host's ranks           {}        measured", cores));
     }
   }
 }

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "bench/info/described.h"
 #include "bench/info/options.h"
 #include "bench/info/show.h"
@@ -23,7 +25,6 @@ namespace banyan::info {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -106,8 +107,8 @@ TEST(InfoTiers, of_processors_that_nobody_describes_each_rank_has_one) {
   const DescribedMachine machine = described(read(kSlurm), 1, 4);
   EXPECT_EQ(machine.cores, 4);
   EXPECT_EQ(machine.model.cores, 4);
-  EXPECT_THAT(machine.lines,
-              Contains(HasSubstr("cores of a node                   4        assumed")));
+  ASSERT_FALSE(machine.figures.empty());
+  EXPECT_EQ(text_of(machine.figures.front()), "cores of a node                   4        assumed");
 }
 
 // As many NICs as carry most together, each as much as the slowest of them; all where none is
@@ -193,6 +194,45 @@ TEST(InfoTiers, json_of_ours_says_all_of_it) {
   for (Link& link : narrow.links) link.bandwidth = {0, Source::kAssumed};
   EXPECT_THAT(explained_text(to_json(narrow), 1, 4),
               HasSubstr("uplinks of a leaf           unknown"));
+}
+
+// Whatever the text has of a machine, JSON has, too.
+TEST(InfoTiers, json_has_the_figures) {
+  const test::TemporaryFolder folder;
+  Options options;
+  options.from = folder.path() / "cluster";
+  options.nodes = 2;
+  options.ranks_per_node = 4;
+  options.explain = *parse_explain_request("allreduce:64M");
+  for (const std::string& text :
+       {std::string(kSlurm), std::string(kInfiniband), to_json(test::fabric(2, 3))}) {
+    std::ofstream(options.from) << text;
+    const auto explained = explain_call(options, RawEnvironment({}));
+    ASSERT_TRUE(explained.ok()) << explained.status().message();
+    const auto machine = nlohmann::json::parse(show_explanation_json(*explained))["machine"];
+    for (const std::string key :
+         {"cores", "memory_latency_us", "memory_GBps", "nic_GBps", "nics", "network_latency_us"})
+      EXPECT_TRUE(machine.contains(key)) << key;
+    size_t shown = 0;
+    for (const ShownFigure& each : explained->figures) {
+      nlohmann::json place = machine;
+      if (!each.level.empty()) {
+        place = nullptr;
+        for (const auto& tier : machine["tiers"])
+          if (tier["name"] == each.level) place = tier;
+        shown += each.key == "nodes" ? 1 : 0;
+      }
+      ASSERT_TRUE(place.contains(each.key)) << each.what;
+      const auto& found = place[each.key];
+      EXPECT_TRUE(parse_source(found["source"].get<std::string>()).ok());
+      EXPECT_EQ(found["value"].is_null(), !each.figure.known()) << each.what;
+      if (each.figure.known()) {
+        EXPECT_EQ(found["value"], *each.figure.value);
+      }
+    }
+    EXPECT_EQ(machine["tiers"].size(), shown);
+    EXPECT_GT(shown, 0U);
+  }
 }
 
 TEST(InfoTiers, what_was_measured_stays) {

@@ -82,10 +82,6 @@ std::vector<Node> nodes_of(const Topology& topology) {
   return nodes;
 }
 
-std::string line_of(std::string_view what, double value, std::string_view unit, Source source) {
-  return fmt::format("{:<26}{:>9.4g} {:<6} {}", what, value, unit, name_of(source));
-}
-
 // Between GPUs of a node that follow each other, the narrowest path of all nodes.
 Figure gpu_links(const Topology& topology, const std::vector<Node>& nodes) {
   const Paths paths(topology);
@@ -115,20 +111,24 @@ void use_gpus(DescribedMachine& machine, const Figure& bandwidth) {
   model.codec_byte = model.copy_byte = model.reduce_byte;
   model.reduce_far_byte = model.copy_far_byte = none;
   model.cache_bytes = 0;
-  machine.lines.push_back(
-      line_of("between GPUs of a node", *bandwidth.value, "GB/s", bandwidth.source));
-  machine.lines.push_back(line_of("latency there", kGpuLinkUs, "us", Source::kTable));
+  machine.figures.push_back({"between GPUs of a node", "gpu_GBps", bandwidth, "GB/s"});
+  machine.figures.push_back({"latency there", "gpu_latency_us", model.within.alpha, "us"});
+}
+
+// GB/s, of the microseconds that a byte takes.
+Figure rate_of(const Figure& byte) {
+  Figure rate{std::nullopt, byte.source};
+  if (byte.value.value_or(0) > 0) rate.value = kMicrosecondsPerGB / *byte.value;
+  return rate;
 }
 
 void show_network(DescribedMachine& machine) {
   const CostModel& model = machine.model;
-  const Source source = model.wire_byte.source;
-  const Figure& alpha = model.between.alpha;
-  machine.lines.push_back(
-      line_of("a NIC", kMicrosecondsPerGB / model.wire_byte.value.value_or(1), "GB/s", source));
-  machine.lines.push_back(line_of("NICs of a node", model.nics, "", source));
-  machine.lines.push_back(
-      line_of("latency between nodes", alpha.value.value_or(0), "us", alpha.source));
+  const Figure nics{model.nics, model.wire_byte.source};
+  machine.figures.push_back({"a NIC", "nic_GBps", rate_of(model.wire_byte), "GB/s"});
+  machine.figures.push_back({"NICs of a node", "nics", nics});
+  machine.figures.push_back(
+      {"latency between nodes", "network_latency_us", model.between.alpha, "us"});
 }
 
 bool all_infiniband(const std::vector<Node>& nodes) {
@@ -181,14 +181,14 @@ void use_network(DescribedMachine& machine, const std::vector<Node>& nodes) {
 
 void show_memory(DescribedMachine& machine, Source cores) {
   const LinkCost& within = machine.model.within;
-  machine.lines.push_back(line_of("cores of a node", machine.cores, "", cores));
-  machine.lines.push_back(
-      line_of("a message in memory", within.alpha.value.value_or(0), "us", within.alpha.source));
+  const Figure number{static_cast<double>(machine.cores), cores};
   const double byte =
       std::min(within.send_byte.value.value_or(0) + within.recv_byte.value.value_or(0),
                within.long_byte.value.value_or(1));
-  machine.lines.push_back(line_of("long messages in memory", kMicrosecondsPerGB / byte, "GB/s",
-                                  within.long_byte.source));
+  machine.figures.push_back({"cores of a node", "cores", number});
+  machine.figures.push_back({"a message in memory", "memory_latency_us", within.alpha, "us"});
+  machine.figures.push_back(
+      {"long messages in memory", "memory_GBps", rate_of({byte, within.long_byte.source}), "GB/s"});
 }
 
 // Each copy of the nodes has parts of its own.
@@ -236,16 +236,15 @@ void show_tier(DescribedMachine& machine, const NodeTier& tier, const TierCost& 
   std::vector<int> nodes(tier.uplink.size());
   for (const int part : tier.part) ++nodes[static_cast<size_t>(part)];
   const auto [fewest, most] = std::minmax_element(nodes.begin(), nodes.end());
-  machine.lines.push_back(fmt::format(
-      "{:<26}{:>9}", fmt::format("nodes of a {}", tier.name),
-      *fewest == *most ? fmt::to_string(*most) : fmt::format("{} to {}", *fewest, *most)));
-  const std::string uplinks = fmt::format("uplinks of a {}", tier.name);
-  const Figure& byte = cost.uplink_byte;
-  machine.lines.push_back(
-      byte.known() ? line_of(uplinks, kMicrosecondsPerGB / *byte.value, "GB/s", byte.source)
-                   : fmt::format("{:<26}{:>9}", uplinks, "unknown"));
-  machine.lines.push_back(line_of(fmt::format("latency beyond a {}", tier.name),
-                                  cost.alpha.value.value_or(0), "us", cost.alpha.source));
+  const auto show = [&](std::string_view what, std::string_view key, const Figure& figure,
+                        std::string_view unit) {
+    machine.figures.push_back({fmt::format("{} a {}", what, tier.name), std::string(key), figure,
+                               std::string(unit), tier.name});
+  };
+  show("nodes of", "nodes", {static_cast<double>(*fewest), Source::kHardware}, "");
+  machine.figures.back().most = *most;
+  show("uplinks of", "uplinks_GBps", rate_of(cost.uplink_byte), "GB/s");
+  show("latency beyond", "latency_us", cost.alpha, "us");
 }
 
 // What was measured stays.
@@ -262,6 +261,16 @@ void use_tiers(DescribedMachine& machine, const std::vector<NodeTier>& tiers,
 }
 
 }  // namespace
+
+std::string text_of(const ShownFigure& shown) {
+  const auto& [what, key, figure, unit, level, most] = shown;
+  if (!figure.known()) return fmt::format("{:<26}{:>9}", what, "unknown");
+  if (most)
+    return fmt::format("{:<26}{:>9}", what,
+                       *figure.value == *most ? fmt::format("{}", *most)
+                                              : fmt::format("{} to {}", *figure.value, *most));
+  return fmt::format("{:<26}{:>9.4g} {:<6} {}", what, *figure.value, unit, name_of(figure.source));
+}
 
 Result<DescribedMachine> describe_machine(const Topology& topology, int times, int ranks_per_node,
                                           const MeasuredLinks& measured) {
@@ -310,9 +319,8 @@ Result<DescribedMachine> describe_machine(const Topology& topology, int times, i
   else
     show_memory(machine, cores);
   if (machine.model.reduce_byte.source == Source::kMeasured)
-    machine.lines.push_back(
-        line_of("sums of a core", kMicrosecondsPerGB / machine.model.reduce_byte.value.value_or(1),
-                "GB/s", Source::kMeasured));
+    machine.figures.push_back(
+        {"sums of a core", "sums_GBps", rate_of(machine.model.reduce_byte), "GB/s"});
   if (apart && measured.between) show_network(machine);
   if (apart && !measured.between) use_network(machine, nodes);
   use_tiers(machine, tiers, all_infiniband(nodes) ? kInfinibandSwitchUs : kSwitchUs);

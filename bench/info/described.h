@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,12 +15,25 @@
 
 namespace banyan::info {
 
+// A figure that predictions go by, as it is shown.
+struct ShownFigure {
+  std::string what{};  // for people: "latency between nodes"
+  std::string key{};   // for programs, with the unit: "network_latency_us"
+  Figure figure{};
+  std::string unit{};   // "us"
+  std::string level{};  // of switches, "leaf", that it is of; empty: of nodes
+  // Of parts that differ: figure is the least, a number.
+  std::optional<double> most{};
+};
+// "latency between nodes           10 us     assumed".
+std::string text_of(const ShownFigure& shown);
+
 struct DescribedMachine {
   CostModel model;
-  int cores = 1;                   // of the smallest node
-  std::vector<int> hosts;          // ranks of each node
-  Hierarchy hierarchy;             // level "host" of these, and the tiers of switches above it
-  std::vector<std::string> lines;  // the figures, each with its source
+  int cores = 1;           // of the smallest node
+  std::vector<int> hosts;  // ranks of each node
+  Hierarchy hierarchy;     // level "host" of these, and the tiers of switches above it
+  std::vector<ShownFigure> figures;
 };
 
 inline constexpr int kMostRanksExplained = 1 << 20;

@@ -105,14 +105,15 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
   // Predictions are those by which calls choose.
   if (network != nullptr) {
     machine->model = network->model;
-    machine->lines.push_back(fmt::format("as measured with {} cores for the ranks of a host",
-                                         rules->tuning.tuned_on.cores));
+    const auto cores = static_cast<double>(rules->tuning.tuned_on.cores);
+    machine->figures.push_back(
+        {"cores of a host's ranks", "rank_cores", {cores, Source::kMeasured}});
   }
   Explained explained{
       .request = *options.explain,
       .ranks = ranks,
       .hosts = apart ? lie.text() : "",
-      .lines = std::move(machine->lines),
+      .figures = std::move(machine->figures),
       .explanation = explain(problem, ranks, machine->model, medium, rules->all, &lie, network)};
   const Choice choice =
       choose(problem, ranks, medium, rules->all, simple.depth() > 0 ? &simple : nullptr, network);
@@ -131,7 +132,7 @@ std::string show_explanation(const Explained& explained) {
       fmt::format("# {} of {} {} on {} ranks{}\n", name_of(explained.request.collective),
                   format_size(explained.request.bytes), name_of(explained.request.type),
                   explained.ranks, explained.hosts.empty() ? "" : " (" + explained.hosts + ")");
-  for (const std::string& line : explained.lines) text += fmt::format("# {}\n", line);
+  for (const ShownFigure& each : explained.figures) text += fmt::format("# {}\n", text_of(each));
   text +=
       fmt::format("{:<20} {:>14} {:>14}  {}\n", "algorithm", "predicted us", "measured us", "why");
   for (const ExplainedAlgorithm& each : explanation.algorithms) {

@@ -10,6 +10,7 @@
 
 #include "algorithms/explain.h"
 #include "algorithms/schedule.h"
+#include "bench/info/described.h"
 #include "bench/info/options.h"
 #include "bench/machine.h"
 #include "src/base/environment.h"
@@ -56,8 +57,8 @@ Result<std::string> show_topology(const Topology& topology, Form form);
 struct Explained {
   ExplainRequest request;
   int ranks = 0;
-  std::string hosts;               // "4 hosts of 2", empty: one
-  std::vector<std::string> lines;  // the figures of the machine
+  std::string hosts;  // "4 hosts of 2", empty: one
+  std::vector<ShownFigure> figures;
   Explanation explanation;
 };
 Result<Explained> explain_call(const Options& options, const RawEnvironment& raw);

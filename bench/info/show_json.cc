@@ -33,6 +33,31 @@ Json slice_json(const Slice& slice) {
   return {{"space", name_of_space(slice.space)}, {"offset", slice.offset}, {"size", slice.size}};
 }
 
+Json figure_json(const ShownFigure& shown) {
+  const Figure& figure = shown.figure;
+  Json json = {{"value", figure.known() ? Json(*figure.value) : Json(nullptr)}};
+  if (shown.most) json["most"] = *shown.most;
+  json["source"] = name_of(figure.source);
+  return json;
+}
+
+// Those of each level of switches are an object in a list.
+Json figures_json(const std::vector<ShownFigure>& figures) {
+  Json json = Json::object();
+  Json tiers = Json::array();
+  for (const ShownFigure& each : figures) {
+    if (each.level.empty()) {
+      json[each.key] = figure_json(each);
+      continue;
+    }
+    if (tiers.empty() || tiers.back()["name"] != each.level)
+      tiers.push_back({{"name", each.level}});
+    tiers.back()[each.key] = figure_json(each);
+  }
+  json["tiers"] = std::move(tiers);
+  return json;
+}
+
 bool reads_twice(Op op) {
   return op == Op::kReduce || op == Op::kDecodeAdd;
 }
@@ -104,6 +129,7 @@ std::string show_explanation_json(const Explained& explained) {
   }
   return dump({{"call", explained.request.text},
                {"ranks", explained.ranks},
+               {"machine", figures_json(explained.figures)},
                {"bound_us", explanation.bound_us},
                {"chosen", name(explanation.chosen)},
                {"percent_of_bound", explanation.percent_of_bound},
