@@ -41,26 +41,32 @@ Least least_of(Collective collective, double ranks, const Volume& volume) {
   return {};
 }
 
-// Bytes that cross the cut around a part of a level, in the direction that has more. Parts of
-// different sizes count as the largest one.
-double least_across(Collective collective, const Site& site, int level, const Volume& volume) {
-  const double parts = site.levels().parts(level);
+// Bytes that cross the cut around one part of a level, in the direction that has more. Of sums
+// parts have equal shares, so that some part has the mean; into a small part more blocks come than
+// into a large one.
+double least_across(const Problem& problem, const Site& site, int level, const Volume& volume) {
+  const Hierarchy& levels = site.levels();
+  const double parts = levels.parts(level);
   if (parts == 1) return 0;
   const double n = volume.bytes;
-  const double own = site.levels().largest_part(level);
-  const double others = site.ranks() - own;
-  switch (collective) {
+  const double ranks = site.ranks();
+  const double most = levels.largest_part(level);
+  const double fewest = levels.smallest_part(level);
+  switch (problem.collective) {
     case kAllreduce: return 2 * (parts - 1) / parts * n;
     case kReduce:
     case kBroadcast: return n;
     case kAllgather:
     case kAllgatherv:
     case kReduceScatter:
-    case kReduceScatterv:
+    case kReduceScatterv: return (ranks - fewest) * n;
     case kGather:
-    case kScatter: return others * n;
+    case kScatter: {
+      const auto part = levels.members(level, levels.part_of(level, problem.root));
+      return (ranks - static_cast<double>(part.size())) * n;
+    }
     case kAlltoall:
-    case kAlltoallv: return site.ranks() / parts * others * n;
+    case kAlltoallv: return std::max(most * (ranks - most), fewest * (ranks - fewest)) * n;
     case kBarrier:
     case kFinalize:
     case kSplit:
@@ -71,13 +77,13 @@ double least_across(Collective collective, const Site& site, int level, const Vo
 }
 
 // The most of what the cuts take on their wires.
-double wires_of(Collective collective, const Site& site, const CostModel& model,
+double wires_of(const Problem& problem, const Site& site, const CostModel& model,
                 const Volume& volume) {
   double most = 0;
   for (int level = 0; level < site.depth(); ++level) {
     const double byte = level == 0 ? number(model.wire_byte) / std::max(model.nics, 1.0)
                                    : uplink_byte(model, site, level);
-    most = std::max(most, byte * least_across(collective, site, level, volume));
+    most = std::max(most, byte * least_across(problem, site, level, volume));
   }
   return most;
 }
@@ -109,7 +115,7 @@ double lower_bound(const Problem& problem, int ranks, const CostModel& model,
       cache_segments(static_cast<uint64_t>(volume.bytes), static_cast<uint64_t>(ranks)) > 1;
   const double byte = least_byte(model, site, cut ? 0.75 * cold : cold);
   const double work = least.moved * byte + least.summed * sum;
-  const double wire = wires_of(problem.collective, site, model, volume);
+  const double wire = wires_of(problem, site, model, volume);
   const int levels = site.far_pairs().levels();
   double alpha = latency(model, site, 0);
   for (int left = 1; left <= levels; ++left) alpha = std::min(alpha, latency(model, site, left));

@@ -306,7 +306,10 @@ TEST(Cost, no_algorithm_is_below_the_bound) {
       hosts_of(8, 8),
       hosts_of(8, 1),
       hosts_of(4, 4, true),
-      Hierarchy::of_labels("host", std::vector<int>{0, 1, 1, 2, 2, 2})};
+      Hierarchy::of_labels("host", std::vector<int>{0, 1, 1, 2, 2, 2}),
+      Hierarchy::of_labels("host", std::vector<int>{0, 1, 2, 1, 2, 2}),
+      Hierarchy::of_labels("host", std::vector<int>{0, 0, 0, 0, 0, 1, 2}),
+      Hierarchy::of_labels("host", std::vector<int>{0, 1, 2, 0, 1, 2, 0, 1, 0, 1, 0, 0, 0, 0})};
   for (const Hierarchy& shape : shapes)
     for (int ranks : {2, 3, 5, 6, 8, 13, 64, 1000}) {
       if (shape.depth() > 0) ranks = shape.places();
@@ -314,7 +317,8 @@ TEST(Cost, no_algorithm_is_below_the_bound) {
         for (const Collective collective : collectives())
           for (const uint64_t bytes : kSizes)
             for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
-              const Problem problem = call(collective, bytes, ranks, type);
+              Problem problem = call(collective, bytes, ranks, type);
+              problem.root = type == DataType::kFloat32 ? 0 : ranks - 1;
               const double bound = lower_bound(problem, ranks, model, &shape);
               for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
                 if (!fits(i, collective)) continue;
@@ -328,6 +332,21 @@ TEST(Cost, no_algorithm_is_below_the_bound) {
             }
       if (shape.depth() > 0) break;
     }
+}
+
+// By the host whose cut has most to carry.
+TEST(Cost, bound_of_hosts_of_different_sizes) {
+  const Hierarchy hosts = Hierarchy::of_labels("host", std::vector<int>{0, 1, 1, 2, 2, 2});
+  const auto bound = [&](Collective collective, int root) {
+    Problem problem = call(collective, 4096, 6);
+    problem.root = root;
+    return lower_bound(problem, 6, pure(0, 0, 1), &hosts) / 4096;
+  };
+  EXPECT_DOUBLE_EQ(bound(Collective::kAlltoall, 0), 9);
+  EXPECT_DOUBLE_EQ(bound(Collective::kAllgather, 0), 5);
+  EXPECT_DOUBLE_EQ(bound(Collective::kReduceScatter, 0), 5);
+  EXPECT_DOUBLE_EQ(bound(Collective::kGather, 0), 5);
+  EXPECT_DOUBLE_EQ(bound(Collective::kScatter, 5), 3);
 }
 
 TEST(Cost, is_finite_for_any_number_of_ranks) {
