@@ -62,9 +62,26 @@ std::string quoted(std::string_view text) {
   return fmt::format("'{}{}'", printable(text.substr(0, kMost)), text.size() > kMost ? "..." : "");
 }
 
+// What users of other libraries write. Shown is always the name itself.
+struct OtherName {
+  std::string_view word, name;
+};
+constexpr OtherName kOtherNames[] = {{"recdbl", "recursive_doubling"},
+                                     {"hier", "hierarchical"},
+                                     {"rab", "leaders"},
+                                     {"dtree", "double_tree"},
+                                     {"tree", "double_tree"}};
+
+int algorithm_of(std::string_view word) {
+  const auto other = std::find_if(std::begin(kOtherNames), std::end(kOtherNames),
+                                  [&](const OtherName& each) { return each.word == word; });
+  return find_algorithm(other == std::end(kOtherNames) ? word : other->name);
+}
+
 std::string algorithm_names() {
   std::vector<std::string_view> names;
   for (const Algorithm& algorithm : algorithms()) names.push_back(algorithm.name);
+  for (const OtherName& other : kOtherNames) names.push_back(other.word);
   return join(names);
 }
 
@@ -345,7 +362,7 @@ class Parser {
       const Token token = peek();
       if (token.is('^'))
         return unexpected(token, "one '^' before the first name, for all names of the rule");
-      const int algorithm = find_algorithm(token.text);
+      const int algorithm = algorithm_of(token.text);
       if (algorithm < 0)
         return wrong("algorithm", token,
                      algorithm_names() + (variable_ ? fmt::format(", {}", kExplain) : ""));

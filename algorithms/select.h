@@ -9,19 +9,21 @@
 //                                                           each once, in any order
 //   CHOICE = NAMED (',' NAMED)* | '^' NAME (',' NAME)*      first that fits; '^': any but these
 //   NAMED  = NAME ['(' KEY '=' VALUE (',' KEY '=' VALUE)* ')']   each key once
-// Sizes are bytes of the call's count with K M G; ranges include both ends. '*' is any collective.
-// Nodes are groups of ranks that share memory; without shared memory each rank is one. 'ppn' is the
-// number of ranks of the largest. Types are float32 or fp32 and so on; a barrier has none. Memory
-// is host, cuda or managed; calls of this version have host memory, what CUDA manages included, and
-// a barrier has none. Keys are those of the algorithm (parameters.h): seg=SIZE; of hierarchical
-// also intra= and inter=, circulant, ring, pairwise or direct, and rails=N or auto; of torus
-// dims=AxBxC. In a collective that an algorithm does without regard to a parameter it is as if it
-// were not there; a rule that names only such collectives is an error. A torus whose dimensions
-// have room for another number of ranks does not fit. The first rule that matches and has an
-// algorithm for the collective decides; a rule whose names do not fit the collective is passed
-// over, so "ring" leaves barrier alone. Errors are a name that fits none of the collectives that
-// its rule names, and a '^' that leaves a collective nothing. Every rank knows only its own counts
-// of alltoallv, so rules with a size do not apply to it: ranks would choose differently. Examples:
+// NAME may also be recdbl, hier, rab, dtree or tree: recursive_doubling, hierarchical, leaders,
+// double_tree, double_tree. Sizes are bytes of the call's count with K M G; ranges include both
+// ends. '*' is any collective. Nodes are groups of ranks that share memory; without shared memory
+// each rank is one. 'ppn' is the number of ranks of the largest. Types are float32 or fp32 and so
+// on; a barrier has none. Memory is host, cuda or managed; calls of this version have host memory,
+// what CUDA manages included, and a barrier has none. Keys are those of the algorithm
+// (parameters.h): seg=SIZE; of hierarchical also intra= and inter=, circulant, ring, pairwise or
+// direct, and rails=N or auto; of torus dims=AxBxC. In a collective that an algorithm does without
+// regard to a parameter it is as if it were not there; a rule that names only such collectives is
+// an error. A torus whose dimensions have room for another number of ranks does not fit. The first
+// rule that matches and has an algorithm for the collective decides; a rule whose names do not fit
+// the collective is passed over, so "ring" leaves barrier alone. Errors are a name that fits none
+// of the collectives that its rule names, and a '^' that leaves a collective nothing. Every rank
+// knows only its own counts of alltoallv, so rules with a size do not apply to it: ranks would
+// choose differently. Examples:
 //   allreduce size=0-32K : recursive_doubling ; allreduce : ring ; ^direct
 //   allreduce size=1M- nodes=2- : hierarchical(intra=ring,seg=512K)
 // SPDX-License-Identifier: Apache-2.0

@@ -117,13 +117,60 @@ TEST(Rules, every_name_is_a_word) {
 
 constexpr std::string_view kAlgorithms =
     "recursive_doubling, circulant, ring, binomial, double_tree, bruck, pairwise, dissemination, "
-    "direct, star, torus, hierarchical, leaders";
+    "direct, star, torus, hierarchical, leaders, recdbl, hier, rab, dtree, tree";
 constexpr std::string_view kCollectives =
     "allreduce, reduce, broadcast, allgather, allgatherv, reduce_scatter, reduce_scatterv, "
     "alltoall, alltoallv, gather, scatter, barrier, *";
 
 std::string with(std::string_view text, std::string_view valid) {
   return std::string(text) + "; valid: " + std::string(valid);
+}
+
+// A word of users of other libraries is as if the name itself stood there.
+TEST(Rules, other_names) {
+  struct Case {
+    std::string_view word, name;
+  };
+  for (const auto& [word, name] :
+       {Case{"recdbl", "recursive_doubling"}, Case{"hier", "hierarchical"}, Case{"rab", "leaders"},
+        Case{"dtree", "double_tree"}, Case{"tree", "double_tree"}}) {
+    EXPECT_EQ(find_algorithm(word), -1);
+    for (const std::string before : {"", "^", "allreduce size=4-: ", "ring, "})
+      EXPECT_EQ(names(rules(before + std::string(word))[0].algorithms),
+                names(rules(before + std::string(name))[0].algorithms));
+  }
+  EXPECT_THAT(error("hier(x=1)"), HasSubstr("unknown parameter 'x' at position 6; valid: seg="));
+  EXPECT_THAT(error("dtree(rails=2)"), HasSubstr("at position 7; valid: seg=SIZE"));
+  EXPECT_EQ(error("barrier: tree"),
+            "algorithm 'tree' at position 10 does no barrier; valid: recursive_doubling, binomial, "
+            "dissemination, direct, star, leaders");
+}
+
+TEST(Rules, of_the_names_and_parameters_of_several_libraries) {
+  const Rules parsed = rules(
+      "allreduce size=0-32K : recdbl ; allreduce size=32K- nodes=2- : "
+      "hier(intra=ring,inter=circulant,seg=1M,rails=auto) ; * : ^dtree");
+  ASSERT_EQ(parsed.size(), 3U);
+  EXPECT_THAT(names(parsed[0].algorithms), ElementsAre("recursive_doubling"));
+  EXPECT_EQ(parsed[0].size_most, 32 * kKiB);
+  EXPECT_THAT(names(parsed[1].algorithms), ElementsAre("hierarchical"));
+  EXPECT_EQ(parsed[1].size_least, 32 * kKiB);
+  EXPECT_EQ(parsed[1].nodes_least, 2);
+  EXPECT_EQ(parsed[1].parameters[0],
+            (Parameters{.segment = kMiB, .intra = Phase::kRing, .inter = Phase::kCirculant}));
+  EXPECT_TRUE(parsed[2].excluding);
+  EXPECT_TRUE(parsed[2].collectives.empty());
+  EXPECT_THAT(names(parsed[2].algorithms), ElementsAre("double_tree"));
+
+  const Hierarchy hosts = Hierarchy::of_labels("host", std::vector<int>{0, 0, 1, 1});
+  const auto choice = [&](uint64_t bytes, const Hierarchy* levels) {
+    return choose(equal_blocks(Collective::kAllreduce, DataType::kFloat32, bytes / 4, 4), 4,
+                  levels == nullptr ? Medium::kMemory : Medium::kNetwork, parsed, levels);
+  };
+  EXPECT_EQ(reason_of(choice(32 * kKiB, &hosts)), "BANYAN_ALGO rule 1");
+  EXPECT_EQ(reason_of(choice(32 * kKiB + 4, &hosts)),
+            "BANYAN_ALGO rule 2, with seg=1M,intra=ring,inter=circulant");
+  EXPECT_EQ(reason_of(choice(kMiB, nullptr)), "BANYAN_ALGO rule 3");
 }
 
 TEST(Rules, unknown_algorithms) {
