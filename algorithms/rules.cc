@@ -323,6 +323,7 @@ class Parser {
   }
 
   Status size_range(Rule& rule) {
+    const Token key = peek();
     Result<Range> found = range("size", kSizeForm);
     BANYAN_TRY(found.status());
     for (const Token& token : {found->least, found->most}) {
@@ -332,7 +333,15 @@ class Parser {
         return unexpected(token, fmt::format("{} in bytes, with K, M or G", kSizeForm));
       (token.position == found->least.position ? rule.size_least : rule.size_most) = *size;
     }
-    return rule.size_least <= rule.size_most ? Status() : reversed(*found, kSizeForm);
+    if (rule.size_least > rule.size_most) return reversed(*found, kSizeForm);
+    const auto& list = rule.collectives;
+    const bool counts_differ =
+        !list.empty() && std::all_of(list.begin(), list.end(), [](Collective collective) {
+          return collective == Collective::kAlltoallv;
+        });
+    if (counts_differ && (rule.size_least > 0 || rule.size_most < UINT64_MAX))
+      return unexpected(key, "alltoallv without a size, since each rank knows only its own counts");
+    return {};
   }
 
   Status count_range(std::string_view what, std::string_view form, int* least, int* most) {

@@ -23,7 +23,7 @@
 // the collective is passed over, so "ring" leaves barrier alone. Errors are a name that fits none
 // of the collectives that its rule names, and a '^' that leaves a collective nothing. Every rank
 // knows only its own counts of alltoallv, so rules with a size do not apply to it: ranks would
-// choose differently. Examples:
+// choose differently; one for it alone is an error. Examples:
 //   allreduce size=0-32K : recursive_doubling ; allreduce : ring ; ^direct
 //   allreduce size=1M- nodes=2- : hierarchical(intra=ring,seg=512K)
 // SPDX-License-Identifier: Apache-2.0

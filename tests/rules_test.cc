@@ -173,6 +173,20 @@ TEST(Rules, of_the_names_and_parameters_of_several_libraries) {
   EXPECT_EQ(reason_of(choice(kMiB, nullptr)), "BANYAN_ALGO rule 3");
 }
 
+// Ranks would choose differently by counts that only some of them know.
+TEST(Rules, sizes_of_alltoallv) {
+  for (const std::string_view text : {"alltoallv size=0-4K: direct", "alltoallv size=4-: direct",
+                                      "alltoallv,alltoallv ranks=2- size=4-8: direct"})
+    EXPECT_THAT(error(text), HasSubstr("unexpected 'size' at position ")) << text;
+  EXPECT_EQ(error("alltoallv size=0-4K: direct"),
+            "unexpected 'size' at position 11; valid: alltoallv without a size, since each rank "
+            "knows only its own counts");
+  EXPECT_EQ(rules("alltoallv size=0-: direct; alltoallv, alltoall size=4-: direct; "
+                  "size=4- : direct; * size=4- : direct")
+                .size(),
+            4U);
+}
+
 TEST(Rules, unknown_algorithms) {
   EXPECT_EQ(error("rign"), with("unknown algorithm 'rign' at position 1", kAlgorithms));
   EXPECT_EQ(error("  Ring"), with("unknown algorithm 'Ring' at position 3", kAlgorithms));
