@@ -9,7 +9,6 @@
 #include <map>
 #include <new>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -285,8 +284,8 @@ void warn_of_differences(const TuningFile& file, const Membership& membership) {
   if (!text.empty())
     BANYAN_LOG(
         settings.log, Subsystem::kPlan, LogLevel::kWarn,
-        "BANYAN_TUNE_FILE={} was tuned elsewhere, here are {}; its rules are used where they "
-        "apply",
+        "BANYAN_TUNE_FILE={} was tuned elsewhere, here are {}; its rules and links are used where "
+        "they apply",
         printable(settings.environment.tune_file), text);
 }
 
@@ -377,12 +376,15 @@ int cores_for_ranks(const Membership& membership) {
 }
 
 Fingerprint fingerprint_of(const Membership& membership) {
-  std::set<std::array<uint8_t, 32>> hosts;
-  for (const LinkPeer& peer : membership.links().peers) hosts.insert(peer.host.digest);
+  std::map<std::array<uint8_t, 32>, int> hosts;
+  int most = 0;
+  for (const LinkPeer& peer : membership.links().peers)
+    most = std::max(most, ++hosts[peer.host.digest]);
   return {.cpu = processor_model(),
           .cores = cores_for_ranks(membership),
           .ranks = membership.size(),
           .hosts = static_cast<int>(hosts.size()),
+          .ppn = most,
           .transports = membership.transport_names()};
 }
 

@@ -104,7 +104,8 @@ SharedTuning shared(const TuningFile& file) {
 Bytes pack(const SharedTuning& tuning) {
   Writer writer;
   writer.put_text(tuning.table);
-  for (const int number : {tuning.tuned_on.cores, tuning.tuned_on.ranks, tuning.tuned_on.hosts})
+  for (const int number :
+       {tuning.tuned_on.cores, tuning.tuned_on.ranks, tuning.tuned_on.hosts, tuning.tuned_on.ppn})
     writer.put(static_cast<int32_t>(number));
   writer.put_text(tuning.tuned_on.transports);
   put_link(writer, tuning.links.within);
@@ -124,7 +125,8 @@ Result<SharedTuning> unpack_tuning(std::span<const std::byte> packed) {
   Reader reader(packed);
   SharedTuning tuning;
   tuning.table = reader.get_text(kMostTableText);
-  for (int* number : {&tuning.tuned_on.cores, &tuning.tuned_on.ranks, &tuning.tuned_on.hosts})
+  for (int* number : {&tuning.tuned_on.cores, &tuning.tuned_on.ranks, &tuning.tuned_on.hosts,
+                      &tuning.tuned_on.ppn})
     *number = reader.get<int32_t>();
   tuning.tuned_on.transports = printable(reader.get_text(kMostTransports));
   tuning.links.within = get_link(reader);

@@ -95,12 +95,13 @@ Status read_whole(const JsonValue& object, std::string_view key, double most, Wh
 }
 
 Status read_fingerprint(const JsonValue& json, Fingerprint* fingerprint) {
-  BANYAN_TRY(
-      expect_members(json, "'fingerprint'", {"cpu", "cores", "ranks", "hosts", "transports"}, 5));
+  BANYAN_TRY(expect_members(json, "'fingerprint'",
+                            {"cpu", "cores", "ranks", "hosts", "transports", "ppn"}, 5));
   BANYAN_TRY(read_text(json, "cpu", &fingerprint->cpu));
   BANYAN_TRY(read_whole(json, "cores", kMostNumber, &fingerprint->cores));
   BANYAN_TRY(read_whole(json, "ranks", kMostNumber, &fingerprint->ranks));
   BANYAN_TRY(read_whole(json, "hosts", kMostNumber, &fingerprint->hosts));
+  BANYAN_TRY(read_whole(json, "ppn", kMostNumber, &fingerprint->ppn));
   return read_text(json, "transports", &fingerprint->transports);
 }
 
@@ -297,6 +298,8 @@ std::string difference(const Fingerprint& tuned, const Fingerprint& here) {
                  fmt::format("{} ranks instead of {}", here.ranks, tuned.ranks));
   add_difference(text, tuned.hosts != here.hosts,
                  fmt::format("{} hosts instead of {}", here.hosts, tuned.hosts));
+  add_difference(text, tuned.ppn != 0 && here.ppn != 0 && tuned.ppn != here.ppn,
+                 fmt::format("at most {} ranks of a host instead of {}", here.ppn, tuned.ppn));
   add_difference(text, tuned.transports != here.transports,
                  fmt::format("transports {} instead of {}", or_unknown(here.transports),
                              or_unknown(tuned.transports)));
@@ -314,9 +317,10 @@ std::string to_json(const TuningFile& file) {
   const Fingerprint& tuned = file.tuned_on;
   std::string json = fmt::format(
       "{{\n  \"schema\": {},\n  \"library\": {},\n  \"fingerprint\": {{\"cpu\": {}, \"cores\": {}, "
-      "\"ranks\": {}, \"hosts\": {}, \"transports\": {}}},\n{}{}{}  \"rules\": [",
+      "\"ranks\": {}, \"hosts\": {}, \"transports\": {}{}}},\n{}{}{}  \"rules\": [",
       kTuningSchema, json_string(file.version), json_string(tuned.cpu), tuned.cores, tuned.ranks,
-      tuned.hosts, json_string(tuned.transports), links_json(file.links),
+      tuned.hosts, json_string(tuned.transports),
+      tuned.ppn == 0 ? "" : fmt::format(", \"ppn\": {}", tuned.ppn), links_json(file.links),
       sums_json(file.links.sums), ring_json(file.ring));
   std::string_view separator = "\n";
   for (const TuningRule& rule : file.rules) {

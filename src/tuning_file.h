@@ -2,8 +2,8 @@
 // BANYAN_ALGO beside what was measured. A value, and its JSON:
 //
 //   {"schema": 1, "library": "0.1.0",
-//    "fingerprint": {"cpu": "AMD EPYC", "cores": 2, "ranks": 4, "hosts": 1, "transports": "shm"},
-//    "links": [
+//    "fingerprint": {"cpu": "AMD EPYC", "cores": 2, "ranks": 4, "hosts": 1, "transports": "shm",
+//    "ppn": 4}, "links": [
 //      {"where": "within", "latency_us": 0.3, "busy_latency_us": 0.5, "message_us": 0.1,
 //       "GBps": 8.5, "busy_GBps": 6, "pairs": 2, "spread": 0},
 //      {"where": "beyond leaf", ...}],
@@ -48,6 +48,7 @@ struct Fingerprint {
   int cores = 0;      // of the host of rank 0; where ranks share them, those that they may use
   int ranks = 0;
   int hosts = 0;
+  int ppn = 0;               // ranks of the host that has most; 0: unknown
   std::string transports{};  // "shm,ucx", as rank 0 uses them
 
   bool operator==(const Fingerprint&) const = default;

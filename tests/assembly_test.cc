@@ -240,10 +240,11 @@ TEST(TunedNetwork, has_hosts_of_one_rank_below_leaves) {
 }
 
 TEST(SharedTuning, comes_back_as_it_was_packed) {
-  SharedTuning tuning{.table = "allreduce: ring",
-                      .tuned_on = {.cores = 2, .ranks = 8, .hosts = 4, .transports = "shm,ucx"},
-                      .links = {.sums = MeasuredSums{.GBps = 20.0 / 3, .far_GBps = 0.1}},
-                      .ring = {"a", "b.example.org"}};
+  SharedTuning tuning{
+      .table = "allreduce: ring",
+      .tuned_on = {.cores = 2, .ranks = 8, .hosts = 4, .ppn = 3, .transports = "shm,ucx"},
+      .links = {.sums = MeasuredSums{.GBps = 20.0 / 3, .far_GBps = 0.1}},
+      .ring = {"a", "b.example.org"}};
   tuning.links.between = MeasuredLink{.latency_us = 1.0 / 3,
                                       .busy_latency_us = 0.7,
                                       .message_us = 0,

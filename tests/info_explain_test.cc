@@ -226,8 +226,9 @@ TEST(InfoExplain, takes_links_of_the_tuning_file) {
 TEST(InfoExplain, says_that_links_choose) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() / "tune.json";
-  TuningFile file{.version = "0",
-                  .tuned_on = {.cores = 2, .ranks = 8, .hosts = 4, .transports = "shm,ucx"}};
+  TuningFile file{
+      .version = "0",
+      .tuned_on = {.cores = 2, .ranks = 8, .hosts = 4, .ppn = 3, .transports = "shm,ucx"}};
   file.links.between =
       MeasuredLink{.latency_us = 20, .busy_latency_us = 30, .GBps = 0.12, .busy_GBps = 0.12};
   file.links.sums = MeasuredSums{.GBps = 21.5, .far_GBps = 4};
@@ -241,6 +242,9 @@ TEST(InfoExplain, says_that_links_choose) {
     ASSERT_TRUE(explained.ok()) << explained.status().message();
     const std::string text = show_explanation(*explained);
     EXPECT_THAT(text, HasSubstr("21.5 GB/s   measured"));
+    EXPECT_EQ(explained->note,
+              nodes == 4 ? "tuned with at most 3 ranks of a host, here are 2" : "");
+    EXPECT_THAT(text, HasSubstr(explained->note));
     EXPECT_THAT(text, HasSubstr(nodes == 4 ? "what a call gets, by the measured links"
                                            : "what a call gets, by the default table"));
   }

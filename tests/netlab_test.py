@@ -42,11 +42,11 @@ def run(*arguments, **variables):
                           env={**os.environ, **variables})
 
 
-def tuning(ranks, hosts, transports, **more):
+def tuning(ranks, hosts, transports, ppn=0, **more):
     """The text of a tuning file without rules."""
     link = {'latency_us': 30, 'busy_latency_us': 40, 'message_us': 2, 'GBps': 0.1, 'busy_GBps': 0.05, 'pairs': 2, 'spread': 0}
     return json.dumps({'schema': 1, 'rules': [], 'links': [{'where': 'between', **link}], **more, 'fingerprint': {
-        'cpu': 'any', 'cores': 2, 'ranks': ranks, 'hosts': hosts, 'transports': transports}})
+        'cpu': 'any', 'cores': 2, 'ranks': ranks, 'hosts': hosts, 'transports': transports, 'ppn': ppn}})
 
 
 class Placement(unittest.TestCase):
@@ -213,11 +213,12 @@ class Cluster(unittest.TestCase):
             for ranks, by in ((4, 'measured links'), (3, 'default table')):  # of another job they say nothing
                 file.seek(0)
                 file.truncate()
-                file.write(tuning(ranks, 2, 'shm,ucx'))
+                file.write(tuning(ranks, 2, 'shm,ucx', ppn=3))
                 file.flush()
                 done = run('-H', '2', '-p', '2', '--', PERF, 'allreduce', '-m', '64K:64K', '-i', '1', '-x', '0', '-c',
                            BANYAN_TUNE_FILE=file.name, BANYAN_DEBUG='plan=info')
                 self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn('at most 2 ranks of a host instead of 3; its rules and links are used', done.stderr)
                 chosen = re.findall(r'allreduce of 16384 x float32: (\w+), .* by the (.*)', done.stderr + done.stdout)
                 self.assertEqual(len(chosen), 4, done.stderr)
                 self.assertEqual({because for _, because in chosen}, {by})

@@ -29,7 +29,8 @@ using ::testing::StartsWith;
 TuningFile example() {
   TuningFile file;
   file.version = "0.1.0";
-  file.tuned_on = {.cpu = "AMD \"EPYC\"", .cores = 2, .ranks = 4, .hosts = 1, .transports = "shm"};
+  file.tuned_on = {
+      .cpu = "AMD \"EPYC\"", .cores = 2, .ranks = 4, .hosts = 1, .ppn = 4, .transports = "shm"};
   file.rules.push_back(
       {"allreduce size=0-12K ranks=4-4 : star",
        Measured{
@@ -257,6 +258,9 @@ TEST(TuningFile, names_what_is_wrong_and_where) {
   EXPECT_EQ(error(with("\"fingerprint\"", "\"fingerprnt\"")),
             "line 4: a tuning file has no member 'fingerprnt'; valid: schema, fingerprint, rules, "
             "library, links, sums, ring");
+  EXPECT_TRUE(parse_tuning(with(", \"ppn\": 4", "")).ok());
+  EXPECT_EQ(error(with("\"ppn\": 4", "\"ppn\": 4.5")),
+            "line 4: 'ppn' is 4.5; right is a whole number from 0 to 1073741824");
   EXPECT_EQ(error(with("\"cores\": 2, ", "")), "line 4: 'fingerprint' without the member 'cores'");
   EXPECT_EQ(error(with("\"cores\": 2", "\"cores\": 2.5")),
             "line 4: 'cores' is 2.5; right is a whole number from 0 to 1073741824");
@@ -337,6 +341,13 @@ TEST(TuningFile, says_in_what_machines_differ) {
   EXPECT_EQ(difference(tuned, here),
             "processor an unknown one instead of AMD \"EPYC\", 3 cores instead of 2, 2 hosts "
             "instead of 1");
+  // 3 + 1 ranks on 2 + 2; of a file that does not say it nobody knows.
+  here = tuned;
+  here.ppn = 3;
+  EXPECT_EQ(difference(tuned, here), "at most 3 ranks of a host instead of 4");
+  here.ppn = 0;
+  EXPECT_EQ(difference(tuned, here), "");
+  EXPECT_EQ(difference(here, tuned), "");
 }
 
 std::vector<std::string> names_in(const std::string& folder) {

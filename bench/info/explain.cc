@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -63,6 +64,13 @@ bool decides(const TuningFile& tuning, const DescribedMachine& machine) {
          tuning.tuned_on.ranks == ranks;
 }
 
+// Links that hosts with other numbers of ranks were measured with.
+std::string note_of(const Fingerprint& tuned_on, const DescribedMachine& machine) {
+  const int most = *std::max_element(machine.hosts.begin(), machine.hosts.end());
+  if (tuned_on.ppn == 0 || tuned_on.ppn == most) return {};
+  return fmt::format("tuned with at most {} ranks of a host, here are {}", tuned_on.ppn, most);
+}
+
 // What the rule's algorithm and the runner-up took, where that was a call of this size.
 void add_measured(const TuningRule& rule, int algorithm, Explained& explained) {
   if (!rule.measured || rule.measured->bytes != explained.request.bytes) return;
@@ -114,6 +122,7 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
       .ranks = ranks,
       .hosts = apart ? lie.text() : "",
       .figures = std::move(machine->figures),
+      .note = network == nullptr ? "" : note_of(rules->tuning.tuned_on, *machine),
       .explanation = explain(problem, ranks, machine->model, medium, rules->all, &lie, network)};
   const Choice choice =
       choose(problem, ranks, medium, rules->all, simple.depth() > 0 ? &simple : nullptr, network);
@@ -133,6 +142,7 @@ std::string show_explanation(const Explained& explained) {
                   format_size(explained.request.bytes), name_of(explained.request.type),
                   explained.ranks, explained.hosts.empty() ? "" : " (" + explained.hosts + ")");
   for (const ShownFigure& each : explained.figures) text += fmt::format("# {}\n", text_of(each));
+  if (!explained.note.empty()) text += fmt::format("# {}\n", explained.note);
   text +=
       fmt::format("{:<20} {:>14} {:>14}  {}\n", "algorithm", "predicted us", "measured us", "why");
   for (const ExplainedAlgorithm& each : explanation.algorithms) {

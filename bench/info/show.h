@@ -59,6 +59,7 @@ struct Explained {
   int ranks = 0;
   std::string hosts;  // "4 hosts of 2", empty: one
   std::vector<ShownFigure> figures;
+  std::string note;  // what is to be known of them, or nothing
   Explanation explanation;
 };
 Result<Explained> explain_call(const Options& options, const RawEnvironment& raw);

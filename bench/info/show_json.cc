@@ -130,6 +130,7 @@ std::string show_explanation_json(const Explained& explained) {
   return dump({{"call", explained.request.text},
                {"ranks", explained.ranks},
                {"machine", figures_json(explained.figures)},
+               {"note", explained.note},
                {"bound_us", explanation.bound_us},
                {"chosen", name(explanation.chosen)},
                {"percent_of_bound", explanation.percent_of_bound},
