@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <numeric>
 
 #include "algorithms/algorithms.h"
 #include "algorithms/cost_rounds.h"
@@ -16,60 +15,6 @@ namespace banyan {
 namespace {
 
 using enum Collective;
-
-double elements_in(const std::vector<uint64_t>& counts) {
-  double sum = 0;
-  for (const uint64_t count : counts) sum += static_cast<double>(count);
-  return sum;
-}
-
-// Elements of the call's count; of calls with lists the mean block. Of alltoallv a rank knows only
-// its own: all take the same.
-double count_of(const Problem& problem, int ranks) {
-  constexpr double kBlockOfAlltoallv = 4096;
-  switch (problem.collective) {
-    case kAllgatherv:
-    case kReduceScatterv: return elements_in(problem.recv_counts) / ranks;
-    case kAlltoallv: return kBlockOfAlltoallv;
-    case kBarrier:
-    case kFinalize:
-    case kSplit: return 0;
-    case kAllreduce:
-    case kReduce:
-    case kBroadcast:
-    case kAllgather:
-    case kReduceScatter:
-    case kAlltoall:
-    case kGather:
-    case kScatter:
-    case kSend:
-    case kRecv: return static_cast<double>(problem.count);
-  }
-  return 0;
-}
-
-// Multiples of the call's bytes that a rank's buffers have.
-double buffers_of(Collective collective, int ranks) {
-  switch (collective) {
-    case kAllreduce:
-    case kReduce:
-    case kBroadcast:
-    case kBarrier:
-    case kFinalize:
-    case kSplit:
-    case kSend:
-    case kRecv: return 2;
-    case kAllgather:
-    case kAllgatherv:
-    case kReduceScatter:
-    case kReduceScatterv: return 1.0 + ranks;
-    case kAlltoall:
-    case kAlltoallv: return 2.0 * ranks;
-    case kGather:
-    case kScatter: return 2;
-  }
-  return 2;
-}
 
 // One call on ranks that need not know of levels.
 class Flat {
@@ -456,16 +401,6 @@ class Flat {
 };
 
 }  // namespace
-
-Volume volume_of(const Problem& problem, int ranks) {
-  Volume volume;
-  const auto element = static_cast<double>(problem.element());
-  volume.bytes = count_of(problem, ranks) * element;
-  volume.narrow = reduces(problem.collective) && problem.accumulator() != problem.type;
-  if (volume.narrow) volume.wide = static_cast<double>(size_of(problem.accumulator())) / element;
-  volume.buffers = volume.bytes * buffers_of(problem.collective, ranks);
-  return volume;
-}
 
 double predict(const Problem& problem, int algorithm, int ranks, const CostModel& model,
                const Hierarchy* hierarchy, const Parameters& parameters) {
