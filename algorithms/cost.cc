@@ -400,14 +400,9 @@ class Flat {
   Cost cost_;
 };
 
-}  // namespace
-
-double predict(const Problem& problem, int algorithm, int ranks, const CostModel& model,
-               const Hierarchy* hierarchy, const Parameters& parameters) {
-  if (ranks < 2) return number(model.call);
-  const Site site(ranks, hierarchy);
-  Volume volume = volume_of(problem, ranks);
-  volume.parameters = effective(parameters, algorithm, problem.collective, hierarchy);
+// The formula of the algorithm.
+double by_rounds(const Problem& problem, int algorithm, const CostModel& model, const Site& site,
+                 const Volume& volume) {
   Flat flat(problem, model, site, volume);
   const std::string_view name = algorithms()[static_cast<size_t>(algorithm)].name;
   if (site.hosts() == 1 && name == "hierarchical")
@@ -430,6 +425,18 @@ double predict(const Problem& problem, int algorithm, int ranks, const CostModel
   if (name == "torus") return torus_cost(problem, model, site, volume);
   if (name == "hierarchical") return hierarchical_cost(problem, model, site, volume);
   return leaders_cost(problem, model, site, volume);
+}
+
+}  // namespace
+
+double predict(const Problem& problem, int algorithm, int ranks, const CostModel& model,
+               const Hierarchy* hierarchy, const Parameters& parameters) {
+  if (ranks < 2) return number(model.call);
+  const Site site(ranks, hierarchy);
+  Volume volume = volume_of(problem, ranks);
+  volume.parameters = effective(parameters, algorithm, problem.collective, hierarchy);
+  const double edges = number(model.call) + edges_of_parts(problem, site, model, volume);
+  return std::max(by_rounds(problem, algorithm, model, site, volume), edges);
 }
 
 }  // namespace banyan

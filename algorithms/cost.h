@@ -54,11 +54,22 @@ struct TierCost {
   friend bool operator==(const TierCost&, const TierCost&) = default;
 };
 
+// Of a part of a host, a socket or what is below a PCI switch: what its ranks have for all others
+// goes over its edge, except that on several hosts it may also leave through any NIC.
+struct PartCost {
+  std::string name{};
+  int ranks = 0;       // in it
+  Figure edge_byte{};  // us a byte takes over all links that cross it, in each direction
+
+  friend bool operator==(const PartCost&, const PartCost&) = default;
+};
+
 struct CostModel {
   Figure call;                  // us: what begins and ends a call
   LinkCost within;              // a host
   LinkCost between;             // hosts
   std::vector<TierCost> tiers;  // of levels of the hierarchy, by name; others cost what hosts do
+  std::vector<PartCost> parts;  // of hosts; nothing is faster than these let pass
   Figure wire_byte;             // us a byte takes on the wire of one NIC in each direction
   double nics = 1;              // of a host
   double cores = 0;             // that the ranks of a host share; 0: one each
@@ -86,9 +97,9 @@ double predict(const Problem& problem, int algorithm, int ranks, const CostModel
 uint32_t best_segment(const Problem& problem, int ranks, const CostModel& model,
                       const Hierarchy* hierarchy, const Parameters& parameters = {});
 
-// What no algorithm can be faster than by that model: the most of what the cut around a host or a
-// part above takes (bytes that must cross it / bandwidth: the cuts of ForestColl, Zhao et al.
-// 2024), what telling everybody takes, and the sums. Microseconds.
+// What no algorithm can be faster than by that model: the most of what the cut around a host, or a
+// part of one or above, takes (bytes that must cross it / bandwidth: the cuts of ForestColl, Zhao
+// et al. 2024), what telling everybody takes, and the sums. Microseconds.
 double lower_bound(const Problem& problem, int ranks, const CostModel& model,
                    const Hierarchy* hierarchy = nullptr);
 

@@ -41,18 +41,36 @@ Least least_of(Collective collective, double ranks, const Volume& volume) {
   return {};
 }
 
-// Bytes that cross the cut around one part of a level, in the direction that has more. Of sums
-// parts have equal shares, so that some part has the mean; into a small part more blocks come than
-// into a large one.
-double least_across(const Problem& problem, const Site& site, int level, const Volume& volume) {
+// All ranks, in parts.
+struct Parted {
+  double ranks = 0;
+  double parts = 0;
+  double most = 0, fewest = 0;  // ranks of a part
+  double of_root = 0;           // ranks of the part that the root is in
+};
+
+Parted parted_at(const Problem& problem, const Site& site, int level) {
   const Hierarchy& levels = site.levels();
-  const double parts = levels.parts(level);
-  if (parts == 1) return 0;
-  const double n = volume.bytes;
-  const double ranks = site.ranks();
-  const double most = levels.largest_part(level);
-  const double fewest = levels.smallest_part(level);
-  switch (problem.collective) {
+  const auto part = levels.members(level, levels.part_of(level, problem.root));
+  return {.ranks = site.ranks() + 0.0,
+          .parts = levels.parts(level) + 0.0,
+          .most = levels.largest_part(level) + 0.0,
+          .fewest = levels.smallest_part(level) + 0.0,
+          .of_root = static_cast<double>(part.size())};
+}
+
+// A part and all the others. Where the root is nobody says.
+Parted parted_in_two(double ranks, double own) {
+  const double most = std::max(own, ranks - own);
+  return {.ranks = ranks, .parts = 2, .most = most, .fewest = ranks - most, .of_root = most};
+}
+
+// Bytes that cross the cut around one of the parts, in the direction that has more. Of sums parts
+// have equal shares, so that some part has the mean; into a small part more blocks come than into a
+// large one.
+double least_across(Collective collective, const Parted& parted, double n) {
+  const auto& [ranks, parts, most, fewest, of_root] = parted;
+  switch (collective) {
     case kAllreduce: return 2 * (parts - 1) / parts * n;
     case kReduce:
     case kBroadcast: return n;
@@ -61,10 +79,7 @@ double least_across(const Problem& problem, const Site& site, int level, const V
     case kReduceScatter:
     case kReduceScatterv: return (ranks - fewest) * n;
     case kGather:
-    case kScatter: {
-      const auto part = levels.members(level, levels.part_of(level, problem.root));
-      return (ranks - static_cast<double>(part.size())) * n;
-    }
+    case kScatter: return (ranks - of_root) * n;
     case kAlltoall:
     case kAlltoallv: return std::max(most * (ranks - most), fewest * (ranks - fewest)) * n;
     case kBarrier:
@@ -81,9 +96,11 @@ double wires_of(const Problem& problem, const Site& site, const CostModel& model
                 const Volume& volume) {
   double most = 0;
   for (int level = 0; level < site.depth(); ++level) {
+    const Parted parted = parted_at(problem, site, level);
+    if (parted.parts == 1) continue;
     const double byte = level == 0 ? number(model.wire_byte) / std::max(model.nics, 1.0)
                                    : uplink_byte(model, site, level);
-    most = std::max(most, byte * least_across(problem, site, level, volume));
+    most = std::max(most, byte * least_across(problem.collective, parted, volume.bytes));
   }
   return most;
 }
@@ -98,6 +115,22 @@ double telling(double ranks, double alpha, double message) {
 }
 
 }  // namespace
+
+double edges_of_parts(const Problem& problem, const Site& site, const CostModel& model,
+                      const Volume& volume) {
+  double most = 0;
+  for (const PartCost& part : model.parts) {
+    double byte = number(part.edge_byte);
+    if (!(byte > 0) || part.ranks < 1 || part.ranks >= site.ranks()) continue;
+    if (site.hosts() > 1) {
+      if (!(number(model.wire_byte) > 0)) continue;
+      byte = 1 / (1 / byte + std::max(model.nics, 1.0) / number(model.wire_byte));
+    }
+    const Parted parted = parted_in_two(site.ranks(), part.ranks);
+    most = std::max(most, byte * least_across(problem.collective, parted, volume.bytes));
+  }
+  return most;
+}
 
 double lower_bound(const Problem& problem, int ranks, const CostModel& model,
                    const Hierarchy* hierarchy) {
@@ -115,7 +148,8 @@ double lower_bound(const Problem& problem, int ranks, const CostModel& model,
       cache_segments(static_cast<uint64_t>(volume.bytes), static_cast<uint64_t>(ranks)) > 1;
   const double byte = least_byte(model, site, cut ? 0.75 * cold : cold);
   const double work = least.moved * byte + least.summed * sum;
-  const double wire = wires_of(problem, site, model, volume);
+  const double wire = std::max(wires_of(problem, site, model, volume),
+                               edges_of_parts(problem, site, model, volume));
   const int levels = site.far_pairs().levels();
   double alpha = latency(model, site, 0);
   for (int left = 1; left <= levels; ++left) alpha = std::min(alpha, latency(model, site, left));

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "algorithms/algorithms.h"
-#include "algorithms/explain.h"
 #include "algorithms/machine_cost.h"
 #include "algorithms/simulate.h"
 #include "tests/cost_models.h"
@@ -40,7 +39,9 @@ std::vector<CostModel> models(int ranks) {
   rails.codec_byte = table(5e-5);
   rails.cache_bytes = 1 << 20;
   rails.within.far_byte = table(2e-4);
-  return {memory_model(ranks, ranks), memory_model(ranks, 2), pure(5, 1e-4, 1e-3), rails};
+  CostModel sockets = pure(5, 1e-4, 1e-3);
+  sockets.parts = {{"package", 4, table(5e-4)}, {"numa", 2, table(1e-3)}};
+  return {memory_model(ranks, ranks), memory_model(ranks, 2), pure(5, 1e-4, 1e-3), rails, sockets};
 }
 
 // ---- Numbers worked out by hand ----
@@ -349,6 +350,37 @@ TEST(Cost, bound_of_hosts_of_different_sizes) {
   EXPECT_DOUBLE_EQ(bound(Collective::kScatter, 5), 3);
 }
 
+// Five of eight ranks share an edge; on four such hosts what is theirs may also go over two NICs.
+TEST(Cost, bound_of_the_edges_of_parts) {
+  using enum Collective;
+  CostModel model = pure(0, 0, 0);
+  model.parts = {{"package", 5, table(1)}, {"pci_switch", 2, table(0.1)}};
+  const auto bound = [&](Collective collective, int ranks, const Hierarchy* hosts) {
+    const Problem problem = call(collective, 4096, ranks);
+    const double least = lower_bound(problem, ranks, model, hosts);
+    for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
+      if (fits(i, collective)) {
+        EXPECT_GE(predict(problem, i, ranks, model, hosts), least);
+      }
+    }
+    return least / 4096;
+  };
+  EXPECT_DOUBLE_EQ(bound(kAllreduce, 8, nullptr), 1);
+  EXPECT_DOUBLE_EQ(bound(kBroadcast, 8, nullptr), 1);
+  EXPECT_DOUBLE_EQ(bound(kAllgather, 8, nullptr), 5);
+  EXPECT_DOUBLE_EQ(bound(kAlltoall, 8, nullptr), 15);
+  EXPECT_DOUBLE_EQ(bound(kGather, 8, nullptr), 3);
+  EXPECT_DOUBLE_EQ(bound(kBarrier, 8, nullptr), 0);
+  EXPECT_DOUBLE_EQ(bound(kAlltoall, 5, nullptr), 0.6);  // of the others
+  const Hierarchy hosts = hosts_of(4, 8);
+  EXPECT_DOUBLE_EQ(bound(kAllreduce, 32, &hosts), 0);  // where no NIC limits, no edge does
+  model.wire_byte = table(1e-2);
+  model.nics = 2;
+  EXPECT_DOUBLE_EQ(bound(kAlltoall, 32, &hosts), 8 * 24 * 5e-3);
+  model.wire_byte = table(2);
+  EXPECT_DOUBLE_EQ(bound(kAlltoall, 32, &hosts), 8 * 24);
+}
+
 TEST(Cost, is_finite_for_any_number_of_ranks) {
   for (int ranks = 1; ranks <= 65536; ranks = ranks < 70 ? ranks + 1 : ranks * 3 / 2 + 1)
     for (const Collective collective : collectives()) {
@@ -386,92 +418,6 @@ TEST(Cost, grows_with_bytes) {
             before = time;
           }
         }
-}
-
-// ---- Explained ----
-
-// Whatever decides: what is kept is no faster, by the model, than what a call gets.
-TEST(Explain, chosen_is_what_a_call_gets_and_comes_first) {
-  const auto some = parse_rules("allreduce size=1M-: binomial, star; ^ring");
-  ASSERT_TRUE(some.ok());
-  int others = 0;
-  for (const Collective collective : collectives())
-    for (const uint64_t bytes : kSizes)
-      for (const int ranks : {2, 3, 8})
-        for (const Rules& rules : {Rules(), *some}) {
-          const Problem problem = call(collective, bytes, ranks);
-          const Explanation explanation =
-              explain(problem, ranks, memory_model(ranks, 2), Medium::kSharedCores, rules);
-          const Choice choice = choose(problem, ranks, Medium::kSharedCores, rules);
-          ASSERT_EQ(explanation.algorithms.size(), algorithms().size());
-          const ExplainedAlgorithm& first = explanation.algorithms.front();
-          EXPECT_FALSE(first.excluded);
-          EXPECT_EQ(first.algorithm, choice.algorithm);
-          EXPECT_EQ(explanation.chosen, choice.algorithm);
-          others += explanation.fastest != explanation.chosen ? 1 : 0;
-          for (const ExplainedAlgorithm& each : explanation.algorithms) {
-            if (each.excluded) {
-              EXPECT_FALSE(each.why.empty());
-            } else {
-              EXPECT_GE(each.predicted_us, first.predicted_us);
-            }
-            if (each.algorithm == explanation.fastest) {
-              EXPECT_EQ(each.predicted_us, explanation.fastest_us);
-            } else if (each.predicted_us > 0) {
-              EXPECT_GE(each.predicted_us, explanation.fastest_us);
-            }
-          }
-          EXPECT_NEAR(explanation.percent_of_bound, 100 * explanation.bound_us / first.predicted_us,
-                      1e-9);
-          EXPECT_GT(explanation.percent_of_bound, 0);
-          EXPECT_LE(explanation.percent_of_bound, 100.0001);
-        }
-  EXPECT_GT(others, 0);
-}
-
-// A name that means another one there is what the call gets all the same.
-TEST(Explain, of_a_rule_that_names_one_by_levels) {
-  const auto rules = parse_rules("hierarchical");
-  ASSERT_TRUE(rules.ok());
-  const Explanation explanation = explain(call(Collective::kAllreduce, 1 << 20, 4), 4,
-                                          memory_model(4, 2), Medium::kSharedCores, *rules);
-  EXPECT_EQ(explanation.chosen, find_algorithm("hierarchical"));
-  EXPECT_FALSE(explanation.algorithms.front().excluded);
-  EXPECT_GT(explanation.percent_of_bound, 0);
-}
-
-TEST(Explain, rules_leave_algorithms_out) {
-  const Problem problem = call(Collective::kAllreduce, 1 << 20, 4);
-  const auto with = [&](std::string_view text) {
-    const auto rules = parse_rules(text);
-    return explain(problem, 4, memory_model(4, 2), Medium::kSharedCores,
-                   rules.ok() ? *rules : Rules());
-  };
-  EXPECT_EQ(with("ring").chosen, find_algorithm("ring"));
-  const Explanation cut = with("ring(seg=16K)");
-  EXPECT_EQ(cut.algorithms.front().parameters.segment, 16U << 10);
-  EXPECT_EQ(cut.algorithms.front().why,
-            "what a call gets, by the BANYAN_ALGO rule 1, with seg=16K");
-  EXPECT_NE(cut.algorithms.front().predicted_us, with("ring").algorithms.front().predicted_us);
-  const Explanation without = with("^circulant");
-  for (const ExplainedAlgorithm& each : without.algorithms)
-    if (each.algorithm == find_algorithm("circulant")) {
-      EXPECT_TRUE(each.excluded);
-      EXPECT_EQ(each.why, "excluded by BANYAN_ALGO rule 1");
-    }
-}
-
-// Hosts under other numbers are the same hosts.
-TEST(Explain, does_not_depend_on_how_hosts_are_called) {
-  const std::vector<int> one = {0, 0, 1, 1, 2, 2}, other = {7, 7, 3, 3, 5, 5};
-  const Hierarchy a = Hierarchy::of_labels("host", one), b = Hierarchy::of_labels("host", other);
-  for (const uint64_t bytes : kSizes) {
-    const Problem problem = call(Collective::kAllreduce, bytes, 6);
-    const Explanation first = explain(problem, 6, pure(5, 1e-4, 1e-3), Medium::kNetwork, {}, &a);
-    const Explanation second = explain(problem, 6, pure(5, 1e-4, 1e-3), Medium::kNetwork, {}, &b);
-    EXPECT_EQ(first.chosen, second.chosen);
-    EXPECT_EQ(first.bound_us, second.bound_us);
-  }
 }
 
 }  // namespace

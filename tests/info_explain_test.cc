@@ -100,6 +100,25 @@ TEST(InfoExplain, json_on_every_machine) {
   }
 }
 
+// Four ranks on each side of 22 GB/s.
+TEST(InfoExplain, bound_is_by_edges_inside_a_host) {
+  test::Box box;
+  box.gpus = box.gpus_per_switch = 0;
+  const auto explained = explained_on(test::machine(box), "alltoall:16M", 1, 8);
+  ASSERT_TRUE(explained.ok()) << explained.status().message();
+  const double cut = 4.0 * 4 * (16 << 20) * 1e-3 / 22;
+  EXPECT_GE(explained->explanation.bound_us, cut);
+  EXPECT_THAT(show_explanation(*explained),
+              HasSubstr("# edge of a package                22 GB/s   table\n"));
+  const auto json = nlohmann::json::parse(show_explanation_json(*explained));
+  EXPECT_EQ(json["machine"]["numa_edge_GBps"]["value"], 22);
+  // With one side nothing crosses.
+  box.packages = 1;
+  const auto one = explained_on(test::machine(box), "alltoall:16M", 1, 8);
+  ASSERT_TRUE(one.ok()) << one.status().message();
+  EXPECT_THAT(show_explanation(*one), Not(HasSubstr("edge of")));
+}
+
 TEST(InfoExplain, ranks_are_gpus_then_cores_and_rules_count) {
   test::Box box;
   box.gpus = 4;

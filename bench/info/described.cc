@@ -5,10 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "algorithms/machine_cost.h"
+#include "topology/edges.h"
 #include "topology/levels.h"
 #include "topology/paths.h"
 
@@ -191,6 +194,51 @@ void show_memory(DescribedMachine& machine, Source cores) {
       {"long messages in memory", "memory_GBps", rate_of({byte, within.long_byte.source}), "GB/s"});
 }
 
+// Where the ranks of the nodes sit: on GPUs, or spread evenly over the cores of the NUMA domains.
+std::vector<int> seats_of(const Topology& topology, const std::vector<Node>& nodes,
+                          const std::vector<int>& ranks, bool gpus) {
+  std::vector<int> seats;
+  std::map<int, std::vector<int>> numa_of_core;  // by node
+  for (const int numa : vertices_of(topology, VertexKind::kNuma)) {
+    const Vertex& vertex = topology.vertices[static_cast<size_t>(numa)];
+    const int cores = vertex.cores > 0 ? vertex.cores : static_cast<int>(vertex.cpus.count());
+    auto& all = numa_of_core[ancestor(topology, numa, VertexKind::kNode)];
+    all.insert(all.end(), static_cast<size_t>(cores), numa);
+  }
+  for (size_t index = 0; index < nodes.size(); ++index) {
+    const auto count = static_cast<size_t>(ranks[index]);
+    const std::vector<int>& cores = numa_of_core[nodes[index].vertex];
+    for (size_t rank = 0; rank < count; ++rank)
+      if (gpus)
+        seats.push_back(nodes[index].gpus[rank]);
+      else if (!cores.empty())
+        seats.push_back(cores[rank * cores.size() / count]);
+  }
+  return seats;
+}
+
+// Of the edges of parts of one kind with as many ranks, the narrowest.
+void use_parts(DescribedMachine& machine, const Topology& topology, std::span<const int> seats) {
+  std::map<std::pair<VertexKind, int>, Figure> narrowest;
+  std::map<VertexKind, Figure> shown;
+  for (const auto& [vertex, ranks, bandwidth] : part_edges(topology, seats)) {
+    const VertexKind kind = topology.vertices[static_cast<size_t>(vertex)].kind;
+    for (Figure* figure : {&narrowest[{kind, ranks}], &shown[kind]})
+      if (!figure->known() || *bandwidth.value < *figure->value) *figure = bandwidth;
+  }
+  for (const auto& [part, bandwidth] : narrowest)
+    machine.model.parts.push_back(
+        {.name = std::string(name_of(part.first)),
+         .ranks = part.second,
+         .edge_byte = {kMicrosecondsPerGB / *bandwidth.value, bandwidth.source}});
+  for (const auto& [kind, bandwidth] : shown)
+    machine.figures.push_back(
+        {fmt::format("edge of a {}", kind == VertexKind::kNuma      ? "NUMA domain"
+                                     : kind == VertexKind::kPackage ? "package"
+                                                                    : "PCI switch"),
+         fmt::format("{}_edge_GBps", name_of(kind)), bandwidth, "GB/s"});
+}
+
 // Each copy of the nodes has parts of its own.
 Result<Hierarchy> hierarchy_of(const std::vector<int>& hosts, const std::vector<NodeTier>& tiers) {
   std::vector<Hierarchy::Level> levels = {{"host", {}}};
@@ -314,10 +362,12 @@ Result<DescribedMachine> describe_machine(const Topology& topology, int times, i
   machine.model = memory_model(most, machine.cores);
   if (apart) machine.model = with_links(machine.model, measured);
   const Figure links = gpus ? gpu_links(topology, nodes) : Figure{};
-  if (links.known() && *links.value > 0)
+  const bool linked = links.known() && *links.value > 0;
+  if (linked)
     use_gpus(machine, links);
   else
     show_memory(machine, cores);
+  use_parts(machine, topology, seats_of(topology, nodes, one, linked));
   if (machine.model.reduce_byte.source == Source::kMeasured)
     machine.figures.push_back(
         {"sums of a core", "sums_GBps", rate_of(machine.model.reduce_byte), "GB/s"});

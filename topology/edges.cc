@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "topology/edges.h"
+
+#include <algorithm>
+#include <map>
+
+namespace banyan {
+namespace {
+
+struct Sum {
+  int seats = 0;
+  int numas = 0;          // inside, of a node in all of it
+  int interconnects = 0;  // that cross the edge
+  double bandwidth = 0;   // of the links that do
+  bool known = true;
+  Source source = Source::kMeasured;
+};
+using Sums = std::map<int, Sum>;  // by vertex
+
+bool is_part(VertexKind kind) {
+  return kind == VertexKind::kPackage || kind == VertexKind::kNuma ||
+         kind == VertexKind::kPciSwitch;
+}
+
+// No data of ranks goes there.
+bool manages_nvswitch(const Topology& topology, const Link& link) {
+  const auto is_one = [&](int vertex) {
+    return topology.vertices[static_cast<size_t>(vertex)].kind == VertexKind::kNvSwitch;
+  };
+  return link.kind == LinkKind::kPcie && (is_one(link.from) || is_one(link.to));
+}
+
+bool stays_in_node(LinkKind kind) {
+  return kind != LinkKind::kMemory && kind != LinkKind::kShm && kind != LinkKind::kNetwork;
+}
+
+// The vertex and what holds it, up to its node. NVSwitches are joined to each other, which no link
+// may say, so that they are in no part, wherever they hang.
+std::vector<int> holders_of(const Topology& topology, int vertex) {
+  std::vector<int> holders;
+  if (topology.vertices[static_cast<size_t>(vertex)].kind == VertexKind::kNvSwitch) return holders;
+  for (int at = vertex; at >= 0; at = topology.vertices[static_cast<size_t>(at)].parent) {
+    const VertexKind kind = topology.vertices[static_cast<size_t>(at)].kind;
+    if (is_part(kind) || kind == VertexKind::kNode) holders.push_back(at);
+    if (kind == VertexKind::kNode) break;
+  }
+  return holders;
+}
+
+void cross(const Link& link, const std::vector<int>& inside, const std::vector<int>& outside,
+           Sums& sums) {
+  for (const int holder : inside) {
+    if (std::find(outside.begin(), outside.end(), holder) != outside.end()) continue;
+    Sum& sum = sums[holder];
+    sum.interconnects += link.kind == LinkKind::kCpuInterconnect ? 1 : 0;
+    sum.known = sum.known && link.bandwidth.known();
+    sum.bandwidth += link.bandwidth.value.value_or(0);
+    sum.source = std::max(sum.source, link.bandwidth.source);
+  }
+}
+
+}  // namespace
+
+std::vector<PartEdge> part_edges(const Topology& topology, std::span<const int> seats) {
+  Sums sums;
+  for (const int seat : seats)
+    for (const int holder : holders_of(topology, seat)) ++sums[holder].seats;
+  for (const int numa : vertices_of(topology, VertexKind::kNuma))
+    for (const int holder : holders_of(topology, numa)) ++sums[holder].numas;
+  const bool processors = std::all_of(seats.begin(), seats.end(), [&](int seat) {
+    return topology.vertices[static_cast<size_t>(seat)].kind == VertexKind::kNuma;
+  });
+  for (const Link& link : topology.links) {
+    if (processors && link.kind != LinkKind::kCpuInterconnect) continue;
+    if (!stays_in_node(link.kind) || manages_nvswitch(topology, link)) continue;
+    const std::vector<int> from = holders_of(topology, link.from);
+    const std::vector<int> to = holders_of(topology, link.to);
+    cross(link, from, to, sums);
+    cross(link, to, from, sums);
+  }
+  std::vector<PartEdge> edges;
+  for (const auto& [vertex, sum] : sums) {
+    const VertexKind kind = topology.vertices[static_cast<size_t>(vertex)].kind;
+    if (!is_part(kind) || !sum.known || !(sum.bandwidth > 0)) continue;
+    const Sum& node = sums[ancestor(topology, vertex, VertexKind::kNode)];
+    if (sum.seats == 0 || sum.seats == node.seats) continue;
+    if (kind != VertexKind::kPciSwitch && sum.interconnects < std::max(node.numas - sum.numas, 1))
+      continue;
+    edges.push_back({vertex, sum.seats, {sum.bandwidth, sum.source}});
+  }
+  return edges;
+}
+
+}  // namespace banyan
