@@ -107,10 +107,10 @@ double wires_of(const Problem& problem, const Site& site, const CostModel& model
 
 // In r rounds of k messages each, what one rank knows gets to (k + 1)^r ranks (Bruck et al. 1997).
 double telling(double ranks, double alpha, double message) {
-  const double most = std::ceil(std::log2(ranks));
+  const int most = static_cast<int>(std::ceil(std::log2(ranks)));
   double least = alpha * most + message * most;
-  for (double rounds = 1; rounds < most; ++rounds)
-    least = std::min(least, rounds * (alpha + message * (std::pow(ranks, 1 / rounds) - 1)));
+  for (int rounds = 1; rounds < most; ++rounds)
+    least = std::min(least, rounds * (alpha + message * (std::pow(ranks, 1.0 / rounds) - 1)));
   return least;
 }
 

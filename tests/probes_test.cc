@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -119,6 +120,7 @@ struct MadeUp {
   double slow_host_GBps = 0.125;  // of the host of rank 0
   int racks = 0;                  // host h is in rack h modulo racks; 0: there are none
   double rack_GBps = 0.1;         // of the cable of a rack
+  double burst_bytes = 0;         // that a cable lets pass at once
   int probes = 0;
 
   std::vector<double> run(const Probe& probe) {
@@ -142,9 +144,11 @@ struct MadeUp {
       if (rack(hosts[rank]) != rack(hosts[static_cast<size_t>(partners[rank])]))
         rate = std::min(rate, rack_GBps * racks / static_cast<double>(crossing));
       const double start = (near ? 0.5 : 25) + (probe.busy != 0 ? 5 : 0);
-      times[rank] = probe.kind == Kind::kWindow
-                        ? 1.5
-                        : start + static_cast<double>(probe.bytes) * 1e-3 / rate;
+      times[rank] =
+          probe.kind == Kind::kWindow
+              ? 1.5
+              : start + std::max(static_cast<double>(probe.bytes) - (near ? 0 : burst_bytes), 0.0) *
+                            1e-3 / rate;
     }
     seconds_left -= *std::max_element(times.begin(), times.end()) *
                     static_cast<double>(probe.iterations) * 1e-6;
@@ -188,6 +192,40 @@ TEST(MeasureLinks, says_that_links_are_uneven) {
   ASSERT_TRUE(links->between);
   EXPECT_GT(links->between->spread, 0.5);
   EXPECT_FALSE(links->within);
+}
+
+TEST(MeasureLinks, doubts_rates_that_are_none) {
+  MadeUp network{.hosts = hosts_of({2, 2, 2, 2}, false)};
+  const auto steady = network.measure_all(30);
+  ASSERT_TRUE(steady.ok());
+  EXPECT_EQ(steady->misfits.size(), 2U);
+  EXPECT_EQ(doubts_of(*steady, {}), "");
+  network.burst_bytes = 256 << 10;
+  network.seconds_left = 60;
+  const auto bursts = network.measure_all(30);
+  ASSERT_TRUE(bursts.ok());
+  const std::string text = doubts_of(*bursts, {});
+  EXPECT_EQ(text.rfind("# doubtful: between hosts long messages are ", 0), 0U) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+}
+
+// A host carries 0.125 GB/s here.
+TEST(MeasureLinks, doubts_what_nics_do_not_say) {
+  MadeUp network{.hosts = hosts_of({2, 2}, false)};
+  const auto measured = network.measure_all(30);
+  ASSERT_TRUE(measured.ok());
+  const auto doubts = [&](const std::vector<double>& nics) { return doubts_of(*measured, nics); };
+  for (const std::vector<double>& nics :
+       std::vector<std::vector<double>>{{}, {0.125}, {0.11}, {0.45}, {0.06, 0.06}, {0.4, 100}})
+    EXPECT_EQ(doubts(nics), "");
+  EXPECT_EQ(doubts({0.05, 0.05}),
+            "# doubtful: a host carries 0.125 GB/s to others, its NICs 0.1 by their own account\n");
+  EXPECT_EQ(
+      doubts({12.5, 1.25}),
+      "# doubtful: a host carries only 0.125 GB/s to others, a NIC 1.25 by its own account\n");
+  Measurement one_host = *measured;
+  one_host.links.between.reset();
+  EXPECT_EQ(doubts_of(one_host, {100}), "");
 }
 
 // Of racks around which hosts are dealt, a ring should enter each once.

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "algorithms/algorithms.h"
 #include "bench/machine.h"
@@ -26,10 +27,12 @@
 #include "bench/tune/sums.h"
 #include "bench/tune/trials.h"
 #include "src/base/clock.h"
+#include "src/base/environment.h"
 #include "src/base/file.h"
 #include "src/base/parse.h"
 #include "src/c_api/inspect.h"
 #include "src/tuning_file.h"
+#include "topology/discover.h"
 
 namespace banyan::tune {
 
@@ -129,6 +132,21 @@ std::string report_of_ring(const std::vector<std::string>& ring) {
   return text.empty() ? text : text + '\n';
 }
 
+// GB/s of each port that is up and says it.
+std::vector<double> nics_of_this_host() {
+  std::vector<double> rates;
+  const RawEnvironment raw = RawEnvironment::of_process();
+  const std::string* root = raw.find("BANYAN_SYSROOT");
+  const auto topology = discover(root == nullptr ? std::string() : *root);
+  if (!topology.ok()) return rates;
+  for (const int port : vertices_of(*topology, VertexKind::kPort)) {
+    const Vertex& vertex = topology->vertices[static_cast<size_t>(port)];
+    const bool down = vertex.state == "DOWN" || vertex.state == "down";
+    if (!down && vertex.rate.value.value_or(0) > 0) rates.push_back(*vertex.rate.value);
+  }
+  return rates;
+}
+
 // Collective; the result is rank 0's.
 Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
   if (job.size() < 2) return Status(Code::kInvalidUsage, "one rank has nothing to choose");
@@ -187,7 +205,8 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
       fmt::format("# banyan_tune {}, {} ranks on {} host{}, {}; {}, {} cores\n", version_text(),
                   fingerprint->ranks, fingerprint->hosts, fingerprint->hosts == 1 ? "" : "s",
                   fingerprint->transports, fingerprint->cpu, fingerprint->cores) +
-      report_of(tuned.file.links) + report_of_ring(tuned.file.ring) + report_of(subjects);
+      report_of(tuned.file.links) + doubts_of(measurement, nics_of_this_host()) +
+      report_of_ring(tuned.file.ring) + report_of(subjects);
   return tuned;
 }
 

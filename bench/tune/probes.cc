@@ -2,6 +2,8 @@
 
 #include "bench/tune/probes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +12,7 @@
 #include <utility>
 
 #include "bench/perf/statistics.h"
+#include "src/base/parse.h"
 #include "src/tuning_file.h"
 
 namespace banyan::tune {
@@ -90,6 +93,20 @@ double spread_of(const std::vector<LinkSample>& exchanges) {
   return middle / *least - middle / *most;
 }
 
+// Of the lengths at which the rate counts.
+double misfit_of(const std::vector<LinkSample>& exchanges, const FittedLine& line) {
+  constexpr double kLong = 256 << 10;
+  std::map<double, std::vector<double>> by_length;
+  for (const LinkSample& sample : exchanges)
+    if (sample.bytes >= kLong) by_length[sample.bytes].push_back(sample.us);
+  double most = 0;
+  for (const auto& [bytes, times] : by_length) {
+    const double expected = line.us + bytes * line.byte_us;
+    most = std::max(most, std::abs(median(times) - expected) / expected);
+  }
+  return most;
+}
+
 class LevelProber {
  public:
   LevelProber(const Hierarchy& lie, uint32_t level, const Prober& prober, double seconds)
@@ -106,6 +123,8 @@ class LevelProber {
     return link_of(alone[1], busy);
   }
 
+  double misfit() const { return misfit_; }
+
   // Of hosts that met.
   void tell(EdgeCosts& edges) const {
     for (const auto& [hosts, samples] : by_hosts_)
@@ -114,7 +133,7 @@ class LevelProber {
   }
 
  private:
-  static std::optional<MeasuredLink> link_of(const Series& alone, const SeriesByPairs& busy) {
+  std::optional<MeasuredLink> link_of(const Series& alone, const SeriesByPairs& busy) {
     const auto rate = alone.line();
     const auto most = std::find_if(busy.rbegin(), busy.rend(),
                                    [](const auto& entry) { return entry.second.line(); });
@@ -127,6 +146,8 @@ class LevelProber {
     link.GBps = kGBps / rate->byte_us;
     link.busy_GBps = std::min(kGBps / most->second.line()->byte_us, link.GBps);
     link.spread = spread_of(alone.exchanges);
+    misfit_ = std::max(misfit_of(alone.exchanges, *rate),
+                       misfit_of(most->second.exchanges, *most->second.line()));
     return link;
   }
 
@@ -209,6 +230,7 @@ class LevelProber {
   const Prober& prober_;
   double end_;           // seconds that are left then
   double reserved_ = 0;  // seconds of the level, for busy pairs
+  double misfit_ = 0;
   std::map<std::pair<int, int>, std::vector<LinkSample>> by_hosts_;
 };
 
@@ -232,6 +254,12 @@ void fill_edges(const Hierarchy& lie, const std::vector<std::optional<MeasuredLi
     }
 }
 
+// As reports say it.
+std::string place_of(const Hierarchy& lie, uint32_t level) {
+  if (level < 2) return level == 0 ? "within a host" : "between hosts";
+  return fmt::format("beyond a {}", printable(lie.name(static_cast<int>(level) - 1)));
+}
+
 }  // namespace
 
 Result<Measurement> measure_links(const Hierarchy& lie, const Prober& prober, double seconds) {
@@ -249,6 +277,7 @@ Result<Measurement> measure_links(const Hierarchy& lie, const Prober& prober, do
     BANYAN_TRY(link.status());
     links[probed[i]] = *link;
     level.tell(found.edges);
+    if (*link) found.misfits.push_back({place_of(lie, probed[i]), level.misfit()});
   }
   found.links.within = links[0];
   found.links.between = links[1];

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "algorithms/measured_links.h"
@@ -22,8 +23,16 @@ struct Prober {
   std::function<double()> seconds_left;
 };
 
+// How far what long messages took is from the line that the rate is of: of the worst length, the
+// distance of the median by the line.
+struct Misfit {
+  std::string where;  // "between hosts"
+  double share = 0;
+};
+
 struct Measurement {
   MeasuredLinks links{};
+  std::vector<Misfit> misfits{};  // one of each link
   // Of hosts in the order of their lowest ranks: microseconds of a byte between any two that met,
   // while all pairs were busy, so that a link that several of them share shows. Where levels above
   // hosts are known, hosts that did not meet have what their level has.

@@ -104,6 +104,30 @@ std::string report_of(const MeasuredLinks& links) {
   return text;
 }
 
+std::string doubts_of(const Measurement& measurement, const std::vector<double>& nics) {
+  constexpr double kMore = 1.2, kLess = 0.25;
+  std::string text;
+  for (const Misfit& misfit : measurement.misfits)
+    if (misfit.share > kUneven)
+      text += fmt::format(
+          "# doubtful: {} long messages are {:.0f} % off a line, so no one rate is right\n",
+          misfit.where, 100 * misfit.share);
+  const std::optional<MeasuredLink>& between = measurement.links.between;
+  if (!between || nics.empty()) return text;
+  const double together = std::accumulate(nics.begin(), nics.end(), 0.0);
+  const double slowest = *std::min_element(nics.begin(), nics.end());
+  const double host = std::max(between->GBps, between->busy_GBps * between->pairs);
+  if (host > kMore * together)
+    text += fmt::format(
+        "# doubtful: a host carries {:.3g} GB/s to others, its NICs {:.3g} by their own account\n",
+        host, together);
+  if (host < kLess * slowest)
+    text += fmt::format(
+        "# doubtful: a host carries only {:.3g} GB/s to others, a NIC {:.3g} by its own account\n",
+        host, slowest);
+  return text;
+}
+
 std::vector<TuningRule> rules_of(const Subject& subject, const Spread& spread, bool all_of_them) {
   const auto& [ranks, nodes, ppn] = spread;
   std::vector<Finding> all;

@@ -8,6 +8,7 @@
 
 #include "algorithms/measured_links.h"
 #include "algorithms/ring_order.h"
+#include "bench/tune/probes.h"
 #include "bench/tune/search.h"
 #include "src/tuning_file.h"
 
@@ -33,6 +34,11 @@ std::vector<int> ring_that_gains(const EdgeCosts& edges);
 
 // A line for each level that was measured, and one for the sums.
 std::string report_of(const MeasuredLinks& links);
+
+// A line for each reason not to believe what was measured: what long messages took is off a line by
+// more than 15 %, or a host carries clearly more, or much less, than its NICs say they do
+// (`nics`: GB/s of each that says it).
+std::string doubts_of(const Measurement& measurement, const std::vector<double>& nics);
 
 // A line for each size at which the default choice was beaten, and a summary.
 std::string report_of(const std::vector<Subject>& subjects);
