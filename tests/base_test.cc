@@ -123,6 +123,13 @@ TEST(Parse, splitting_and_trimming) {
   EXPECT_EQ(trim("  "), "");
 }
 
+TEST(Parse, printable_texts_are_utf8_without_controls) {
+  EXPECT_EQ(printable("a\n\x1b[1m\x7f|\xc3\xa9|\xc2\x9b|\xf0\x9f\x8c\xb3"),
+            "a  [1m |\xc3\xa9| |\xf0\x9f\x8c\xb3");
+  EXPECT_EQ(printable("caf\xe9|\xc0\x80|\xed\xa0\x80|\xf5\x80\x80\x80|\xe2\x82"),
+            "caf?|??|???|????|??");
+}
+
 TEST(Parse, nearest_word) {
   const std::vector<std::string_view> words = {"ring", "bruck", "pairwise"};
   EXPECT_EQ(nearest("rign", words), "ring");

@@ -12,6 +12,7 @@
 #include <random>
 #include <regex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/markup.h"
@@ -109,6 +110,36 @@ TEST(TopologyJson, has_the_members_that_scripts_read) {
         "\"numa\": [", "\"gpus\": [", "\"nics\": [", "\"GBps\": null, \"source\": \"hardware\"",
         "\"kind\": \"shm\", \"GBps\": 7.25, \"us\": 0.35, \"source\": \"measured\""})
     EXPECT_THAT(text, HasSubstr(member));
+}
+
+// Names and texts of any bytes, as a file in Latin-1 or a hostile one has them: those that differ
+// still do in JSON.
+TEST(TopologyJson, any_bytes_come_back_as_they_were_made_valid) {
+  std::mt19937 random(11);  // NOLINT(cert-msc51-cpp,bugprone-random-generator-seed): repeatable
+  const auto bytes = [&](size_t most) {
+    constexpr std::string_view kNasty =
+        "a?.2/\"\\\x7f\x80\x9b\xbf\xc0\xc2\xc3\xa9\xe2\xed\xf0\xf4\xff";
+    std::string text;
+    for (size_t left = random() % most; left > 0; --left)
+      text +=
+          random() % 4 == 0 ? static_cast<char>(random() % 256) : kNasty[random() % kNasty.size()];
+    return text;
+  };
+  for (int round = 0; round < 200; ++round) {
+    Topology topology = rich();
+    for (Vertex& vertex : topology.vertices) {
+      vertex.name = bytes(round % 10 == 0 ? 600 : 4);
+      if (vertex.kind != VertexKind::kCluster) vertex.model = bytes(600);
+      if (vertex.kind == VertexKind::kPort) vertex.state = bytes(5);
+    }
+    for (Link& link : topology.links) link.text = bytes(300);
+    EXPECT_FALSE(check(topology).ok());
+    make_texts_valid(topology);
+    ASSERT_TRUE(check(topology).ok()) << check(topology).message();
+    const auto again = from_json(to_json(topology));
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    EXPECT_EQ(*again, topology);
+  }
 }
 
 struct Wrong {

@@ -116,6 +116,15 @@ std::vector<Damage> damages() {
       {"1 to 256", change(VertexKind::kNic, [](Vertex& v) { v.name.clear(); })},
       {"1 to 256", change(VertexKind::kNic, [](Vertex& v) { v.name.assign(257, 'x'); })},
       {"control character", change(VertexKind::kNic, [](Vertex& v) { v.name = "a\nb"; })},
+      {"no UTF-8", change(VertexKind::kNic, [](Vertex& v) { v.name = "caf\xe9"; })},
+      {"no UTF-8", change(VertexKind::kGpu, [](Vertex& v) { v.model = "caf\xe9"; })},
+      {"'x", change(VertexKind::kGpu, [](Vertex& v) { v.driver.assign(257, 'x'); })},
+      {"the text of link",
+       [](Topology& t) {
+         t.links.front().text =
+             "\xc2\x9b"
+             "31m";
+       }},
       {"'/'", change(VertexKind::kNic, [](Vertex& v) { v.name = "a/b"; })},
       {"two vertices have the name 'box/gpu0'",
        change(VertexKind::kNic, [](Vertex& v) { v.name = "gpu0"; })},
@@ -215,7 +224,7 @@ TEST(Names, become_valid_and_different) {
   for (Vertex& vertex : topology.vertices) vertex.name = "a/\n";
   topology.vertices[1].name.assign(1000, 'x');
   topology.vertices[2].name.clear();
-  make_names_valid(topology);
+  make_texts_valid(topology);
   EXPECT_TRUE(check(topology).ok()) << check(topology).message();
 }
 

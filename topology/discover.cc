@@ -87,7 +87,7 @@ Result<Topology> discover(const SysRoot& root, const NvmlFunctions* nvml) {
   add_pci(topology, node, pci_functions(root));
   add_network(topology, node, root);
   if (nvml != nullptr) add_nvml_gpus(topology, node, *nvml);
-  make_names_valid(topology);
+  make_texts_valid(topology);
   BANYAN_TRY(check(topology));
   return canonical(topology);
 }

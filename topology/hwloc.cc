@@ -357,7 +357,7 @@ Result<Topology> read_hwloc_xml(std::string_view text) {
     return Status(Code::kInvalidArgument,
                   "hwloc does not take this XML as a machine of version 1 or 2");
   Topology topology = topology_of(handle.get());
-  make_names_valid(topology);
+  make_texts_valid(topology);
   BANYAN_TRY(check(topology));
   return canonical(topology);
 }

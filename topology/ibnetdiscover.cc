@@ -193,7 +193,7 @@ class Fabric {
                                  .bandwidth = rate,
                                  .text = rate.known() ? text : std::string()});
     }
-    make_names_valid(topology_);
+    make_texts_valid(topology_);
     if (const Status status = check(topology_); !status.ok()) return wrong(1, status.message());
     return canonical(topology_);
   }

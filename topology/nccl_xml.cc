@@ -96,7 +96,7 @@ class System {
     if (topology_.vertices.size() == 1) return wrong(root, "<system> without a <cpu>");
     join_processors();
     BANYAN_TRY(join_gpus());
-    make_names_valid(topology_);
+    make_texts_valid(topology_);
     if (const Status status = check(topology_); !status.ok()) return wrong(root, status.message());
     return canonical(topology_);
   }

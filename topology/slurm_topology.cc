@@ -110,7 +110,7 @@ class Tree {
       below_[upper].push_back({below->second, line});
     }
     BANYAN_TRY(check_no_circles());
-    make_names_valid(topology_);
+    make_texts_valid(topology_);
     if (const Status status = check(topology_); !status.ok()) return wrong(1, status.message());
     return canonical(topology_);
   }

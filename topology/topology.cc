@@ -83,6 +83,15 @@ Status wrong(std::string text) {
   return {Code::kInvalidArgument, std::move(text)};
 }
 
+// All that is text but the name.
+constexpr std::array kTexts = {&Vertex::bus_id,     &Vertex::vendor, &Vertex::model,
+                               &Vertex::guid,       &Vertex::driver, &Vertex::interface,
+                               &Vertex::link_layer, &Vertex::state};
+
+bool is_text(const std::string& text) {
+  return text.size() <= kMostNameBytes && printable(text) == text;
+}
+
 Status check_figure(const Figure& figure, std::string_view what, std::string_view of) {
   if (!figure.known() || (std::isfinite(*figure.value) && *figure.value >= 0)) return {};
   return wrong(fmt::format("{} of {} is {}; right is a number from 0", what, of, *figure.value));
@@ -95,8 +104,14 @@ Status check_vertex(const Topology& topology, size_t index) {
   if (vertex.name.empty() || vertex.name.size() > kMostNameBytes)
     return wrong(fmt::format("the name of {} (vertex {}) has {} bytes; right are 1 to {}", what,
                              index, vertex.name.size(), kMostNameBytes));
-  if (printable(vertex.name) != vertex.name || vertex.name.find('/') != std::string::npos)
-    return wrong(fmt::format("the name of {} holds '/' or a control character", what));
+  if (!is_text(vertex.name) || vertex.name.find('/') != std::string::npos)
+    return wrong(fmt::format("the name of {} holds '/', a control character or no UTF-8", what));
+  for (const auto text : kTexts)
+    if (!is_text(vertex.*text))
+      return wrong(
+          fmt::format("'{}' of {} is longer than {} bytes or holds a control character or "
+                      "no UTF-8",
+                      printable((vertex.*text).substr(0, 80)), what, kMostNameBytes));
   if ((vertex.kind == VertexKind::kCluster) != (index == 0))
     return wrong(fmt::format("{} is vertex {}; the one cluster is vertex 0", what, index));
   if (index == 0)
@@ -186,6 +201,11 @@ Status check_link(const Topology& topology, const Link& link, size_t index) {
   if (!may_link(link.kind, from.kind, to.kind) || loop != (link.from == link.to))
     return wrong(fmt::format("{}: no such link joins {} and {}", what, name_of(from.kind),
                              link.from == link.to ? "itself" : name_of(to.kind)));
+  if (!is_text(link.text))
+    return wrong(
+        fmt::format("the text of {} is longer than {} bytes or holds a control character "
+                    "or no UTF-8",
+                    what, kMostNameBytes));
   BANYAN_TRY(check_figure(link.bandwidth, "the bandwidth", what));
   return check_figure(link.latency, "the latency", what);
 }
@@ -301,13 +321,19 @@ Topology canonical(const Topology& topology) {
   return sorted;
 }
 
-void make_names_valid(Topology& topology) {
+void make_texts_valid(Topology& topology) {
+  const auto make_valid = [](std::string& text) {
+    if (!is_text(text)) text = printable(std::string_view(text).substr(0, kMostNameBytes));
+  };
+  for (Vertex& vertex : topology.vertices)
+    for (const auto text : kTexts) make_valid(vertex.*text);
+  for (Link& link : topology.links) make_valid(link.text);
   const std::vector<int> home = homes(topology);
   std::unordered_set<std::string> taken;
   std::unordered_map<std::string, int> numbers;  // the last one of those with a name
   for (size_t i = 0; i < topology.vertices.size(); ++i) {
     Vertex& vertex = topology.vertices[i];
-    std::string name = printable(trim(vertex.name)).substr(0, kMostNameBytes - 16);
+    std::string name = printable(trim(vertex.name).substr(0, kMostNameBytes - 16));
     std::replace(name.begin(), name.end(), '/', '_');
     if (name.empty()) name = name_of(vertex.kind);
     const bool outside = home[i] == 0 || static_cast<size_t>(home[i]) == i;

@@ -127,8 +127,8 @@ struct Topology {
 // What hostile or mistaken descriptions end at: 65,536 GPUs with all that belongs to them fit.
 inline constexpr size_t kMostVertices = size_t{1} << 21;
 inline constexpr size_t kMostLinks = size_t{1} << 22;
-inline constexpr size_t kMostNameBytes = 256;
-inline constexpr size_t kMostDepth = 64;  // vertices within each other
+inline constexpr size_t kMostNameBytes = 256;  // of any text
+inline constexpr size_t kMostDepth = 64;       // vertices within each other
 
 std::string_view name_of(Source source);    // "measured"
 std::string_view name_of(VertexKind kind);  // "pci_switch"
@@ -147,8 +147,9 @@ struct Fault {
   int vertex = -1;
   int link = -1;
 };
-// kInvalidArgument names the vertex or link: its parent, its place, a name that is empty, too long,
-// not printable or taken, a figure that is negative or not finite. Else a status that is ok.
+// kInvalidArgument names the vertex or link: its parent, its place, a name that is empty or taken,
+// a text that is too long, not printable or not UTF-8, a figure that is negative or not finite.
+// Else a status that is ok.
 Fault find_fault(const Topology& topology);
 Status check(const Topology& topology);
 // The same with vertices in one order: cluster, switches, then node by node, in each kind by kind,
@@ -156,9 +157,9 @@ Status check(const Topology& topology);
 // forms of a topology are compared and stored in.
 Topology canonical(const Topology& topology);
 
-// Names from outside made such that check() takes them: no '/', nothing unprintable, none empty,
-// too long or twice ("eth0", "eth0.2").
-void make_names_valid(Topology& topology);
+// Names and other texts from outside made such that check() takes them: nothing unprintable, no
+// bytes that are not UTF-8, nothing too long; no name with '/', empty or twice ("eth0", "eth0.2").
+void make_texts_valid(Topology& topology);
 
 // All of a kind, ascending.
 std::vector<int> vertices_of(const Topology& topology, VertexKind kind);

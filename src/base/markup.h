@@ -8,8 +8,8 @@
 
 namespace banyan {
 
-// As the text of an element or the value of a double-quoted attribute. Control characters, which
-// XML 1.0 has no form for, become spaces, and bytes that are no UTF-8 question marks.
+// As the text of an element or the value of a double-quoted attribute, made printable() first: XML
+// 1.0 has no form for control characters.
 std::string escape_markup(std::string_view text);
 
 // The beginning of a drawing of that size in pixels, on white, with CSS rules and the content of

@@ -9,6 +9,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <utility>
 
@@ -71,6 +72,33 @@ Result<Enum> parse_name(std::string_view what, std::string_view text, int count)
   const auto found = std::find(names.begin(), names.end(), text);
   if (found == names.end()) return unknown_word(what, text, names);
   return static_cast<Enum>(found - names.begin());
+}
+
+// Bytes of the character that begins there; 0: that is no UTF-8 (RFC 3629: shortest forms, no
+// surrogates, up to U+10FFFF).
+size_t character_at(std::string_view text, size_t at) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  constexpr std::array<uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
+  const size_t bytes = byte(at) < 0x80       ? 1
+                       : byte(at) >> 5 == 6  ? 2
+                       : byte(at) >> 4 == 14 ? 3
+                       : byte(at) >> 3 == 30 ? 4
+                                             : 0;
+  if (bytes <= 1 || at + bytes > text.size()) return bytes == 1 ? 1 : 0;
+  uint32_t code = byte(at) & (0xffU >> (bytes + 1));
+  for (size_t i = 1; i < bytes; ++i) {
+    if (byte(at + i) >> 6 != 2) return 0;
+    code = code << 6 | (byte(at + i) & 0x3fU);
+  }
+  const bool valid = code >= kLeast[bytes] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+  return valid ? bytes : 0;
+}
+
+// C0, DEL and C1, which terminals obey.
+bool is_control(std::string_view character) {
+  const auto first = static_cast<uint8_t>(character.front());
+  if (character.size() == 1) return first < 0x20 || first == 0x7f;
+  return first == 0xc2 && static_cast<uint8_t>(character[1]) < 0xa0;
 }
 
 }  // namespace
@@ -186,10 +214,20 @@ std::string_view trim(std::string_view text) {
 }
 
 std::string printable(std::string_view text) {
-  std::string shown(text);
-  std::replace_if(
-      shown.begin(), shown.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
+  std::string shown;
+  shown.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const size_t bytes = character_at(text, at);
+    const std::string_view character = text.substr(at, std::max<size_t>(bytes, 1));
+    if (bytes == 0) {
+      shown += '?';
+    } else if (is_control(character)) {
+      shown += ' ';
+    } else {
+      shown += character;
+    }
+    at += character.size();
+  }
   return shown;
 }
 

@@ -38,7 +38,8 @@ std::vector<std::string_view> split(Temporary&& text, char separator) = delete;
 std::string_view trim(std::string_view text);
 // "a, b, c".
 std::string join(std::span<const std::string_view> words, std::string_view separator = ", ");
-// Texts of peers and users stay one line, whatever is in them, and do not drive a terminal.
+// Texts of peers and users stay one line, whatever is in them, and do not drive a terminal: control
+// characters become blanks, bytes that are no UTF-8 question marks. Never longer than the text.
 std::string printable(std::string_view text);
 // The word with the least edit distance to text; empty if `words` is.
 std::string_view nearest(std::string_view text, std::span<const std::string_view> words);
