@@ -205,6 +205,19 @@ TEST(Import, what_is_wrong_is_one_line_that_names_it) {
            {"Switch 65 \"S-1\"\nSwitch 65 \"S-1\"", "line 2: ", "twice"},
            {"vendid=1\nnonsense", "line 2: ", "nonsense"},
            {"vendid=1\n", "line 2: ", "without"},
+           {"<system version=\"1\"><cpu>\n<pci busid=\"01:00.0\" class=\"0x030200\"/>\n"
+            "<pci busid=\"0000:01:00.0\" class=\"0x020700\"/></cpu></system>",
+            "line 3: ", "busid 0000:01:00.0 is there twice"},
+           {"\xff\xfe<\0s", "line 1: ", "byte order mark of UTF-16; right is UTF-8"},
+           {"\xfe\xff", "line 1: ", "UTF-16"},
+           {R"({"schema":1,"nodes":[{"name":"n","cpus":{"set":"0"},"numa":[],"gpus":[],"nics":[]}],
+"links":[
+{"from":"n","to":"n","kind":"shm","GBps":1e308,"us":null,"source":"assumed"}],"levels":[]})",
+            "line 3: ", "a number from 0 to 1000000000"},
+           {R"({"schema":1,"nodes":[{"name":"n","cpus":{"set":"0"},"numa":[],"gpus":[],"nics":[]}],
+"links":[
+{"from":"n","to":"n","kind":"shm","GBps":1,"us":1.1e9,"source":"assumed"}],"levels":[]})",
+            "line 3: ", "the latency of link 0"},
            {"SwitchName=a Nodes=n[3-1]", "line 1: ", "n[3-1]"},
            {"SwitchName=a Nodes=n[0-99999999]", "line 1: ", "at most"},
            {"SwitchName=a Nodes=n[0-999][0-999][0-999]", "line 1: ", "at most"},
@@ -224,6 +237,23 @@ TEST(Import, what_is_wrong_is_one_line_that_names_it) {
     EXPECT_THAT(message, HasSubstr(wrong.named)) << wrong.text;
     EXPECT_THAT(message, Not(HasSubstr("\n"))) << wrong.text;
   }
+}
+
+TEST(Import, skips_a_byte_order_mark_of_utf8) {
+  const std::string json = to_json(test::machine({}));
+  for (const std::string& text :
+       {json, std::string(kNccl), std::string(kFabric), std::string(kSlurm)}) {
+    const auto bare = import_topology(text);
+    if (unsupported(bare)) continue;
+    ASSERT_TRUE(bare.ok()) << bare.status().message();
+    const auto marked = import_topology("\xef\xbb\xbf" + text);
+    ASSERT_TRUE(marked.ok()) << marked.status().message();
+    EXPECT_EQ(*marked, *bare);
+  }
+  // In some encodings of text the marks hold zeros.
+  const auto wide = import_topology(std::string("\xff\xfe\0\0{\0\0\0", 8));
+  ASSERT_FALSE(wide.ok());
+  EXPECT_THAT(std::string(wide.status().message()), HasSubstr("UTF-32"));
 }
 
 TEST(Import, words_of_a_slurm_tree_are_apart_by_blanks_of_any_kind) {

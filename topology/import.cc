@@ -56,9 +56,23 @@ bool begins_with(std::string_view text, std::string_view lower_case) {
                     [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b + 32 : b); });
 }
 
+// Of another Unicode form than UTF-8, by its byte order mark; empty: of none. UTF-32's marks begin
+// as UTF-16's.
+std::string_view foreign_mark(std::string_view text) {
+  using std::string_view_literals::operator""sv;
+  if (text.starts_with("\xff\xfe\0\0"sv) || text.starts_with("\0\0\xfe\xff"sv)) return "UTF-32";
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return "UTF-16";
+  return {};
+}
+
 }  // namespace
 
 Result<Topology> import_topology(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";  // what Windows begins UTF-8 with
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
+  if (const std::string_view form = foreign_mark(text); !form.empty())
+    return Status(Code::kInvalidArgument,
+                  fmt::format("line 1: begins with a byte order mark of {}; right is UTF-8", form));
   const std::string_view body = trim(text);
   if (body.starts_with('{') || body.starts_with('[')) return from_json(text);
   if (body.starts_with('<')) return import_xml(text);

@@ -7,6 +7,8 @@
 //   ibnetdiscover                   Switch 65 "S-..."
 //   Slurm's topology.conf           SwitchName=... Nodes=...
 //
+// In UTF-8, with a byte order mark or without; names in other forms of text get question marks.
+//
 // Every reader returns a topology that has passed check(), or kInvalidArgument (kUnsupported where
 // the build lacks a parser) with one line "line N: ..." that says what was expected.
 // SPDX-License-Identifier: Apache-2.0

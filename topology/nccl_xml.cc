@@ -199,7 +199,10 @@ class System {
         break;
     }
     const int index = add_vertex(topology_, std::move(vertex));
-    by_bus_id_.emplace(fmt::format("{} {}", node, bus_id), index);
+    if (!by_bus_id_.emplace(fmt::format("{} {}", node, bus_id), index).second)
+      return wrong(pci, fmt::format("busid {} is there twice; right is one of its own for each "
+                                    "device, also where they are invented",
+                                    bus_id));
     const std::string speed = text_of(pci, "link_speed");
     const Figure link = pcie_bandwidth(speed, static_cast<int>(lanes), Source::kHardware);
     if (link.known())

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <initializer_list>
 #include <numeric>
 #include <tuple>
@@ -93,8 +92,9 @@ bool is_text(const std::string& text) {
 }
 
 Status check_figure(const Figure& figure, std::string_view what, std::string_view of) {
-  if (!figure.known() || (std::isfinite(*figure.value) && *figure.value >= 0)) return {};
-  return wrong(fmt::format("{} of {} is {}; right is a number from 0", what, of, *figure.value));
+  if (!figure.known() || (*figure.value >= 0 && *figure.value <= kMostFigure)) return {};
+  return wrong(fmt::format("{} of {} is {}; right is a number from 0 to {}", what, of,
+                           *figure.value, kMostFigure));
 }
 
 Status check_vertex(const Topology& topology, size_t index) {

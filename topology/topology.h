@@ -129,6 +129,7 @@ inline constexpr size_t kMostVertices = size_t{1} << 21;
 inline constexpr size_t kMostLinks = size_t{1} << 22;
 inline constexpr size_t kMostNameBytes = 256;  // of any text
 inline constexpr size_t kMostDepth = 64;       // vertices within each other
+inline constexpr double kMostFigure = 1e9;     // GB/s or us: sums over all links stay finite
 
 std::string_view name_of(Source source);    // "measured"
 std::string_view name_of(VertexKind kind);  // "pci_switch"
