@@ -15,11 +15,13 @@
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/machines.h"
 #include "tests/real_machines.h"
 #include "tests/temporary_folder.h"
+#include "topology/export.h"
 #include "topology/json.h"
 #include "topology/levels.h"
 #include "topology/paths.h"
@@ -218,6 +220,8 @@ TEST(Import, what_is_wrong_is_one_line_that_names_it) {
 "links":[
 {"from":"n","to":"n","kind":"shm","GBps":1,"us":1.1e9,"source":"assumed"}],"levels":[]})",
             "line 3: ", "the latency of link 0"},
+           {"<topology version=\"2.0\">\n<object type=\"Machine\"/></topology>",
+            "line 2: ", "without cpuset"},
            {"SwitchName=a Nodes=n[3-1]", "line 1: ", "n[3-1]"},
            {"SwitchName=a Nodes=n[0-99999999]", "line 1: ", "at most"},
            {"SwitchName=a Nodes=n[0-999][0-999][0-999]", "line 1: ", "at most"},
@@ -254,6 +258,45 @@ TEST(Import, skips_a_byte_order_mark_of_utf8) {
   const auto wide = import_topology(std::string("\xff\xfe\0\0{\0\0\0", 8));
   ASSERT_FALSE(wide.ok());
   EXPECT_THAT(std::string(wide.status().message()), HasSubstr("UTF-32"));
+}
+
+// hwloc itself would end the process, or tell stderr: attributes renamed, swapped and emptied,
+// lines gone, doubled and moved.
+TEST(Import, damaged_xml_of_hwloc_says_nothing_beside_the_error) {
+  std::mt19937 random(9);  // NOLINT(cert-msc51-cpp,bugprone-random-generator-seed): repeatable
+  const auto good = to_hwloc_xml(test::machine({}));
+  ASSERT_TRUE(good.ok()) << good.status().message();
+  const auto pick = [&](const std::string& text, char wanted) {
+    std::vector<size_t> places;
+    for (size_t i = 0; i < text.size(); ++i)
+      if (text[i] == wanted) places.push_back(i);
+    return places[random() % places.size()];
+  };
+  const auto line_at = [&](const std::string& text) {
+    const size_t begin = pick(text, '\n') + 1;
+    return std::pair(begin, std::min(text.find('\n', begin), text.size() - 1) + 1 - begin);
+  };
+  testing::internal::CaptureStderr();
+  for (int round = 0; round < 600; ++round) {
+    std::string bad = *good;
+    for (unsigned left = 1 + random() % 4; left > 0; --left) {
+      const size_t equals = pick(bad, '=');
+      const auto [line, bytes] = line_at(bad);
+      const std::string moved = bad.substr(line, bytes);
+      switch (random() % 4) {
+        case 0: bad[equals - 1] = 'x'; break;
+        case 1: bad.replace(equals + 2, bad.find('"', equals + 2) - equals - 2, "0x0"); break;
+        case 2: bad.erase(line, bytes); break;
+        default: bad.insert(line_at(bad).first, moved);
+      }
+    }
+    const auto read = import_topology(bad);
+    if (unsupported(read)) break;
+    if (read.ok()) continue;
+    EXPECT_THAT(std::string(read.status().message()), StartsWith("line "));
+    EXPECT_THAT(std::string(read.status().message()), Not(HasSubstr("\n")));
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 TEST(Import, words_of_a_slurm_tree_are_apart_by_blanks_of_any_kind) {

@@ -8,6 +8,7 @@
 
 #include "topology/processors.h"
 #include "topology/topology.h"
+#include "topology/xml.h"
 
 namespace banyan {
 
@@ -15,8 +16,9 @@ namespace banyan {
 // where hwloc fails.
 std::optional<Processors> hwloc_processors();
 
-// A machine described by hwloc's XML, version 1 or 2, which must be well-formed. kUnsupported in a
-// build without hwloc; kInvalidArgument where hwloc does not take it.
-Result<Topology> read_hwloc_xml(std::string_view text);
+// A machine described by hwloc's XML, version 1 or 2, of which `root` is the outermost element.
+// kUnsupported in a build without hwloc; kInvalidArgument "line N: ..." where hwloc would not take
+// it.
+Result<Topology> read_hwloc_xml(std::string_view text, const XmlElement& root);
 
 }  // namespace banyan

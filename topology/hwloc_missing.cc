@@ -1,6 +1,8 @@
 // Built where hwloc is not.
 // SPDX-License-Identifier: Apache-2.0
 
+#include <fmt/format.h>
+
 #include "topology/hwloc_machine.h"
 
 namespace banyan {
@@ -9,8 +11,10 @@ std::optional<Processors> hwloc_processors() {
   return std::nullopt;
 }
 
-Result<Topology> read_hwloc_xml(std::string_view /*text*/) {
-  return Status(Code::kUnsupported, "hwloc's XML needs a build with hwloc (Debian: libhwloc-dev)");
+Result<Topology> read_hwloc_xml(std::string_view /*text*/, const XmlElement& root) {
+  return Status(Code::kUnsupported,
+                fmt::format("line {}: hwloc's XML needs a build with hwloc (Debian: libhwloc-dev)",
+                            root.line));
 }
 
 }  // namespace banyan

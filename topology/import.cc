@@ -37,10 +37,7 @@ Result<Topology> import_xml(std::string_view text) {
                   fmt::format("line {}: hwloc's XML is of version {}; right are 1 and 2, which "
                               "`lstopo --export-xml-flags v2 FILE.xml` writes",
                               root->line, printable(version->substr(0, 40))));
-  auto topology = read_hwloc_xml(text);
-  if (topology.ok()) return topology;
-  return Status(topology.status().code(),
-                fmt::format("line {}: {}", root->line, topology.status().message()));
+  return read_hwloc_xml(text, *root);
 }
 
 // The first line that is neither empty nor a comment.
