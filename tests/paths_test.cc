@@ -269,6 +269,27 @@ std::vector<std::string> tiers(const Topology& topology) {
 }
 
 // Nodes are on both leaves of their pod, so that only pods part them.
+TEST(Levels, have_no_group_of_nothing) {
+  const auto slurm = import_topology(
+      "SwitchName=leaf0 Nodes=a,b\nSwitchName=leaf1 Nodes=c\nSwitchName=top Switches=leaf[0-1]");
+  ASSERT_TRUE(slurm.ok()) << slurm.status().message();
+  EXPECT_TRUE(levels(*slurm).empty());
+  // Of one node more is known, and it is on both leaves; memory without processors is near to none.
+  Topology topology = *slurm;
+  const int node = find_vertex(topology, "a");
+  topology.vertices[static_cast<size_t>(node)].cpus = *parse_cpu_list("0-7");
+  topology.links.push_back(
+      {.from = node, .to = find_vertex(topology, "leaf1"), .kind = LinkKind::kNetwork});
+  add_vertex(topology, {.kind = VertexKind::kNuma, .name = "hbm", .parent = node});
+  ASSERT_TRUE(check(topology).ok()) << check(topology).message();
+  std::vector<std::string> names;
+  for (const Level& each : levels(topology)) {
+    names.push_back(each.name);
+    for (const LevelGroup& group : each.groups) EXPECT_EQ(group.cpus, 8) << each.name;
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"node", "leaf"}));
+}
+
 TEST(NodeTiers, join_nodes_of_one_switch) {
   EXPECT_THAT(tiers(fabric(2, 3)), ElementsAre("leaf: 0 0 0 1 1 1"));
   EXPECT_THAT(tiers(machine({})), ElementsAre());

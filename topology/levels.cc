@@ -143,18 +143,19 @@ Level tier_level(const Topology& topology, const Fabric& fabric, int tier,
   for (const std::vector<int>& leaves : joined_leaves(topology, fabric, tier)) {
     LevelGroup group;
     group.name = full_name(topology, leaves.front());
-    for (const int leaf : leaves) {
-      for (const int host : fabric.hosts.at(leaf)) {
-        if (at(topology, host).kind == VertexKind::kNic) group.nics.push_back(host);
-        if (at(topology, host).kind == VertexKind::kNode)
-          group.cpus += at(topology, host).cpus.count();
-        const auto gpus = gpus_of_host.find(host);
-        if (gpus == gpus_of_host.end()) continue;
-        group.gpus.insert(group.gpus.end(), gpus->second.begin(), gpus->second.end());
-      }
+    std::vector<int> hosts;
+    for (const int leaf : leaves)
+      hosts.insert(hosts.end(), fabric.hosts.at(leaf).begin(), fabric.hosts.at(leaf).end());
+    keep_once(hosts);  // some are on several leaves
+    for (const int host : hosts) {
+      if (at(topology, host).kind == VertexKind::kNic) group.nics.push_back(host);
+      if (at(topology, host).kind == VertexKind::kNode)
+        group.cpus += at(topology, host).cpus.count();
+      const auto gpus = gpus_of_host.find(host);
+      if (gpus == gpus_of_host.end()) continue;
+      group.gpus.insert(group.gpus.end(), gpus->second.begin(), gpus->second.end());
     }
     keep_once(group.gpus);
-    keep_once(group.nics);
     level.groups.push_back(std::move(group));
   }
   return level;
@@ -347,6 +348,10 @@ std::vector<LevelGroup> rails(const Topology& topology) {
 std::vector<Level> levels(const Topology& topology) {
   std::vector<Level> found;
   const auto add = [&](Level level) {
+    // Memory without processors, nodes of which only the place in the network is known.
+    std::erase_if(level.groups, [](const LevelGroup& group) {
+      return group.gpus.empty() && group.nics.empty() && group.cpus == 0;
+    });
     if (level.groups.empty()) return;
     level.regular = alike(level.groups);
     found.push_back(std::move(level));

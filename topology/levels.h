@@ -29,7 +29,8 @@ struct Level {
   friend bool operator==(const Level&, const Level&) = default;
 };
 
-// Smallest first; a level without a group is left out, and so are tiers of switches that join
+// Smallest first; a group of which no GPU, NIC or processor is known is left out, as those of
+// Slurm's files are, so is a level without a group, and so are tiers of switches that join
 // everything. A leaf's GPUs are those whose nearest NIC is on it.
 std::vector<Level> levels(const Topology& topology);
 
