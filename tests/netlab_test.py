@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 sys.dont_write_bytecode = True
 NETLAB = pathlib.Path(__file__).resolve().parent.parent / 'tools' / 'netlab'
@@ -88,6 +89,19 @@ class Options(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             for word in words:
                 self.assertIn(word, done.stderr)
+
+
+class Ending(unittest.TestCase):
+    def test_a_signal_during_the_report_ends_it_quietly(self):
+        before = {each: signal.getsignal(each) for each in netlab.ENDING}
+        for number in netlab.ENDING:
+            with mock.patch.multiple(netlab, build=mock.DEFAULT, start=mock.DEFAULT, wait=lambda _: 0,
+                                     all_traffic=lambda *_: {'host0': None},
+                                     report=lambda *_, number=number: signal.raise_signal(number)), \
+                    mock.patch.dict(os.environ, {netlab.INSIDE: '1'}):
+                self.assertEqual(netlab.main(['-H', '1', '-p', '1', '--', 'true']), 128 + number)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 class Cluster(unittest.TestCase):
@@ -300,7 +314,7 @@ def main():
     cluster = run('-H', '1', '-p', '1', '-r', '1gbit', '--', 'true')
     possible = cluster.returncode != netlab.CANNOT
     suite = unittest.TestSuite()
-    for case in (Placement, Options, Cluster) if possible else (Placement, Options):
+    for case in (Placement, Options, Ending, Cluster) if possible else (Placement, Options, Ending):
         suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(case))
     if not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful():
         return 1
