@@ -49,9 +49,9 @@ class Tampered final : public Exchange {
   int rounds_ = 0;
 };
 
-// What three ranks are told when that happens to one of them.
+// What three ranks, of which the first has that table, are told when that happens to one of them.
 std::vector<Status> assembled(int victim, const Tampered::Happens& happens,
-                              int round = kWhereabouts) {
+                              int round = kWhereabouts, const std::string& table = {}) {
   const Place place;
   std::vector<Status> told(3);
   const TimePoint begin = Clock::now();
@@ -59,6 +59,7 @@ std::vector<Status> assembled(int victim, const Tampered::Happens& happens,
     auto settings = make_settings({}, RawEnvironment::of_process(), rank);
     ASSERT_TRUE(settings.ok()) << settings.status().message();
     settings->log = silent();
+    if (!table.empty()) settings->tuning = SharedTuning{.table = rank == 0 ? table : ""};
     auto exchange = place.join(rank, 3);
     ASSERT_TRUE(exchange.ok()) << exchange.status().message();
     const auto nothing = [](Exchange&, std::vector<Bytes>&) { return Status(); };
@@ -116,6 +117,28 @@ TEST(Assembly, RefusesSettingsThatCannotBeRead) {
   for (const Status& status : told) {
     EXPECT_EQ(status.code(), Code::kCorrupt) << status.message();
     EXPECT_TRUE(has(status, "rank 2 sent settings that cannot be read")) << status.message();
+  }
+}
+
+// One rank has another table than rank 0 gave, which is as good to read: the hash alone tells.
+TEST(Assembly, RefusesATableThatIsNotTheSameEverywhere) {
+  const std::string table = "allreduce size=0-4K : ring";
+  for (const Status& status : assembled(
+           0, [](Exchange&, auto&) { return Status(); }, kSettings, table))
+    EXPECT_TRUE(status.ok()) << status.message();
+  const std::vector<Status> told = assembled(
+      1,
+      [&](Exchange&, std::vector<Bytes>& all) {
+        const auto letters = std::as_bytes(std::span(table));
+        const auto at = std::search(all[0].begin(), all[0].end(), letters.begin(), letters.end());
+        EXPECT_NE(at, all[0].end());
+        if (at != all[0].end()) at[static_cast<ptrdiff_t>(table.find('4'))] = std::byte{'2'};
+        return Status();
+      },
+      kSettings, table);
+  for (const Status& status : told) {
+    EXPECT_EQ(status.code(), Code::kMismatch) << status.message();
+    EXPECT_TRUE(has(status, "rank 1 has another tuning than rank 0")) << status.message();
   }
 }
 
