@@ -137,6 +137,37 @@ TEST(ToNcclXml, wires_come_back) {
 }
 
 // A mask that NCCL has no room for is not there, so that it asks the machine.
+// As in virtual machines, where NVSwitches are no PCI devices: by the id that the driver says, or
+// by one that is none.
+TEST(ToNcclXml, nvswitches_that_only_wires_name_come_back) {
+  constexpr const char* kXml = R"(<system version="1">
+  <cpu numaid="0" affinity="000000ff">
+    <pci busid="0000:02:00.0" class="0x030200">
+      <gpu dev="0" sm="90"><nvlink target="{0}" count="18" tclass="0x068000"/></gpu>
+    </pci>
+    <pci busid="0000:03:00.0" class="0x030200">
+      <gpu dev="1" sm="90"><nvlink target="{0}" count="18" tclass="0x068000"/></gpu>
+    </pci>
+  </cpu>
+  <cpu numaid="1" affinity="0000ff00"/>
+</system>)";
+  for (const char* target : {"0000:c1:00.0", "fffffff:ffff:ff"}) {
+    auto read = import_topology(fmt::format(fmt::runtime(kXml), target));
+    if (test::unsupported(read)) GTEST_SKIP() << std::string(read.status().message());
+    for (int round = 0; round < 2; ++round) {
+      ASSERT_TRUE(read.ok()) << read.status().message();
+      EXPECT_EQ(vertices_of(*read, VertexKind::kNvSwitch).size(), 1U) << target;
+      const Path path =
+          Paths(*read).between(find_vertex(*read, "node/gpu0"), find_vertex(*read, "node/gpu1"));
+      EXPECT_EQ(name_of(path.type), "NVL") << target;
+      EXPECT_EQ(path.bandwidth, Figure({450, Source::kTable})) << target;
+      const auto text = to_nccl_xml(*read);
+      ASSERT_TRUE(text.ok()) << text.status().message();
+      read = import_topology(*text);
+    }
+  }
+}
+
 TEST(ToNcclXml, masks_of_many_processors_come_back) {
   for (const int last : {63, 700, 800, 895, 896}) {
     Topology topology = exact({.packages = 1, .gpus = 1, .nics = {}});

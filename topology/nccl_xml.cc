@@ -313,7 +313,8 @@ class System {
     const int added = add_vertex(topology_, {.kind = VertexKind::kNvSwitch,
                                              .name = "nvswitch-" + bus_id,
                                              .parent = node,
-                                             .bus_id = bus_id});
+                                             .bus_id = bus_id,
+                                             .vendor = "NVIDIA"});
     by_bus_id_.emplace(key, added);
     return added;
   }
