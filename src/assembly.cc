@@ -6,6 +6,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <new>
 #include <optional>
@@ -32,6 +33,22 @@ bool is_code(uint32_t code) {
   return (code >= 1 && code <= 8 && code != 7) || (code >= 32 && code <= 37);
 }
 
+void put_status(Writer& writer, const Status& status) {
+  writer.put(static_cast<uint32_t>(status.code()));
+  if (!status.ok()) writer.put_text(status.message().substr(0, kMostText));
+}
+
+// What a rank said by it, as this rank tells it.
+Status status_in(int rank, int self, const Bytes& bytes) {
+  Reader reader(bytes);
+  const auto code = reader.get<uint32_t>();
+  if (reader.bad()) return {Code::kCorrupt, fmt::format("rank {} sent a short round", rank)};
+  if (code == 0) return {};
+  const Status said(is_code(code) ? static_cast<Code>(code) : Code::kInternal,
+                    printable(reader.get_text(kMostText)));
+  return rank == self ? said : said_by(rank, said);
+}
+
 // An exchange in which a rank can say that it failed: everybody's round then returns that.
 class CarefulExchange final : public Exchange {
  public:
@@ -52,7 +69,7 @@ class CarefulExchange final : public Exchange {
                                        TimePoint deadline) override {
     if (!failed_.ok()) return failed_;
     Writer writer;
-    writer.put(static_cast<uint32_t>(Code::kOk));
+    put_status(writer, {});
     writer.put_raw(mine);
     Result<std::vector<Bytes>> all = exchange_.allgather(writer.bytes(), deadline);
     failed_ = all.ok() ? look_for_failures(*all) : all.status();
@@ -69,8 +86,7 @@ class CarefulExchange final : public Exchange {
     Status cause = status.code() == Code::kPeerLost ? or_earlier_news(*this, status) : status;
     if (exchange_.give_up(cause)) return cause;
     Writer writer;
-    writer.put(static_cast<uint32_t>(cause.code()));
-    writer.put_text(cause.message().substr(0, kMostText));
+    put_status(writer, cause);
     Result<std::vector<Bytes>> all = exchange_.allgather(writer.bytes(), deadline);
     return all.ok() ? look_for_failures(*all) : cause;
   }
@@ -81,23 +97,13 @@ class CarefulExchange final : public Exchange {
     Status failed;
     for (size_t rank = 0; rank < all.size(); ++rank) {
       Bytes& bytes = all[rank];
-      const Status said = status_in(static_cast<int>(rank), bytes);
+      const Status said = status_in(static_cast<int>(rank), this->rank(), bytes);
       // Whoever could not reach a rank that gave up says so too; the cause comes first.
       const bool better = failed.ok() || failed.code() == Code::kPeerLost;
       if (!said.ok() && better) failed = said;
       if (said.ok()) bytes.erase(bytes.begin(), bytes.begin() + sizeof(uint32_t));
     }
     return failed;
-  }
-
-  Status status_in(int rank, const Bytes& bytes) const {
-    Reader reader(bytes);
-    const auto code = reader.get<uint32_t>();
-    if (reader.bad()) return {Code::kCorrupt, fmt::format("rank {} sent a short round", rank)};
-    if (code == 0) return {};
-    const Status said(is_code(code) ? static_cast<Code>(code) : Code::kInternal,
-                      printable(reader.get_text(kMostText)));
-    return rank == this->rank() ? said : said_by(rank, said);
   }
 
   Exchange& exchange_;
@@ -243,8 +249,65 @@ Result<Connected> connect_transports(Links& links, Exchange& exchange, const Set
   return connected;
 }
 
-// The lowest rank of a host makes the board and hands it to the others there.
-Result<VerdictBoard> share_board(const Links& links, Exchange& exchange, TimePoint deadline) {
+// Whether what went wrong is that memory cannot be shared here, and not that a rank has gone or
+// that this one has no descriptors left, which its user can help.
+bool tells_of_memory(const Status& status) {
+  if (status.code() != Code::kSystem && status.code() != Code::kCorrupt) return false;
+  return make_bell().ok();
+}
+
+// Ranks of one host may live in containers that keep them from making memory or from being handed
+// it. Whoever cannot is from now on a host of its own, to all ranks alike, and nothing but the
+// network reaches it; where that is not allowed, what it said is the error of all of them.
+Status part_hosts(Links& links, Exchange& exchange, const Settings& settings, const Status& own,
+                  TimePoint deadline) {
+  if (!own.ok() && !tells_of_memory(own)) return own;
+  Writer mine;
+  put_status(mine, own);
+  const Result<std::vector<Bytes>> all = exchange.allgather(mine.bytes(), deadline);
+  BANYAN_TRY(all.status());
+  std::vector<std::pair<int, Status>> apart;
+  for (int rank = 0; rank < links.size; ++rank) {
+    Status said = status_in(rank, links.rank, (*all)[static_cast<size_t>(rank)]);
+    if (said.ok()) continue;
+    HostIdentity& host = links.peers[static_cast<size_t>(rank)].host;
+    Writer writer;
+    writer.put_raw(std::as_bytes(std::span(host.digest)));
+    writer.put(static_cast<uint64_t>(rank));
+    const Mac digest = authenticate(Key{}, "banyan host of its own", writer.bytes());
+    std::memcpy(host.digest.data(), digest.data(), host.digest.size());
+    apart.emplace_back(rank, std::move(said));
+  }
+  if (apart.empty()) return {};
+  for (LinkPeer& peer : links.peers) {
+    peer.same_host = peer.host == links.peers[static_cast<size_t>(links.rank)].host;
+    peer.same_process = peer.same_process && peer.same_host;
+  }
+  if (!choose_routes(links.peers, links.rank, settings.transports).ok())
+    return apart.front().second;
+  for (const auto& [rank, why] : apart)
+    BANYAN_LOG(settings.log, Subsystem::kNet,
+               rank == links.rank ? LogLevel::kWarn : LogLevel::kInfo,
+               "rank {} ({}) shares no memory with others of its host, and the network is used: {}",
+               rank, links.peers[static_cast<size_t>(rank)].host.name, why.message());
+  return {};
+}
+
+bool is_alone(const Links& links, size_t rank) {
+  return std::count_if(links.peers.begin(), links.peers.end(), [&](const LinkPeer& peer) {
+           return peer.host == links.peers[rank].host;
+         }) == 1;
+}
+
+bool all_are_alone(const Links& links) {
+  for (size_t rank = 0; rank < links.peers.size(); ++rank)
+    if (!is_alone(links, rank)) return false;
+  return true;
+}
+
+// The lowest rank of a host hands its board to the others there.
+Result<VerdictBoard> board_of_host(const Links& links, Exchange& exchange, VerdictBoard own,
+                                   TimePoint deadline) {
   int lowest = 0;
   while (!links.peers[static_cast<size_t>(lowest)].same_host) ++lowest;
   if (lowest != links.rank) {
@@ -253,14 +316,26 @@ Result<VerdictBoard> share_board(const Links& links, Exchange& exchange, TimePoi
     BANYAN_TRY(memory.status());
     return VerdictBoard::attach(memory->front(), links.size);
   }
-  Result<VerdictBoard> board = VerdictBoard::create(links.size);
-  BANYAN_TRY(board.status());
-  const int memory = board->memory().get();
+  const int memory = own.memory().get();
   for (int rank = lowest + 1; rank < links.size; ++rank)
     if (links.peers[static_cast<size_t>(rank)].same_host)
       BANYAN_TRY(send_to(links, rank, std::span(&memory, 1), exchange, deadline));
-  board->memory().close();
-  return board;
+  own.memory().close();
+  return own;
+}
+
+// Every rank makes one, as it will its segment; the hosts are those whose ranks can share it.
+Result<VerdictBoard> share_board(Links& links, Exchange& exchange, const Settings& settings,
+                                 TimePoint deadline) {
+  if (all_are_alone(links)) return VerdictBoard::alone(links.size);
+  Result<VerdictBoard> own = VerdictBoard::create(links.size);
+  BANYAN_TRY(part_hosts(links, exchange, settings, own.status(), deadline));
+  const auto self = static_cast<size_t>(links.rank);
+  Result<VerdictBoard> board = is_alone(links, self)
+                                   ? VerdictBoard::alone(links.size)
+                                   : board_of_host(links, exchange, std::move(*own), deadline);
+  BANYAN_TRY(part_hosts(links, exchange, settings, board.status(), deadline));
+  return board.ok() ? std::move(board) : VerdictBoard::alone(links.size);
 }
 
 // What the tuning says beside its rules: links of jobs like the one in which they were measured,
@@ -319,7 +394,7 @@ Result<std::unique_ptr<Membership>> make_membership(Exchange& exchange, Settings
   }
   Result<Links> links = connect_links(exchange, settings.environment, deadline, settings.log);
   BANYAN_TRY(links.status());
-  Result<VerdictBoard> board = share_board(*links, exchange, deadline);
+  Result<VerdictBoard> board = share_board(*links, exchange, settings, deadline);
   BANYAN_TRY(board.status());
   Result<Bells> bells = make_bells();
   BANYAN_TRY(bells.status());

@@ -25,7 +25,7 @@
 namespace banyan {
 
 // Two ranks share a host when they can pass descriptors and see each other's memory: same boot,
-// same network namespace, same user.
+// same network namespace, same user. Whoever cannot even so is a host of its own after assemble().
 struct HostIdentity {
   std::string name;                  // of the host, for people
   std::array<uint8_t, 32> digest{};  // of boot id, network namespace and uid

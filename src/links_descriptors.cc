@@ -82,7 +82,9 @@ Result<std::vector<Descriptor>> receive_descriptors(int socket, size_t count, Ti
     if (got == 0) return Status(Code::kPeerLost, "the connection was closed");
     if (errno == ECONNRESET) return Status(Code::kPeerLost, std::generic_category().message(errno));
     if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-      return system_error("receiving descriptors", errno);
+      Status failed = system_error("receiving descriptors", errno);
+      (void)::recv(socket, &byte, 1, MSG_DONTWAIT);  // else it would be part of what comes next
+      return failed;
     }
   }
   std::vector<Descriptor> received;

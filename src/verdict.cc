@@ -102,6 +102,13 @@ Result<VerdictBoard> VerdictBoard::create(int ranks) {
   return board;
 }
 
+Result<VerdictBoard> VerdictBoard::alone(int ranks) {
+  const size_t bytes = bytes_of_page(ranks);
+  void* page = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return system_error("mmap of the verdict board", errno);
+  return VerdictBoard(static_cast<Page*>(page), bytes, ranks, Descriptor());
+}
+
 Result<VerdictBoard> VerdictBoard::attach(const Descriptor& memory, int ranks) {
   const size_t bytes = bytes_of_page(ranks);
   struct stat status {};

@@ -34,6 +34,8 @@ class VerdictBoard {
  public:
   // A new board in a sealed memfd, for a communicator of `ranks`.
   static Result<VerdictBoard> create(int ranks);
+  // Of a rank that shares none with others.
+  static Result<VerdictBoard> alone(int ranks);
   // A board that another rank made; the descriptor's size and seals are checked.
   static Result<VerdictBoard> attach(const Descriptor& memory, int ranks);
 

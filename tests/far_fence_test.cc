@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "src/base/relax.h"
-#include "tests/no_membarrier.h"
+#include "tests/forbid.h"
 
 namespace banyan {
 namespace {
@@ -60,7 +60,7 @@ TEST(FarFence, OneOfTwoSeesTheOther) {
 
 TEST(FarFence, SaysThatItIsMissing) {
   std::thread([] {
-    ASSERT_TRUE(test::forbid_membarrier());
+    ASSERT_TRUE(test::forbid(SYS_membarrier));
     EXPECT_FALSE(take_part_in_far_fences());
     EXPECT_FALSE(fence_from_afar());
   }).join();

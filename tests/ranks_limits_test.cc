@@ -6,14 +6,22 @@
 #include <grp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <thread>
+#include <utility>
 
-#include "tests/no_membarrier.h"
+#include "tests/forbid.h"
 #include "tests/ranks_fixture.h"
+#include "tests/temporary_folder.h"
+#include "transports/transport.h"
 
 namespace banyan::test {
 namespace {
@@ -78,7 +86,7 @@ TEST_P(Limits, OfDescriptorsUnderWayDelayNobody) {
 // A rank that cannot have the other pass a fence, nor the other it: both do so themselves.
 TEST_P(Limits, OfOneRanksFencesAreNobodysLoss) {
   run(2, [](Rank& self) {
-    if (self.rank() == 1) self.expect(forbid_membarrier(), "forbidding membarrier");
+    if (self.rank() == 1) self.expect(forbid(SYS_membarrier), "forbidding membarrier");
     banyan_comm_t comm = self.join();
     if (comm == nullptr) return;
     const TimePoint begin = Clock::now();
@@ -93,6 +101,58 @@ TEST_P(Limits, OfOneRanksFencesAreNobodysLoss) {
     self.expect(seconds_since(begin) < 5 * time_factor(), "nobody is left asleep");
     self.leave(comm);
   });
+}
+
+// As in a container that may not make memory to share, or is handed none: to all ranks alike it is
+// a host of its own, which the network reaches.
+TEST_P(Limits, OfOneRanksMemoryAreTheNetworksToOvercome) {
+  for (const TransportKind& kind : transport_kinds())
+    if (kind.name == "ucx" && !kind.missing().empty()) GTEST_SKIP() << kind.missing();
+  // Rank 0 hands its memory to the others.
+  for (const auto& [victim, call] : {std::pair(0, SYS_memfd_create), std::pair(1, SYS_memfd_create),
+                                     std::pair(2, SYS_recvmsg)}) {
+    const TemporaryFolder folder;
+    const std::string log = (folder.path() / "log").string();
+    const auto body = [&, victim = victim, call = call](Rank& self) {
+      if (self.rank() == victim) {
+        const unsigned flags =
+            call == SYS_recvmsg ? MSG_CMSG_CLOEXEC : 0;  // descriptors, not netlink
+        self.expect(forbid(call, flags), "forbidding a call of the system");
+      }
+      banyan_comm_t comm = self.join();
+      if (comm == nullptr) return;
+      for (uint64_t round = 0; round < 5; ++round) self.verify(comm, 5000, round);
+      self.leave(comm);
+    };
+    run(3, body, {.environment = {{"BANYAN_DEBUG_FILE", log}}});
+    std::ifstream lines(log);
+    const std::string said((std::istreambuf_iterator<char>(lines)), {});
+    EXPECT_NE(said.find(") shares no memory with others of its host"), std::string::npos) << said;
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(Limits, OfOneRanksMemoryAreToldToAllWithoutANetwork) {
+  for (const int victim : {0, 1}) {
+    Job job(GetParam(), 2,
+            [&](Rank& self) {
+              if (self.rank() == victim)
+                self.expect(forbid(SYS_memfd_create), "forbidding memfd_create");
+              banyan_unique_id_t id{};
+              if (self.rank() == 0) self.expect_ok(banyan_get_unique_id(&id), "get_unique_id");
+              self.share(&id, sizeof id);
+              banyan_comm_t comm = nullptr;
+              self.report(comm, banyan_comm_init(&comm, 2, &id, self.rank(), nullptr));
+            },
+            {.environment = {{"BANYAN_TRANSPORTS", "shm"}}});
+    job.finish();
+    for (int rank = 0; rank < 2; ++rank) {
+      const Outcome& outcome = job.outcome(rank);
+      ASSERT_TRUE(outcome.seen) << "rank " << rank << " returned nothing";
+      EXPECT_EQ(outcome.code, BANYAN_ERR_SYSTEM) << outcome.text;
+      EXPECT_NE(outcome.text.find("memfd_create"), std::string::npos) << outcome.text;
+    }
+  }
 }
 
 // Threads share their descriptors.

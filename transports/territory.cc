@@ -249,6 +249,13 @@ Result<SharedCores> shared_cores(std::span<const Bytes> cores, std::span<const i
   return SharedCores{count, (ranks + count - 1) / count};
 }
 
+Result<SharedCores> tell_cores(Wiring& wiring, std::span<const int> peers) {
+  const cpu_set_t cores = own_cores();
+  const auto told = wiring.allgather(std::as_bytes(std::span(&cores, 1)));
+  BANYAN_TRY(told.status());
+  return shared_cores(*told, peers, wiring.rank());
+}
+
 Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
   auto own = make_own(wiring, peers);
   BANYAN_TRY(own.status());
@@ -290,10 +297,7 @@ Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
       abilities->afar_least[lane].store(peer.afar_least[lane], std::memory_order_release);
   }
   // From here on everybody knows what everybody can do.
-  const cpu_set_t cores = own_cores();
-  const auto told = wiring.allgather(std::as_bytes(std::span(&cores, 1)));
-  BANYAN_TRY(told.status());
-  const Result<SharedCores> sharing = shared_cores(*told, peers, wiring.rank());
+  const Result<SharedCores> sharing = tell_cores(wiring, peers);
   BANYAN_TRY(sharing.status());
   result.cores = *sharing;
   if (sharing->ranks_per_core > 1) fence_nearby(*own->territory, result.peers);

@@ -72,6 +72,9 @@ struct Neighbourhood {
   SharedCores cores;             // with them
 };
 
+// The last round of meet(), for a rank without peers, which may not be able to make memory.
+Result<SharedCores> tell_cores(Wiring& wiring, std::span<const int> peers);
+
 // Collective; see TransportKind::connect.
 Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers);
 

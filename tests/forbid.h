@@ -1,4 +1,5 @@
-// A kernel that has no membarrier(2), as far as this thread and those that it starts can see.
+// A kernel that lacks a call, such as membarrier(2), as far as this thread and those that it starts
+// can see; a container's may.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -13,11 +14,14 @@
 
 namespace banyan::test {
 
-// For good. Whether that could be done.
-inline bool forbid_membarrier() {
+// For good: where the third argument has all of those flags. Whether that could be done.
+inline bool forbid(long call, unsigned flags = 0) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(call), 0, 4),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args) + 2 * sizeof(__u64)),
+      BPF_STMT(BPF_ALU | BPF_AND | BPF_K, flags),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, flags, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
