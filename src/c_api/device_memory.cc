@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "src/base/cuda_driver.h"
+
 namespace banyan {
 namespace internal {
 
@@ -59,8 +61,7 @@ void look_for_cuda_driver() {
   if (search.path == nullptr) return;
   void* driver = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   if (driver == nullptr) return;
-  void* symbol = dlsym(driver, "cuPointerGetAttribute");
-  internal::pointer_attribute.store(reinterpret_cast<internal::PointerAttribute>(symbol));
+  internal::pointer_attribute.store(cuda_functions(driver).pointer_attribute);
 }
 
 }  // namespace banyan
