@@ -115,6 +115,8 @@ TEST(ToNcclXml, wires_come_back) {
                               .text = text});
   };
   for (const int gpu : gpus) topology.vertices[static_cast<size_t>(gpu)].model = "sm_90";
+  topology.vertices[static_cast<size_t>(gpus[0])].model = "Made GPU";
+  topology.vertices[static_cast<size_t>(gpus[0])].capability = 90;
   add(gpus[0], gpus[1], LinkKind::kNvlink, 50, "2 x NVLink 4");
   add(gpus[0], gpus[1], LinkKind::kNvlink, 25, "");  // by its bandwidth one
   add(gpus[1], numa, LinkKind::kNvlink, 75, "3 x NVLink 4");

@@ -39,6 +39,7 @@ Topology rich() {
   everything.vendor = "NVIDIA";
   everything.model = "A100\\80";
   everything.memory = uint64_t{85899345920};
+  everything.capability = 80;
   everything.guid = "GPU-12";
   topology.vertices[static_cast<size_t>(find_vertex(topology, "box/gpu0"))] = everything;
   const int gpu = find_vertex(topology, "box/gpu1");

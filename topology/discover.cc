@@ -74,9 +74,22 @@ std::vector<PciFunction> pci_functions(const SysRoot& root) {
   return functions;
 }
 
+// Whether NVML has shown GPUs, and has said of them what CUDA could.
+bool described_by_nvml(const Topology& topology) {
+  bool any = false;
+  for (const Vertex& vertex : topology.vertices) {
+    if (vertex.kind != VertexKind::kGpu || vertex.index < 0) continue;
+    any = true;
+    if (vertex.model.empty() || vertex.guid.empty() || vertex.memory == 0 || vertex.capability == 0)
+      return false;
+  }
+  return any;
+}
+
 }  // namespace
 
-Result<Topology> discover(const SysRoot& root, const NvmlFunctions* nvml) {
+Result<Topology> discover(const SysRoot& root, const NvmlFunctions* nvml,
+                          const CudaFunctions* cuda) {
   Topology topology = empty_topology();
   const int node = add_vertex(topology, {.kind = VertexKind::kNode,
                                          .name = host_name(root),
@@ -87,6 +100,7 @@ Result<Topology> discover(const SysRoot& root, const NvmlFunctions* nvml) {
   add_pci(topology, node, pci_functions(root));
   add_network(topology, node, root);
   if (nvml != nullptr) add_nvml_gpus(topology, node, *nvml);
+  if (cuda != nullptr && !described_by_nvml(topology)) add_cuda_gpus(topology, node, *cuda);
   make_texts_valid(topology);
   BANYAN_TRY(check(topology));
   return canonical(topology);
@@ -95,7 +109,9 @@ Result<Topology> discover(const SysRoot& root, const NvmlFunctions* nvml) {
 Result<Topology> discover(const std::string& root) {
   if (root.empty() || root == "/") {
     const std::unique_ptr<Nvml> nvml = Nvml::open();
-    return discover(SysRoot(), nvml == nullptr ? nullptr : &nvml->functions());
+    const std::optional<CudaFunctions> cuda = open_cuda_driver();
+    return discover(SysRoot(), nvml == nullptr ? nullptr : &nvml->functions(),
+                    cuda ? &*cuda : nullptr);
   }
   std::error_code error;
   if (!std::filesystem::is_directory(root, error))

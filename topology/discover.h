@@ -1,11 +1,12 @@
 // What this machine is: processors from hwloc or sysfs, PCI, RDMA and network devices from sysfs,
-// GPUs from NVML. Nothing is measured.
+// GPUs from NVML and CUDA. Nothing is measured.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
 
 #include <string>
 
+#include "src/base/cuda_driver.h"
 #include "topology/nvml.h"
 #include "topology/sysfs.h"
 #include "topology/topology.h"
@@ -13,10 +14,11 @@
 namespace banyan {
 
 // One node. Where files are missing (a container that masks /sys, an empty root) there is less of
-// it, down to a node with its name; that is no error. `nvml` may be null.
-Result<Topology> discover(const SysRoot& root, const NvmlFunctions* nvml);
+// it, down to a node with its name; that is no error. `nvml` and `cuda` may be null.
+Result<Topology> discover(const SysRoot& root, const NvmlFunctions* nvml,
+                          const CudaFunctions* cuda = nullptr);
 
-// Of this host, or of the tree below BANYAN_SYSROOT, whose GPUs NVML does not know.
+// Of this host, or of the tree below BANYAN_SYSROOT, whose GPUs no driver knows.
 // kInvalidArgument where that is no folder.
 Result<Topology> discover(const std::string& root);
 

@@ -21,19 +21,12 @@ namespace {
 
 using Device = NvmlFunctions::Device;
 
-constexpr unsigned kMostGpus = 1024;
 constexpr unsigned kMostPartitions = 64;
-
-// A text that may lack its end.
-template <size_t Size>
-std::string text_of(const char (&text)[Size]) {
-  return printable(std::string_view(text, ::strnlen(text, Size)));
-}
 
 std::string ask_text(int (*function)(Device, char*, unsigned), Device device) {
   char text[kNvmlTextBytes] = {};
   if (function == nullptr || function(device, text, kNvmlTextBytes) != kNvmlSuccess) return {};
-  return text_of(text);
+  return text_in(text);
 }
 
 uint64_t ask_memory(const NvmlFunctions& nvml, Device device) {
@@ -51,19 +44,19 @@ class Joiner {
     unsigned count = 0;
     if (nvml_.device_count(&count) != kNvmlSuccess) return;
     std::vector<std::pair<int, Device>> found;
-    for (unsigned index = 0; index < std::min(count, kMostGpus); ++index) {
+    for (unsigned index = 0; index < std::min<unsigned>(count, kMostGpus); ++index) {
       Device device = nullptr;
       NvmlPciInfo pci{};
       if (nvml_.device(index, &device) != kNvmlSuccess ||
           nvml_.pci_info(device, &pci) != kNvmlSuccess)
         continue;
-      const std::string bus_id = normal_bus_id(text_of(pci.bus_id));
+      const std::string bus_id = normal_bus_id(text_in(pci.bus_id));
       if (bus_id.empty()) continue;
-      const int gpu = gpu_at(bus_id);
+      const int gpu = gpu_at(topology_, node_, bus_id);
       describe(gpu, static_cast<int>(index), device);
       found.emplace_back(gpu, device);
     }
-    rename(found);
+    name_gpus(topology_, node_);
     for (const auto& [gpu, device] : found) add_partitions(gpu, device);
     for (const auto& [gpu, device] : found) count_links(gpu, device);
     for (const auto& [ends, link] : links_) {
@@ -86,21 +79,15 @@ class Joiner {
 
   Vertex& at(int vertex) { return topology_.vertices[static_cast<size_t>(vertex)]; }
 
-  int gpu_at(const std::string& bus_id) {
-    const int known = find_bus_id(topology_, node_, bus_id);
-    if (known >= 0 && at(known).kind == VertexKind::kGpu) return known;
-    return add_vertex(topology_, {.kind = VertexKind::kGpu,
-                                  .name = "gpu-" + bus_id,
-                                  .parent = node_,
-                                  .bus_id = bus_id,
-                                  .vendor = "NVIDIA"});
-  }
-
   void describe(int gpu, int index, Device device) {
     at(gpu).index = index;
     if (std::string name = ask_text(nvml_.name, device); !name.empty()) at(gpu).model = name;
     at(gpu).guid = ask_text(nvml_.uuid, device);
     at(gpu).memory = ask_memory(nvml_, device);
+    int major = 0;
+    int minor = 0;
+    if (nvml_.capability != nullptr && nvml_.capability(device, &major, &minor) == kNvmlSuccess)
+      at(gpu).capability = capability_of(major, minor);
     add_pcie(gpu, device);
   }
 
@@ -125,19 +112,6 @@ class Joiner {
                                .kind = LinkKind::kPcie,
                                .bandwidth = bandwidth,
                                .text = pcie_text(kSpeeds[generation], lanes)});
-  }
-
-  // NVML's numbers are those that users know; GPUs of others come behind.
-  void rename(const std::vector<std::pair<int, Device>>& found) {
-    int next = 0;
-    for (const auto& [gpu, device] : found) next = std::max(next, at(gpu).index + 1);
-    for (const int gpu : vertices_of(topology_, VertexKind::kGpu)) {
-      if (ancestor(topology_, gpu, VertexKind::kNode) != node_) continue;
-      const bool ours = std::any_of(found.begin(), found.end(),
-                                    [&](const auto& one) { return one.first == gpu; });
-      const int number = ours ? at(gpu).index : next++;
-      at(gpu).name = fmt::format("gpu{}", number);
-    }
   }
 
   void add_partitions(int gpu, Device device) {
@@ -166,7 +140,7 @@ class Joiner {
     NvmlPciInfo pci{};
     if (nvml_.link_remote == nullptr || nvml_.link_remote(device, link, &pci) != kNvmlSuccess)
       return -1;
-    const std::string bus_id = normal_bus_id(text_of(pci.bus_id));
+    const std::string bus_id = normal_bus_id(text_in(pci.bus_id));
     const int known = find_bus_id(topology_, node_, bus_id);
     if (known >= 0) {
       const VertexKind kind = at(known).kind;
@@ -206,6 +180,37 @@ class Joiner {
 };
 
 }  // namespace
+
+std::string text_in(std::span<const char> characters) {
+  return printable(
+      std::string_view(characters.data(), ::strnlen(characters.data(), characters.size())));
+}
+
+int capability_of(int major, int minor) {
+  return major > 0 && major < 1000 && minor >= 0 && minor < 10 ? 10 * major + minor : 0;
+}
+
+int gpu_at(Topology& topology, int node, const std::string& bus_id) {
+  const int known = find_bus_id(topology, node, bus_id);
+  if (known >= 0 && topology.vertices[static_cast<size_t>(known)].kind == VertexKind::kGpu)
+    return known;
+  return add_vertex(topology, {.kind = VertexKind::kGpu,
+                               .name = "gpu-" + bus_id,
+                               .parent = node,
+                               .bus_id = bus_id,
+                               .vendor = "NVIDIA"});
+}
+
+void name_gpus(Topology& topology, int node) {
+  std::vector<Vertex*> gpus;
+  int next = 0;
+  for (const int gpu : vertices_of(topology, VertexKind::kGpu)) {
+    if (ancestor(topology, gpu, VertexKind::kNode) != node) continue;
+    gpus.push_back(&topology.vertices[static_cast<size_t>(gpu)]);
+    next = std::max(next, gpus.back()->index + 1);
+  }
+  for (Vertex* gpu : gpus) gpu->name = fmt::format("gpu{}", gpu->index >= 0 ? gpu->index : next++);
+}
 
 Figure nvlink_bandwidth(unsigned nvml_version) {
   constexpr std::array<double, 8> kBandwidths = {0, 20, 25, 25, 25, 25, 25, 50};

@@ -115,7 +115,7 @@ Words members_of(VertexKind kind) {
   Words names = {"name",  "parent", "cpus", "cores",  "index",     "bus_id",     "vendor",
                  "model", "memory", "guid", "driver", "interface", "link_layer", "state"};
   if (kind == VertexKind::kPort) names.insert(names.end(), {"GBps", "source"});
-  if (kind == VertexKind::kGpu) names.push_back("partitions");
+  if (kind == VertexKind::kGpu) names.insert(names.end(), {"capability", "partitions"});
   if (kind == VertexKind::kNic) names.push_back("ports");
   return names;
 }
@@ -217,12 +217,15 @@ class Reader {
     double index = -1;
     double cores = 0;
     double memory = 0;
+    double capability = 0;
     BANYAN_TRY(read_number(json, "index", kMostIndex, &index));
     BANYAN_TRY(read_number(json, "cores", kMostCpus, &cores));
     BANYAN_TRY(read_number(json, "memory", kMostBytes, &memory));
+    BANYAN_TRY(read_number(json, "capability", kMostIndex, &capability));
     vertex->index = static_cast<int>(index);
     vertex->cores = static_cast<int>(cores);
     vertex->memory = static_cast<uint64_t>(memory);
+    vertex->capability = static_cast<int>(capability);
     return read_figure(json, "GBps", "source", &vertex->rate);
   }
 

@@ -142,6 +142,7 @@ class Writer {
     member(out_, "vendor", vertex.vendor);
     member(out_, "model", vertex.model);
     member(out_, "memory", vertex.memory, uint64_t{0});
+    member(out_, "capability", vertex.capability, 0);
     member(out_, "guid", vertex.guid);
     member(out_, "driver", vertex.driver);
     member(out_, "interface", vertex.interface);

@@ -69,8 +69,10 @@ constexpr std::array<std::pair<std::string_view, int>, 14> kCapabilities = {{{"P
                                                                              {"B200", 100},
                                                                              {"GB200", 100}}};
 
-// Of "sm_90" and "NVIDIA A100-SXM4-80GB"; -1: not known.
-int capability_of(std::string_view model) {
+// As the driver says, else of "sm_90" and "NVIDIA A100-SXM4-80GB"; -1: not known.
+int capability_of(const Vertex& gpu) {
+  if (gpu.capability > 0) return std::min(gpu.capability, kMostNumber);
+  const std::string_view model = gpu.model;
   if (model.starts_with("sm_")) {
     const auto number = parse_integer(model.substr(3), 0, kMostNumber);
     return number.ok() ? static_cast<int>(*number) : -1;
@@ -181,7 +183,7 @@ class NcclWriter {
   // As the text says, else as many as have that bandwidth together; 0: not known.
   int count_of(const Link& link, int gpu) const {
     if (const int count = count_in(link.text); count > 0) return count;
-    const Figure one = nvlink_of_capability(capability_of(at(gpu).model));
+    const Figure one = nvlink_of_capability(capability_of(at(gpu)));
     if (link.kind != LinkKind::kNvlink || !link.bandwidth.known() || !one.known()) return 0;
     const double count = *link.bandwidth.value / *one.value;
     return count < kMostWires && std::abs(count - std::round(count)) < 0.01
@@ -192,7 +194,7 @@ class NcclWriter {
   // hwloc before 2.9.3 doubles the bandwidth, and with it would the number.
   Status check_counts() const {
     for (const auto& [gpu, wires] : wires_) {
-      const int capability = capability_of(at(gpu).model);
+      const int capability = capability_of(at(gpu));
       if (capability < 0) continue;
       const int most = capability < 70 ? 4 : capability < 80 ? 6 : capability < 90 ? 12 : 18;
       int sum = 0;
@@ -367,7 +369,7 @@ class NcclWriter {
     out_ += "<gpu";
     if (at(gpu).index >= 0 && at(gpu).index <= kMostNumber)
       fmt::format_to(Out(out_), " dev=\"{}\"", at(gpu).index);
-    if (const int capability = capability_of(at(gpu).model); capability >= 0)
+    if (const int capability = capability_of(at(gpu)); capability >= 0)
       fmt::format_to(Out(out_), " sm=\"{}\"", capability);
     if (at(gpu).model.starts_with("gfx")) attribute("gcn", at(gpu).model);
     write_wires(gpu);

@@ -236,6 +236,7 @@ class System {
     at(index).index = static_cast<int>(dev);
     if (dev >= 0) at(index).name = fmt::format("gpu{}", dev);
     if (sm >= 0) at(index).model = fmt::format("sm_{}", sm);
+    at(index).capability = static_cast<int>(std::max<int64_t>(sm, 0));
     if (!gcn.empty()) at(index).model = gcn;
     for (const XmlElement& each : gpu.children) {
       if (each.name == "nvlink") wires_.push_back({index, &each, nvlink_of_capability(sm)});

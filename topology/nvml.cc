@@ -29,6 +29,7 @@ std::unique_ptr<Nvml> Nvml::open() {
   find(library, "nvmlDeviceGetName", &f.name);
   find(library, "nvmlDeviceGetUUID", &f.uuid);
   find(library, "nvmlDeviceGetMemoryInfo", &f.memory);
+  find(library, "nvmlDeviceGetCudaComputeCapability", &f.capability);
   find(library, "nvmlDeviceGetMaxPcieLinkGeneration", &f.pcie_generation);
   find(library, "nvmlDeviceGetMaxPcieLinkWidth", &f.pcie_width);
   find(library, "nvmlDeviceGetMigMode", &f.mig_mode);

@@ -34,6 +34,7 @@ struct NvmlFunctions {
   int (*name)(Device, char*, unsigned) = nullptr;                // may be null
   int (*uuid)(Device, char*, unsigned) = nullptr;                // may be null
   int (*memory)(Device, NvmlMemory*) = nullptr;                  // may be null
+  int (*capability)(Device, int*, int*) = nullptr;               // may be null
   int (*pcie_generation)(Device, unsigned*) = nullptr;           // may be null
   int (*pcie_width)(Device, unsigned*) = nullptr;                // may be null
   int (*mig_mode)(Device, unsigned*, unsigned*) = nullptr;       // may be null

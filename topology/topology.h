@@ -76,13 +76,17 @@ struct Vertex {
   int parent = -1;     // a vertex; -1 for the cluster only
 
   // What each kind has; empty, 0 or -1: does not apply or is not known.
-  CpuSet cpus{};   // node, package, NUMA, cache: the logical processors that we may use
-  int cores = 0;   // node, package, NUMA, cache: how many cores those are on; 0: not known
-  int index = -1;  // NUMA: the system's number; GPU, partition: the driver's; port: its number
+  CpuSet cpus{};  // node, package, NUMA, cache: the logical processors that we may use
+  int cores = 0;  // node, package, NUMA, cache: how many cores those are on; 0: not known
+  // NUMA: the system's number; GPU: NVML's, which is the same in all processes, or where no GPU of
+  // the node has one CUDA's in the process that asked, whose order and choice are that process's
+  // (CUDA_VISIBLE_DEVICES); partition: NVML's; port: its number.
+  int index = -1;
   std::string bus_id{};      // what hangs on PCI: "0000:0c:00.0"; some imported files invent them
   std::string vendor{};      // a name where one is known, else "0x15b3"
   std::string model{};       // of the processor, the GPU, the NIC
   uint64_t memory = 0;       // NUMA, GPU, partition: bytes; cache: its size
+  int capability = 0;        // GPU: CUDA's, 10 times major and minor: 90
   std::string guid{};        // switch, NIC, port: of the fabric; GPU, partition: UUID
   std::string driver{};      // NIC: "mlx5_core"
   std::string interface {};  // port: the network interface, "ens1f0"
