@@ -203,7 +203,7 @@ TEST(CudaGpus, what_fails_takes_nothing_else_with_it) {
     EXPECT_EQ(gpu.capability, joined && fake.refused != "attribute" ? 86 : 0);
     EXPECT_EQ(gpu.memory != 0, joined && fake.refused != "memory");
     EXPECT_EQ(gpu.guid.empty(), !joined || fake.refused == "uuid");
-    if (!joined) EXPECT_EQ(found, *without);
+    EXPECT_EQ(found == *without, !joined);
   }
   fake = {.gpus = {{.bus_id = "0000:03:00.0"}}};
   CudaFunctions least = fake_functions();

@@ -90,6 +90,32 @@ TEST(ToHwlocXml, says_a_machine_as_hwloc_does) {
     EXPECT_THAT(text, HasSubstr(part));
 }
 
+TEST(ToHwlocXml, addresses_of_ports_come_back) {
+  Topology topology = machine({.packages = 1, .gpus = 1, .nics = {1}});
+  Vertex& port = test::vertex_at(topology, "box/mlx5_0:1");
+  port.guid = "fe80::1";
+  port.gids = {{0, "fe80::1", "", ""}, {3, "::ffff:a00:1", "", ""}, {12, "fe80::<1>", "", ""}};
+  std::string text = *to_hwloc_xml(topology);
+  const auto again = read_back(text);
+  if (test::unsupported(again)) GTEST_SKIP() << std::string(again.status().message());
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  const Vertex& same = again->vertices[static_cast<size_t>(find_vertex(*again, "box/mlx5_0:1"))];
+  EXPECT_EQ(same.gids, port.gids);
+  EXPECT_EQ(same.guid, port.guid);
+  // Zeros are none, and other names are no addresses.
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  replace("value=\"fe80::1\"", "value=\"0000:0000:0000:0000:0000:0000:0000:0000\"");
+  replace("Port1GID3", "Port1GIDx");
+  replace("Port1GID12", "Port10GID1");
+  const auto none = read_back(text);
+  ASSERT_TRUE(none.ok()) << none.status().message();
+  const Vertex& bare = none->vertices[static_cast<size_t>(find_vertex(*none, "box/mlx5_0:1"))];
+  EXPECT_TRUE(bare.gids.empty());
+  EXPECT_EQ(bare.guid, "");
+}
+
 // Domains without processors, several of one set, caches within domains and around them, cores of
 // several processors, gaps, interfaces that are on no PCI device.
 TEST(ToHwlocXml, parts_lie_as_they_may) {

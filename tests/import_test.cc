@@ -411,7 +411,11 @@ std::vector<Golden> goldens() {
          EXPECT_EQ(path_in(t, "gpu0", "hsi3"), "SYS");
        }},
       {"hwloc_aws_g4dnmetal_8xT4_EFA.xml", 1, 2, 8, 2, 0, 0,
-       [](const Topology& t) { EXPECT_EQ(path_in(t, "numa1", "rdmap197s0"), "PHB"); }},
+       [](const Topology& t) {
+         EXPECT_EQ(path_in(t, "numa1", "rdmap197s0"), "PHB");
+         for (const Vertex& vertex : t.vertices)
+           EXPECT_TRUE(vertex.kind != VertexKind::kNic || vertex.guid.empty());  // an EFA has none
+       }},
       {"ibnetdiscover_dgx_ndr_rails.out.gz", 0, 0, 0, 582 - 40, 40, 0,
        [](const Topology& t) {
          size_t named = 0;

@@ -59,6 +59,8 @@ Topology rich() {
                         .interface = "ens1",
                         .link_layer = "Ethernet",
                         .state = "DOWN",
+                        .width = "4X \"NDR\"",
+                        .gids = {{0, "fe80::1", "IB/RoCE v1", "ens1"}, {3, "::ffff:a00:1", "", ""}},
                         .rate = {std::nullopt, Source::kHardware}});
   const int numa = find_vertex(topology, "box/numa0");
   add_vertex(topology, {.kind = VertexKind::kCache,
@@ -259,7 +261,7 @@ TEST(ToTextOfTopology, a_server) {
 
 TEST(ToTextOfTopology, unknown_and_assumed_say_so) {
   const std::string text = to_text(rich());
-  EXPECT_THAT(text, HasSubstr("DOWN, unknown [hardware]"));
+  EXPECT_THAT(text, HasSubstr("DOWN, 4X \"NDR\", unknown [hardware]"));
   EXPECT_THAT(text, HasSubstr("network 4xNDR, unknown [assumed], 0.3333 us [assumed]"));
 }
 

@@ -72,7 +72,7 @@ class Merger {
   // Others have names of the kernel's, and two NICs may be one PCI function.
   static std::string identity_of(const Vertex& vertex) {
     if (vertex.kind == VertexKind::kGpu) return vertex.bus_id;
-    return vertex.kind == VertexKind::kPartition ? vertex.guid : std::string();
+    return vertex.kind == VertexKind::kPartition ? set_id(vertex.guid) : std::string();
   }
 
   // Its own name, or with a number where something else has it.
@@ -129,6 +129,7 @@ std::unordered_map<int, NodeShape> shapes_of(const Topology& topology) {
     if (node < 0) continue;
     Vertex vertex = topology.vertices[i];
     vertex.guid.clear();
+    vertex.gids.clear();
     if (vertex.kind == VertexKind::kNode) vertex.name.clear();
     vertex.parent -= vertex.kind == VertexKind::kNode ? vertex.parent : node;
     shapes[node].vertices.push_back(std::move(vertex));
@@ -180,6 +181,7 @@ Result<Topology> multiply(const Topology& topology, int count) {
       if (vertex.kind == VertexKind::kNode) vertex.name += fmt::format("-{}", copy);
       // What is one device's in the world is none of its copies'.
       vertex.guid.clear();
+      vertex.gids.clear();
       cluster.vertices.push_back(std::move(vertex));
     }
     for (Link link : topology.links) {

@@ -17,15 +17,15 @@ namespace banyan {
 
 namespace {
 
-// As NVML writes them: "GPU-3f2a...-...".
-std::string ask_uuid(int (*function)(CudaUuid*, int), int device, std::string_view prefix) {
+// As NVML writes them behind "GPU-": "3f2a40c1-...".
+std::string ask_uuid(int (*function)(CudaUuid*, int), int device) {
   CudaUuid uuid{};
   if (function == nullptr || function(&uuid, device) != kCudaSuccess) return {};
-  std::string text(prefix);
+  std::string text;
   for (size_t i = 0; i < std::size(uuid.bytes); ++i)
     text +=
         fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid.bytes[i]);
-  return text;
+  return set_id(text);
 }
 
 std::string ask_text(int (*function)(char*, int, int), int device) {
@@ -81,8 +81,8 @@ class CudaJoiner {
   // With MIG a device is an instance, and has the bus id of the GPU that it is a part of; name and
   // memory are the instance's. None: it is the GPU itself.
   std::optional<Vertex> describe(int gpu, int ordinal, int device) {
-    const std::string uuid = ask_uuid(cuda_.uuid, device, "");
-    const std::string part = ask_uuid(cuda_.partition_uuid, device, "");
+    const std::string uuid = ask_uuid(cuda_.uuid, device);
+    const std::string part = ask_uuid(cuda_.partition_uuid, device);
     const std::string name = ask_text(cuda_.name, device);
     size_t memory = 0;
     if (cuda_.memory == nullptr || cuda_.memory(&memory, device) != kCudaSuccess) memory = 0;

@@ -50,6 +50,7 @@ std::vector<std::string> facts_of(const Vertex& vertex) {
   add(vertex.link_layer);
   add(vertex.interface);
   add(vertex.state);
+  add(vertex.width);
   if (vertex.kind == VertexKind::kPort) add(text_of(vertex.rate, "GB/s"));
   return facts;
 }

@@ -213,13 +213,28 @@ void describe_gpu(hwloc_obj_t device, Vertex& gpu) {
   }
 }
 
+std::vector<Gid> gids_of(hwloc_obj_t device, int port) {
+  std::map<int, Gid> gids;
+  const std::string prefix = fmt::format("Port{}GID", port);
+  for (unsigned i = 0; i < device->infos_count && gids.size() < kMostGids; ++i) {
+    const std::string_view name = device->infos[i].name;
+    if (!name.starts_with(prefix)) continue;
+    const int index = number(std::string(name.substr(prefix.size())));
+    std::string gid = set_id(printable(std::string_view(device->infos[i].value).substr(0, 200)));
+    if (index >= 0 && !gid.empty()) gids[index] = {.index = index, .gid = std::move(gid)};
+  }
+  std::vector<Gid> sorted;
+  for (auto& [index, gid] : gids) sorted.push_back(std::move(gid));
+  return sorted;
+}
+
 // "4xNDR" is not in hwloc's files: a port has a state and GIDs, and no rate.
 void describe_nic(Topology& topology, hwloc_obj_t device, int nic) {
   const std::string name = device->name == nullptr ? "" : device->name;
   const bool rdma = device->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
   if (rdma) {
     topology.vertices[static_cast<size_t>(nic)].name = name;
-    topology.vertices[static_cast<size_t>(nic)].guid = info(device, "NodeGUID");
+    topology.vertices[static_cast<size_t>(nic)].guid = set_id(info(device, "NodeGUID"));
   }
   constexpr std::array<std::string_view, 6> kStates = {"NOP",   "DOWN",   "INIT",
                                                        "ARMED", "ACTIVE", "ACTIVE_DEFER"};
@@ -232,10 +247,11 @@ void describe_nic(Topology& topology, hwloc_obj_t device, int nic) {
                 .name = fmt::format("{}:{}", name, port),
                 .parent = nic,
                 .index = port,
-                .guid = info(device, fmt::format("Port{}GID0", port).c_str()),
+                .guid = set_id(info(device, fmt::format("Port{}GID0", port).c_str())),
                 .interface = rdma ? std::string() : name,
                 .link_layer = rdma ? std::string() : "Ethernet",
                 .state = number.ok() ? std::string(kStates[static_cast<size_t>(*number)]) : "",
+                .gids = gids_of(device, port),
                 .rate = {std::nullopt, Source::kHardware}});
   }
   Vertex& vertex = topology.vertices[static_cast<size_t>(nic)];

@@ -374,7 +374,9 @@ class HwlocWriter {
     for (const int port : children(nic)) {
       const std::string name = fmt::format("Port{}", at(port).index);
       out_.info(name + "State", fmt::format("{}", number_of_state(at(port).state)));
-      out_.info(name + "GID0", at(port).guid);
+      if (at(port).gids.empty()) out_.info(name + "GID0", at(port).guid);
+      for (const Gid& gid : at(port).gids)
+        out_.info(fmt::format("{}GID{}", name, gid.index), gid.gid);
       out_.info("BanyanRate", fmt::format("{}: {}", name, text_of(at(port).rate, "GB/s")));
     }
     out_.close();

@@ -114,7 +114,7 @@ Status read_figure(const JsonValue& object, std::string_view key, std::string_vi
 Words members_of(VertexKind kind) {
   Words names = {"name",  "parent", "cpus", "cores",  "index",     "bus_id",     "vendor",
                  "model", "memory", "guid", "driver", "interface", "link_layer", "state"};
-  if (kind == VertexKind::kPort) names.insert(names.end(), {"GBps", "source"});
+  if (kind == VertexKind::kPort) names.insert(names.end(), {"width", "gids", "GBps", "source"});
   if (kind == VertexKind::kGpu) names.insert(names.end(), {"capability", "partitions"});
   if (kind == VertexKind::kNic) names.push_back("ports");
   return names;
@@ -193,6 +193,7 @@ class Reader {
       Vertex vertex{.kind = kind, .parent = home};
       BANYAN_TRY(read_attributes(json, &vertex));
       BANYAN_TRY(read_cpus(json, "cpus", &vertex.cpus));
+      BANYAN_TRY(read_gids(json, &vertex.gids));
       const int index = add(std::move(vertex), json);
       if (const JsonValue* parent = json.find("parent"); parent != nullptr) {
         BANYAN_TRY(expect(*parent, Kind::kString));
@@ -212,7 +213,7 @@ class Reader {
         {"vendor", &vertex->vendor},       {"model", &vertex->model},
         {"guid", &vertex->guid},           {"driver", &vertex->driver},
         {"interface", &vertex->interface}, {"link_layer", &vertex->link_layer},
-        {"state", &vertex->state}};
+        {"state", &vertex->state},         {"width", &vertex->width}};
     for (const auto& [key, text] : texts) BANYAN_TRY(read_text(json, key, text));
     double index = -1;
     double cores = 0;
@@ -227,6 +228,28 @@ class Reader {
     vertex->memory = static_cast<uint64_t>(memory);
     vertex->capability = static_cast<int>(capability);
     return read_figure(json, "GBps", "source", &vertex->rate);
+  }
+
+  static Status read_gids(const JsonValue& json, std::vector<Gid>* gids) {
+    const JsonValue* list = json.find("gids");
+    if (list == nullptr) return {};
+    BANYAN_TRY(expect(*list, Kind::kArray));
+    if (list->children.size() > kMostGids)
+      return wrong(*list, fmt::format("'gids' has {} entries; right are at most {}",
+                                      list->children.size(), kMostGids));
+    for (const JsonValue& entry : list->children) {
+      BANYAN_TRY(
+          expect_members(entry, "an entry of 'gids'", {"index", "gid", "type", "interface"}, 2));
+      Gid gid;
+      double index = 0;
+      BANYAN_TRY(read_number(entry, "index", kMostIndex, &index));
+      gid.index = static_cast<int>(index);
+      BANYAN_TRY(read_text(entry, "gid", &gid.gid));
+      BANYAN_TRY(read_text(entry, "type", &gid.type));
+      BANYAN_TRY(read_text(entry, "interface", &gid.interface));
+      gids->push_back(std::move(gid));
+    }
+    return {};
   }
 
   int add(Vertex vertex, const JsonValue& json) {

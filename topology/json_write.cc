@@ -119,9 +119,7 @@ class Writer {
     fmt::format_to(Out(out_), "{{\"name\": {}", json_string(each.name));
     if (each.parent != home) member(out_, "parent", at(each.parent).name);
     write_attributes(each, true);
-    if (each.kind == VertexKind::kPort)
-      fmt::format_to(Out(out_), ", \"GBps\": {}, \"source\": \"{}\"", number(each.rate),
-                     name_of(each.rate.source));
+    if (each.kind == VertexKind::kPort) write_port(each);
     if (each.kind == VertexKind::kGpu || each.kind == VertexKind::kNic) {
       const auto& parts = children_[static_cast<size_t>(vertex)];
       if (!parts.empty() || each.kind == VertexKind::kNic) {
@@ -130,6 +128,22 @@ class Writer {
       }
     }
     out_ += "}";
+  }
+
+  void write_port(const Vertex& port) {
+    fmt::format_to(Out(out_), ", \"GBps\": {}, \"source\": \"{}\"", number(port.rate),
+                   name_of(port.rate.source));
+    if (port.gids.empty()) return;
+    out_ += ", \"gids\": [";
+    std::string_view separator;
+    for (const Gid& gid : port.gids) {
+      fmt::format_to(Out(out_), "{}{{\"index\": {}, \"gid\": {}", std::exchange(separator, ", "),
+                     gid.index, json_string(gid.gid));
+      member(out_, "type", gid.type);
+      member(out_, "interface", gid.interface);
+      out_ += "}";
+    }
+    out_ += "]";
   }
 
   void write_attributes(const Vertex& vertex, bool processors) {
@@ -148,6 +162,7 @@ class Writer {
     member(out_, "interface", vertex.interface);
     member(out_, "link_layer", vertex.link_layer);
     member(out_, "state", vertex.state);
+    member(out_, "width", vertex.width);
   }
 
   const std::string& name(int vertex) const { return names_[static_cast<size_t>(vertex)]; }

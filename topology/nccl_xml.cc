@@ -272,14 +272,13 @@ class System {
       BANYAN_TRY(read_number(net, "port", 0, 65535, &port));
       const std::string name = text_of(net, "name");
       if (at(index).name.starts_with("nic") && !name.empty()) at(index).name = name;
-      const std::string guid = text_of(net, "guid");
       const bool unknown = speed <= 0;
       add_vertex(topology_,
                  {.kind = VertexKind::kPort,
                   .name = fmt::format("{}:{}", name.empty() ? at(index).name : name, port),
                   .parent = index,
                   .index = static_cast<int>(port),
-                  .guid = guid == "0x0" ? std::string() : guid,
+                  .guid = set_id(text_of(net, "guid")),
                   .link_layer = link_layer,
                   .rate = {unknown ? std::nullopt
                                    : std::optional(static_cast<double>(speed) / kMbitPerGbyte),

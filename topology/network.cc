@@ -28,6 +28,10 @@ constexpr std::string_view kNet = "/sys/class/net";
 constexpr double kMbitPerGbyte = 8000;
 constexpr int64_t kMostMbit = 10'000'000;  // ten times the fastest port that is announced
 
+// Of a text that is kept. Names in sysfs are short, and JSON has room for three times that, which
+// bytes that are no UTF-8 take.
+constexpr size_t kMostText = 80;
+
 std::string last_of(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
@@ -69,27 +73,11 @@ class Network {
     const int nic = nic_at(bus_id_in(root_.resolve(folder + "/device")), name);
     at(nic).name = name;
     at(nic).driver = last_of(root_.resolve(folder + "/device/driver"));
-    at(nic).guid = root_.line(folder + "/node_guid");
-    if (at(nic).model.empty()) at(nic).model = root_.line(folder + "/hca_type");
+    at(nic).guid = set_id(text_of(folder + "/node_guid"));
+    if (at(nic).model.empty()) at(nic).model = text_of(folder + "/hca_type");
     for (const std::string& each : root_.list(folder + "/ports")) {
-      const std::string file = fmt::format("{}/ports/{}", folder, each);
       const auto index = parse_integer(each, 1, 255);
-      if (!index.ok()) continue;
-      // "4: ACTIVE"
-      const std::string state = root_.line(file + "/state");
-      const size_t colon = state.find(':');
-      Vertex port{.kind = VertexKind::kPort,
-                  .name = fmt::format("{}:{}", name, *index),
-                  .parent = nic,
-                  .index = static_cast<int>(*index),
-                  .guid = root_.line(file + "/gids/0"),
-                  .link_layer = root_.line(file + "/link_layer"),
-                  .state = std::string(trim(
-                      std::string_view(state).substr(colon == std::string::npos ? 0 : colon + 1))),
-                  .rate = {std::nullopt, Source::kHardware}};
-      // What a port without a link reports is its slowest.
-      if (port.state == "ACTIVE") port.rate = rdma_rate(root_.line(file + "/rate"));
-      add_vertex(topology_, std::move(port));
+      if (index.ok()) add_rdma_port(nic, static_cast<int>(*index), folder + "/ports/" + each);
     }
   }
 
@@ -110,7 +98,7 @@ class Network {
     }
     if (at(nic).name == "nic-" + bus_id) at(nic).name = name;
     if (at(nic).driver.empty()) at(nic).driver = last_of(root_.resolve(folder + "/device/driver"));
-    std::string state = root_.line(folder + "/operstate");
+    std::string state = text_of(folder + "/operstate");
     const bool up = state == "up" || state == "unknown";
     add_vertex(topology_,
                {.kind = VertexKind::kPort,
@@ -124,6 +112,55 @@ class Network {
   }
 
  private:
+  void add_rdma_port(int nic, int index, const std::string& folder) {
+    // "4: ACTIVE"
+    const std::string state = text_of(folder + "/state");
+    const size_t colon = state.find(':');
+    Vertex port{.kind = VertexKind::kPort,
+                .name = fmt::format("{}:{}", at(nic).name, index),
+                .parent = nic,
+                .index = index,
+                .guid = set_id(text_of(folder + "/gids/0")),
+                .link_layer = text_of(folder + "/link_layer"),
+                .state = std::string(trim(
+                    std::string_view(state).substr(colon == std::string::npos ? 0 : colon + 1))),
+                .gids = gids_in(folder),
+                .rate = {std::nullopt, Source::kHardware}};
+    // What a port without a link reports is its slowest.
+    if (port.state == "ACTIVE") {
+      const std::string rate = text_of(folder + "/rate");
+      port.rate = rdma_rate(rate);
+      port.width = rdma_width(rate);
+    }
+    add_vertex(topology_, std::move(port));
+  }
+
+  std::vector<Gid> gids_in(const std::string& port) const {
+    std::vector<int> indices;
+    for (const std::string& name : root_.list(port + "/gids"))
+      if (const auto index = parse_integer(name, 0, 65535); index.ok())
+        indices.push_back(static_cast<int>(*index));
+    std::sort(indices.begin(), indices.end());
+    indices.resize(std::min(indices.size(), kMostGids));
+    std::vector<Gid> gids;
+    for (const int index : indices) {
+      std::string gid = set_id(text_of(fmt::format("{}/gids/{}", port, index)));
+      if (gid.empty()) continue;
+      const auto attribute = [&](std::string_view name) {
+        return text_of(fmt::format("{}/gid_attrs/{}/{}", port, name, index));
+      };
+      gids.push_back({.index = index,
+                      .gid = std::move(gid),
+                      .type = attribute("types"),
+                      .interface = attribute("ndevs")});
+    }
+    return gids;
+  }
+
+  std::string text_of(const std::string& file) const {
+    return root_.line(file).substr(0, kMostText);
+  }
+
   Vertex& at(int vertex) { return topology_.vertices[static_cast<size_t>(vertex)]; }
 
   // The NIC of that function, or a new one.
@@ -175,6 +212,13 @@ Figure rdma_rate(std::string_view text) {
   if (error != std::errc() || !unit.starts_with("Gb/sec") || !(gbit > 0 && gbit < 100000))
     return {std::nullopt, Source::kHardware};
   return {gbit / 8, Source::kHardware};
+}
+
+std::string rdma_width(std::string_view text) {
+  const size_t open = text.find('(');
+  const size_t close = text.find(')');
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return {};
+  return std::string(trim(text.substr(open + 1, close - open - 1)));
 }
 
 void add_network(Topology& topology, int node, const SysRoot& root) {

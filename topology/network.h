@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "topology/sysfs.h"
@@ -19,5 +20,6 @@ void add_network(Topology& topology, int node, const SysRoot& root);
 
 // "400 Gb/sec (4X NDR)": 50 GB/s.
 Figure rdma_rate(std::string_view text);
+std::string rdma_width(std::string_view text);  // "4X NDR"
 
 }  // namespace banyan

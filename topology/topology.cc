@@ -251,6 +251,10 @@ Topology empty_topology(std::string name) {
   return topology;
 }
 
+std::string set_id(std::string text) {
+  return text.find_first_not_of("0x:-.") == std::string::npos ? std::string() : text;
+}
+
 int add_vertex(Topology& topology, Vertex vertex) {
   topology.vertices.push_back(std::move(vertex));
   return static_cast<int>(topology.vertices.size()) - 1;

@@ -70,6 +70,16 @@ enum class VertexKind : uint8_t {
 };
 inline constexpr int kVertexKindCount = 12;
 
+// One of the addresses of a port for RDMA.
+struct Gid {
+  int index = 0;             // in the table of the port
+  std::string gid{};         // "fe80:0000:0000:0000:0c42:a1ff:fe03:0001"
+  std::string type{};        // "IB/RoCE v1", "RoCE v2"
+  std::string interface {};  // RoCE: the network interface that has this address
+
+  friend bool operator==(const Gid&, const Gid&) = default;
+};
+
 struct Vertex {
   VertexKind kind = VertexKind::kCluster;
   std::string name{};  // unique among all of its node; of nodes and switches unique among those
@@ -92,6 +102,8 @@ struct Vertex {
   std::string interface {};  // port: the network interface, "ens1f0"
   std::string link_layer{};  // port: "InfiniBand", "Ethernet"
   std::string state{};       // port: "ACTIVE", "DOWN", "up", "down"
+  std::string width{};       // port: lanes and their speed: "4X NDR"
+  std::vector<Gid> gids{};   // port: those that are set, ascending by index
   Figure rate{};             // port: GB/s each direction
 
   friend bool operator==(const Vertex&, const Vertex&) = default;
@@ -133,6 +145,7 @@ inline constexpr size_t kMostVertices = size_t{1} << 21;
 inline constexpr size_t kMostLinks = size_t{1} << 22;
 inline constexpr size_t kMostNameBytes = 256;  // of any text
 inline constexpr size_t kMostDepth = 64;       // vertices within each other
+inline constexpr size_t kMostGids = 256;       // of a port
 inline constexpr double kMostFigure = 1e9;     // GB/s or us: sums over all links stay finite
 
 std::string_view name_of(Source source);    // "measured"
@@ -143,6 +156,8 @@ Result<LinkKind> parse_link_kind(std::string_view text);
 
 // Just the cluster.
 Topology empty_topology(std::string name = "cluster");
+// A GUID, UUID or GID as it is; empty for one that is all zeros and so nobody's, as EFA's.
+std::string set_id(std::string text);
 // The index of the new vertex.
 int add_vertex(Topology& topology, Vertex vertex);
 
