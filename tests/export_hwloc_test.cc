@@ -7,6 +7,8 @@
 
 #include <array>
 #include <random>
+#include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -114,6 +116,31 @@ TEST(ToHwlocXml, addresses_of_ports_come_back) {
   const Vertex& bare = none->vertices[static_cast<size_t>(find_vertex(*none, "box/mlx5_0:1"))];
   EXPECT_TRUE(bare.gids.empty());
   EXPECT_EQ(bare.guid, "");
+}
+
+// hwloc reads what a link runs at, and an idle device trains down; our own files have the most.
+TEST(ToHwlocXml, links_of_files_of_others_are_current) {
+  const auto texts_in = [](const Topology& topology) {
+    std::set<std::string> texts;
+    for (const Link& link : topology.links)
+      if (link.kind == LinkKind::kPcie) texts.insert(link.text);
+    return texts;
+  };
+  const std::string ours = *to_hwloc_xml(test::exact({.gpus = 2, .nics = {1}}));
+  const std::string theirs =
+      std::regex_replace(ours, std::regex(" *<info name=\"BanyanLink\"[^\n]*\n"), "");
+  ASSERT_LT(theirs.size(), ours.size());
+  const auto own = read_back(ours);
+  if (test::unsupported(own)) GTEST_SKIP() << std::string(own.status().message());
+  ASSERT_TRUE(own.ok()) << own.status().message();
+  EXPECT_EQ(texts_in(*own), std::set<std::string>{""});
+  const auto read = read_back(theirs);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(texts_in(*read), std::set<std::string>{"current"});
+  EXPECT_EQ(*to_nccl_xml(*read), *to_nccl_xml(*own)) << "the width is that of the figure";
+  const auto again = read_back(*to_hwloc_xml(*read));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(texts_in(*again), std::set<std::string>{"current"});
 }
 
 // Domains without processors, several of one set, caches within domains and around them, cores of

@@ -188,7 +188,13 @@ PciFunction function_of(hwloc_topology_t topology, hwloc_obj_t object) {
   if (bridge) function.use = PciUse::kBridge;
   if (object->subtype != nullptr && std::string_view(object->subtype) == "NVSwitch")
     function.use = PciUse::kNvSwitch;
-  if (pci.linkspeed > 0) function.link = {static_cast<double>(pci.linkspeed), Source::kHardware};
+  if (pci.linkspeed > 0) {
+    function.link = {static_cast<double>(pci.linkspeed), Source::kHardware};
+    // hwloc reads what the link runs at; a file of ours says what it can do, if we knew.
+    const std::string ours = info(object, "BanyanLink");
+    if (ours.empty() || ours.starts_with(fmt::format("pcie {}", kCurrentLink)))
+      function.text = kCurrentLink;
+  }
   const hwloc_obj_t parent = object->parent;
   if (parent != nullptr && parent->type == HWLOC_OBJ_BRIDGE &&
       parent->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI)

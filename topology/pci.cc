@@ -89,7 +89,7 @@ class Adder {
                                               .model = function.model});
     const Figure link = narrower(function.link, above == nullptr ? Figure() : above->link);
     if (link.known() || !function.text.empty()) {
-      const bool by_above = above != nullptr && above->link.known() && link == above->link;
+      const bool by_above = above != nullptr && above->link.known() && link != function.link;
       topology_.links.push_back({.from = vertex,
                                  .to = parent,
                                  .kind = LinkKind::kPcie,
@@ -204,7 +204,7 @@ PcieLink pcie_link(std::string_view text, const Figure& bandwidth) {
   for (const std::string_view speed : kSpeeds)
     for (const int lanes : kLanes)
       if (pcie_text(speed, lanes) == text) return {std::string(speed), lanes};
-  if (!text.empty() || !bandwidth.known()) return {};
+  if (!(text.empty() || text == kCurrentLink) || !bandwidth.known()) return {};
   // Others round: hwloc to a float.
   constexpr double kAlike = 1e-3;
   for (const int lanes : {16, 8, 4, 2, 1})

@@ -33,8 +33,10 @@ struct PcieLink {
   std::string speed{};
   int lanes = 0;  // 0: not known
 };
-// Of a text of pcie_text(); where there is none, the widest link of a generation that has exactly
-// that bandwidth. What was measured is that of no generation.
+// The text of a link that was read while it may have been trained down: of what it can do at least.
+inline constexpr std::string_view kCurrentLink = "current";
+// Of a text of pcie_text(); where there is none, or that one, the widest link of a generation that
+// has exactly that bandwidth. What was measured is that of no generation.
 PcieLink pcie_link(std::string_view text, const Figure& bandwidth);
 
 struct PciFunction {
