@@ -8,6 +8,8 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -137,6 +139,31 @@ TEST(InfoTiers, rails_are_the_nics_that_carry_most) {
     const CostModel model = described(node, 2, 1).model;
     EXPECT_EQ(model.nics, nics) << rates.size();
     EXPECT_NEAR(1e-3 / *model.wire_byte.value, rate, 1e-9) << rates.size();
+  }
+}
+
+// Two ports of a card are two functions behind one link.
+TEST(InfoTiers, nics_carry_no_more_than_pci) {
+  for (const auto& [ids, nics, rate] :
+       {std::tuple(std::pair("0000:81:00.0", "0000:82:00.0"), 2, 20.0),
+        std::tuple(std::pair("0000:81:00.0", "0000:81:00.1"), 2, 15.0)}) {
+    Topology node = empty_topology();
+    add_vertex(node, {.kind = VertexKind::kNode, .name = "n", .parent = 0});
+    for (const char* id : {ids.first, ids.second}) {
+      const int nic = add_vertex(
+          node,
+          {.kind = VertexKind::kNic, .name = std::string("nic") + id, .parent = 1, .bus_id = id});
+      add_vertex(node, {.kind = VertexKind::kPort,
+                        .name = std::string("port") + id,
+                        .parent = nic,
+                        .rate = {20, Source::kHardware}});
+      node.links.push_back(
+          {.from = nic, .to = 1, .kind = LinkKind::kPcie, .bandwidth = {30, Source::kTable}});
+    }
+    const CostModel model = described(node, 2, 1).model;
+    EXPECT_EQ(model.nics, nics);
+    EXPECT_NEAR(1e-3 / *model.wire_byte.value, rate, 1e-9);
+    EXPECT_EQ(model.wire_byte.source, rate < 20 ? Source::kTable : Source::kHardware);
   }
 }
 

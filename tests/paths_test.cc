@@ -3,6 +3,7 @@
 
 #include "topology/paths.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -149,6 +150,69 @@ TEST(Paths, over_the_network) {
   EXPECT_EQ(*pods.width("n0-0/mlx5_0", "n0-1/mlx5_0").value, 25);  // one leaf
   EXPECT_EQ(*pods.width("n0-0/mlx5_0", "n1-0/mlx5_0").value, 20);  // over a spine
   EXPECT_EQ(*pods.width("n0-0/mlx5_0", "n0-1/mlx5_1").value, 20);  // another rail
+}
+
+// The link of PCI that leads up from a device.
+Link& link_above(Topology& topology, const char* device) {
+  const int from = find_vertex(topology, device);
+  for (Link& link : topology.links)
+    if (link.kind == LinkKind::kPcie && link.from == from) return link;
+  ADD_FAILURE() << device;
+  return topology.links.front();
+}
+
+TEST(Paths, over_the_network_are_within_what_pci_carries) {
+  const Topology wide = *multiply(machine({.gpus = 2, .nics = {1}}), 2);
+  const Figure narrow{8, Source::kTable};
+  Topology topology = wide;
+  link_above(topology, "box-1/mlx5_0").bandwidth = narrow;
+  for (const char* to : {"box-1/gpu0", "box-1/mlx5_0", "box-1/mlx5_0:1", "box-1/numa0"}) {
+    EXPECT_EQ(Asker(topology).width("box-0/gpu0", to), narrow) << to;
+    EXPECT_EQ(Asker(wide).width("box-0/gpu0", to), Figure({25, Source::kHardware})) << to;
+  }
+  // A message of a GPU in the same switch does not come by what is above that.
+  topology = wide;
+  link_above(topology, "box-1/switch0").bandwidth = narrow;
+  EXPECT_EQ(*Asker(topology).width("box-0/gpu0", "box-1/gpu0").value, 25);
+  EXPECT_EQ(Asker(topology).width("box-0/gpu0", "box-1/numa0"), narrow);
+  // What is not known does not limit, and is no rate.
+  link_above(topology, "box-1/switch0").bandwidth = {};
+  EXPECT_EQ(*Asker(topology).width("box-0/gpu0", "box-1/numa0").value, 25);
+  for (Vertex& vertex : topology.vertices) vertex.rate = {std::nullopt, Source::kHardware};
+  EXPECT_FALSE(Asker(topology).width("box-0/numa0", "box-1/numa0").known());
+}
+
+// Together functions of one device carry no more than its link, however many are up.
+TEST(Paths, functions_of_a_card_share_its_link) {
+  for (int functions = 1; functions <= 8; ++functions)
+    for (int up = 1; up <= functions; ++up)
+      for (const double rate : {1.0, 12.5, 50.0}) {
+        Topology topology = machine({.gpus = 4, .gpus_per_switch = 2, .nics = {functions, 1}});
+        double together = 0;
+        for (int i = 0; i < functions; ++i) {
+          const std::string name = fmt::format("box/mlx5_{}", i);
+          const auto nic = static_cast<size_t>(find_vertex(topology, name));
+          const auto port = static_cast<size_t>(find_vertex(topology, name + ":1"));
+          topology.vertices[nic].bus_id = fmt::format("0000:c1:00.{}", i);
+          topology.vertices[port].rate = {rate, Source::kHardware};
+          if (i >= up) topology.vertices[port].state = "DOWN";
+        }
+        const Paths paths(topology);
+        for (int i = 0; i < functions; ++i) {
+          const int nic = find_vertex(topology, fmt::format("box/mlx5_{}", i));
+          EXPECT_EQ(paths.nic_is_up(nic), i < up);
+          if (i < up) together += *paths.share_of(nic, false).value;
+        }
+        EXPECT_NEAR(together, std::min(up * rate, 31.5), 1e-9) << functions << " " << up;
+        const int other = find_vertex(topology, fmt::format("box/mlx5_{}", functions));
+        EXPECT_EQ(*paths.share_of(other, false).value, 25) << "a card of its own";
+      }
+  Topology topology = machine({.gpus = 2, .nics = {1}});
+  link_above(topology, "box/switch0").bandwidth = {8, Source::kTable};
+  const Paths paths(topology);
+  const int nic = find_vertex(topology, "box/mlx5_0");
+  EXPECT_EQ(paths.share_of(nic, true), Figure({8, Source::kTable}));
+  EXPECT_EQ(*paths.share_of(nic, false).value, 25);
 }
 
 // ---- nearest NICs ----

@@ -25,8 +25,7 @@ const Vertex& at(const Topology& topology, int vertex) {
 bool down(const Topology& topology, const std::vector<std::vector<int>>& children, int nic) {
   bool any = false;
   for (const int port : children[static_cast<size_t>(nic)]) {
-    const std::string& state = at(topology, port).state;
-    if (state != "DOWN" && state != "down") return false;
+    if (port_is_up(at(topology, port))) return false;
     any = true;
   }
   return any;

@@ -32,7 +32,16 @@ double worth(const Figure& figure) {
   return figure.value.value_or(0);
 }
 
+// What is not known does not limit.
+Figure capped(const Figure& rate, const Figure& limit) {
+  return limit.known() ? least(rate, limit) : rate;
+}
+
 }  // namespace
+
+bool port_is_up(const Vertex& port) {
+  return port.state != "DOWN" && port.state != "down";
+}
 
 std::string_view name_of(PathClass type) {
   constexpr std::array<std::string_view, 7> kNames = {"LOC", "NVL", "PIX", "PXB",
@@ -62,6 +71,8 @@ Paths::Paths(const Topology& topology) : topology_(topology), children_(children
       }
     }
   }
+  for (const int nic : vertices_of(topology, VertexKind::kNic))
+    if (nic_is_up(nic)) ++functions_[device_key(nic)];
 }
 
 int Paths::device_of(int vertex) const {
@@ -267,15 +278,49 @@ int Paths::nearest_nic(int vertex) const {
   return nics.empty() ? -1 : nics.front();
 }
 
-// A port that is down carries nothing.
+bool Paths::nic_is_up(int nic) const {
+  const std::vector<int>& ports = children_[static_cast<size_t>(nic)];
+  return ports.empty() || std::any_of(ports.begin(), ports.end(), [&](int port) {
+           return port_is_up(topology_.vertices[static_cast<size_t>(port)]);
+         });
+}
+
+// Functions of one device differ in what is behind the dot; what is not on PCI is one of its own.
+std::pair<int, std::string> Paths::device_key(int nic) const {
+  const Vertex& vertex = topology_.vertices[static_cast<size_t>(nic)];
+  const std::string& id = vertex.bus_id;
+  return id.empty() ? std::pair(nic, id) : std::pair(vertex.parent, id.substr(0, id.rfind('.')));
+}
+
+// Of the best port, within what the PCI link carries. A port that is down carries nothing.
 Figure Paths::rate_of(int nic) const {
   Figure best{std::nullopt, Source::kHardware};
   for (const int child : children_[static_cast<size_t>(nic)]) {
     const Vertex& port = topology_.vertices[static_cast<size_t>(child)];
-    if (port.kind != VertexKind::kPort || port.state == "DOWN" || port.state == "down") continue;
-    if (!best.known() || worth(port.rate) > worth(best)) best = port.rate;
+    if (port_is_up(port) && (!best.known() || worth(port.rate) > worth(best))) best = port.rate;
   }
-  return best;
+  return capped(best, up(nic));
+}
+
+// Within what the PCI switches above it carry.
+Figure Paths::behind_switches(int nic, Figure rate) const {
+  for (const int above : trail_up(nic)) rate = capped(rate, up(above));
+  return rate;
+}
+
+Figure Paths::share_of(int nic, bool from_memory) const {
+  Figure link = up(nic);
+  const auto functions = functions_.find(device_key(nic));
+  if (link.known() && functions != functions_.end()) *link.value /= functions->second;
+  const Figure rate = capped(rate_of(nic), link);
+  return from_memory ? behind_switches(nic, rate) : rate;
+}
+
+// From memory, the NIC itself or another device to the network.
+Figure Paths::rate_from(int vertex, int nic) const {
+  const Figure rate = rate_of(nic);
+  if (in_processor(vertex)) return behind_switches(nic, rate);
+  return vertex == nic ? rate : least(rate, between(vertex, nic).bandwidth);
 }
 
 // What cables may be fastened to: the NIC, its ports, or where no more is known the node.
@@ -321,10 +366,7 @@ Path Paths::across(int from, int to) const {
   const int in = nic_of(to);
   const Figure unknown{std::nullopt, Source::kHardware};
   if (out < 0 || in < 0) return {PathClass::kNet, unknown};
-  Figure narrow = least(rate_of(out), rate_of(in));
-  for (const auto& [device, nic] : {std::pair(from, out), std::pair(to, in)})
-    if (device != nic && !in_processor(device))
-      narrow = least(narrow, between(device, nic).bandwidth);
+  const Figure narrow = least(rate_from(from, out), rate_from(to, in));
   return {PathClass::kNet, limited(least(narrow, fabric(out, in)))};
 }
 

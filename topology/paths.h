@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -33,6 +35,9 @@ struct Path {
   Figure bandwidth;
 };
 
+// Not said to be down: nobody says of most ports in files how they are.
+bool port_is_up(const Vertex& port);
+
 // Answers for one topology, which must outlive it. Thread-safe once made.
 class Paths {
  public:
@@ -49,6 +54,13 @@ class Paths {
   std::vector<std::pair<int, int>> nics_of_gpus(int node) const;
   // All of the node with the path from the vertex, nearest first, then by bandwidth, then in order.
   std::vector<int> nics_by_distance(int vertex) const;
+  // Whether it has a port that is up, or none that anybody knows of.
+  bool nic_is_up(int nic) const;
+  // GB/s each direction that a NIC carries while all NICs of its node do: its best port, or its PCI
+  // link where that is known and narrower. Functions of one device that are up, as the ports of a
+  // card are, have equal parts of one link. From memory the links of PCI switches above limit it,
+  // too. Unknown where no port's rate is known.
+  Figure share_of(int nic, bool from_memory) const;
 
  private:
   struct Half {
@@ -68,7 +80,10 @@ class Paths {
   bool by_nvlink(int from, int to, Figure* bandwidth) const;
   bool through_nvswitches(int from, int to, Figure* bandwidth) const;
   Figure between_numas(int from, int to) const;
+  std::pair<int, std::string> device_key(int nic) const;
   Figure rate_of(int nic) const;
+  Figure behind_switches(int nic, Figure rate) const;
+  Figure rate_from(int vertex, int nic) const;
   Path across(int from, int to) const;
   Figure fabric(int from_nic, int to_nic) const;
   std::vector<int> plugs_of(int nic) const;
@@ -79,6 +94,7 @@ class Paths {
   Adjacency nvlink_;
   Adjacency interconnect_;
   Adjacency network_;
+  std::map<std::pair<int, std::string>, int> functions_;  // that are up, of a device that is a NIC
 };
 
 }  // namespace banyan

@@ -39,14 +39,9 @@ struct Node {
   bool infiniband = false;
 };
 
-bool is_up(const Vertex& port) {
-  return port.state != "DOWN" && port.state != "down";
-}
-
-std::vector<Node> nodes_of(const Topology& topology) {
+std::vector<Node> nodes_of(const Topology& topology, const Paths& paths) {
   std::vector<Node> nodes;
   std::vector<int> node_of(topology.vertices.size(), -1);
-  std::vector<int> nic_of(topology.vertices.size(), -1);
   for (const int vertex : vertices_of(topology, VertexKind::kNode)) {
     node_of[static_cast<size_t>(vertex)] = static_cast<int>(nodes.size());
     const Vertex& node = topology.vertices[static_cast<size_t>(vertex)];
@@ -60,34 +55,22 @@ std::vector<Node> nodes_of(const Topology& topology) {
   for (const int gpu : vertices_of(topology, VertexKind::kGpu))
     if (const int node = node_above(gpu); node >= 0)
       nodes[static_cast<size_t>(node)].gpus.push_back(gpu);
-  std::vector<bool> has_port(topology.vertices.size(), false);
-  for (const int port : vertices_of(topology, VertexKind::kPort))
-    has_port[static_cast<size_t>(topology.vertices[static_cast<size_t>(port)].parent)] = true;
   for (const int nic : vertices_of(topology, VertexKind::kNic))
-    if (const int node = node_above(nic); node >= 0 && !has_port[static_cast<size_t>(nic)])
-      nodes[static_cast<size_t>(node)].nics.push_back({std::nullopt, Source::kAssumed});
-  // A NIC has the rate of its best port.
+    if (const int index = node_above(nic); index >= 0 && paths.nic_is_up(nic)) {
+      Node& node = nodes[static_cast<size_t>(index)];
+      node.nics.push_back(paths.share_of(nic, node.gpus.empty()));
+    }
   for (const int port : vertices_of(topology, VertexKind::kPort)) {
     const Vertex& vertex = topology.vertices[static_cast<size_t>(port)];
     const int index = node_above(port);
-    if (index < 0 || vertex.parent < 0 || !is_up(vertex)) continue;
-    Node& node = nodes[static_cast<size_t>(index)];
-    node.infiniband = node.infiniband || vertex.link_layer == "InfiniBand";
-    int& nic = nic_of[static_cast<size_t>(vertex.parent)];
-    if (nic < 0) {
-      nic = static_cast<int>(node.nics.size());
-      node.nics.push_back(vertex.rate);
-    } else if (Figure& best = node.nics[static_cast<size_t>(nic)];
-               vertex.rate.value.value_or(0) > best.value.value_or(0)) {
-      best = vertex.rate;
-    }
+    if (index >= 0 && port_is_up(vertex) && vertex.link_layer == "InfiniBand")
+      nodes[static_cast<size_t>(index)].infiniband = true;
   }
   return nodes;
 }
 
 // Between GPUs of a node that follow each other, the narrowest path of all nodes.
-Figure gpu_links(const Topology& topology, const std::vector<Node>& nodes) {
-  const Paths paths(topology);
+Figure gpu_links(const Paths& paths, const std::vector<Node>& nodes) {
   const std::vector<int>& some = nodes.front().gpus;
   Figure narrowest = paths.between(some[0], some[1]).bandwidth;
   for (const Node& node : nodes)
@@ -322,7 +305,8 @@ std::string text_of(const ShownFigure& shown) {
 
 Result<DescribedMachine> describe_machine(const Topology& topology, int times, int ranks_per_node,
                                           const MeasuredLinks& measured) {
-  const std::vector<Node> nodes = nodes_of(topology);
+  const Paths paths(topology);
+  const std::vector<Node> nodes = nodes_of(topology, paths);
   if (nodes.empty())
     return Status(Code::kInvalidArgument, "a network without nodes: nothing runs on switches");
   DescribedMachine machine;
@@ -361,7 +345,7 @@ Result<DescribedMachine> describe_machine(const Topology& topology, int times, i
   const bool apart = machine.hosts.size() > 1;
   machine.model = memory_model(most, machine.cores);
   if (apart) machine.model = with_links(machine.model, measured);
-  const Figure links = gpus ? gpu_links(topology, nodes) : Figure{};
+  const Figure links = gpus ? gpu_links(paths, nodes) : Figure{};
   const bool linked = links.known() && *links.value > 0;
   if (linked)
     use_gpus(machine, links);
