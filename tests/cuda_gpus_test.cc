@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,8 @@ struct FakeDriver {
   std::vector<FakeGpu> gpus;
   int init = kCudaSuccess;
   std::string refused{};  // the call that fails
-  int calls = 0;
-  int answer(const char* call) { return ++calls, refused == call ? 999 : kCudaSuccess; }
+  int opened = 0;
+  int answer(const char* call) const { return refused == call ? 999 : kCudaSuccess; }
 };
 FakeDriver fake;  // of the test that runs
 
@@ -49,7 +50,7 @@ const FakeGpu& gpu_of(int device) {
 
 CudaFunctions fake_functions() {
   CudaFunctions f;
-  f.init = [](unsigned flags) { return ++fake.calls, flags == 0 ? fake.init : 1; };
+  f.init = [](unsigned flags) { return flags == 0 ? fake.init : 1; };
   f.device_count = [](int* count) {
     *count = static_cast<int>(fake.gpus.size());
     return fake.answer("count");
@@ -84,7 +85,7 @@ CudaFunctions fake_functions() {
 }
 
 Topology discovered(const Tree& tree, const NvmlFunctions* nvml, const CudaFunctions& cuda) {
-  auto found = discover(tree.sys(), nvml, &cuda);
+  auto found = discover(tree.sys(), nvml, [&] { return ++fake.opened, std::optional(cuda); });
   EXPECT_TRUE(found.ok()) << found.status().message();
   if (!found.ok()) return empty_topology();
   const auto again = from_json(to_json(*found));
@@ -150,7 +151,7 @@ TEST(CudaGpus, complete_what_nvml_says_and_change_nothing) {
   fake = {.gpus = {{.bus_id = "0000:81:00.0"}, {.bus_id = "0000:03:00.0"}}};
   nvml_says_all = true;
   const Topology told = discovered(tree, &nvml, fake_functions());
-  EXPECT_EQ(fake.calls, 0) << "NVML said all";
+  EXPECT_EQ(fake.opened, 0) << "NVML said all";
   EXPECT_EQ(vertex(told, "made/gpu0").capability, 90);
   EXPECT_EQ(vertices_of(told, VertexKind::kGpu).size(), 1U);
   nvml_says_all = false;

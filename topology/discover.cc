@@ -89,7 +89,7 @@ bool described_by_nvml(const Topology& topology) {
 }  // namespace
 
 Result<Topology> discover(const SysRoot& root, const NvmlFunctions* nvml,
-                          const CudaFunctions* cuda) {
+                          const std::function<std::optional<CudaFunctions>()>& open_cuda) {
   Topology topology = empty_topology();
   const int node = add_vertex(topology, {.kind = VertexKind::kNode,
                                          .name = host_name(root),
@@ -100,7 +100,8 @@ Result<Topology> discover(const SysRoot& root, const NvmlFunctions* nvml,
   add_pci(topology, node, pci_functions(root));
   add_network(topology, node, root);
   if (nvml != nullptr) add_nvml_gpus(topology, node, *nvml);
-  if (cuda != nullptr && !described_by_nvml(topology)) add_cuda_gpus(topology, node, *cuda);
+  if (open_cuda != nullptr && !described_by_nvml(topology))
+    if (const auto cuda = open_cuda()) add_cuda_gpus(topology, node, *cuda);
   make_texts_valid(topology);
   BANYAN_TRY(check(topology));
   return canonical(topology);
@@ -109,9 +110,7 @@ Result<Topology> discover(const SysRoot& root, const NvmlFunctions* nvml,
 Result<Topology> discover(const std::string& root) {
   if (root.empty() || root == "/") {
     const std::unique_ptr<Nvml> nvml = Nvml::open();
-    const std::optional<CudaFunctions> cuda = open_cuda_driver();
-    return discover(SysRoot(), nvml == nullptr ? nullptr : &nvml->functions(),
-                    cuda ? &*cuda : nullptr);
+    return discover(SysRoot(), nvml == nullptr ? nullptr : &nvml->functions(), open_cuda_driver);
   }
   std::error_code error;
   if (!std::filesystem::is_directory(root, error))

@@ -4,6 +4,8 @@
 
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "src/base/cuda_driver.h"
@@ -14,9 +16,10 @@
 namespace banyan {
 
 // One node. Where files are missing (a container that masks /sys, an empty root) there is less of
-// it, down to a node with its name; that is no error. `nvml` and `cuda` may be null.
+// it, down to a node with its name; that is no error. `nvml` and `open_cuda` may be null, and the
+// latter is called only where NVML leaves something out.
 Result<Topology> discover(const SysRoot& root, const NvmlFunctions* nvml,
-                          const CudaFunctions* cuda = nullptr);
+                          const std::function<std::optional<CudaFunctions>()>& open_cuda = {});
 
 // Of this host, or of the tree below BANYAN_SYSROOT, whose GPUs no driver knows.
 // kInvalidArgument where that is no folder.

@@ -77,7 +77,8 @@ class Network {
     if (at(nic).model.empty()) at(nic).model = text_of(folder + "/hca_type");
     for (const std::string& each : root_.list(folder + "/ports")) {
       const auto index = parse_integer(each, 1, 255);
-      if (index.ok()) add_rdma_port(nic, static_cast<int>(*index), folder + "/ports/" + each);
+      if (index.ok())
+        add_rdma_port(nic, static_cast<int>(*index), fmt::format("{}/ports/{}", folder, each));
     }
   }
 
