@@ -183,16 +183,16 @@ void agree(ScheduleBuilder& builder, const Group& group, const Problem& problem)
 // -----------------------------------------------------------------------------------
 
 Accumulators::Accumulators(ScheduleBuilder& builder, const Group& group, const Problem& problem,
-                           std::vector<Slice> inputs, std::vector<Slice> targets)
+                           Blocks inputs, std::vector<Slice> targets)
     : Accumulators(builder, problem, std::move(inputs), std::move(targets), Ends{}) {
   // Whoever hears only empty messages cannot pass on what it heard with data.
-  bool any_empty = inputs_.empty();
-  for (const Slice& slice : inputs_) any_empty = any_empty || slice.size == 0;
+  bool any_empty = blocks() == 0;
+  for (int block = 0; block < blocks(); ++block) any_empty = any_empty || raw(block).size == 0;
   if (any_empty) agree(builder, group, problem);
 }
 
-Accumulators::Accumulators(ScheduleBuilder& builder, const Problem& problem,
-                           std::vector<Slice> inputs, std::vector<Slice> targets, Ends ends)
+Accumulators::Accumulators(ScheduleBuilder& builder, const Problem& problem, Blocks inputs,
+                           std::vector<Slice> targets, Ends ends)
     : builder_(builder),
       problem_(problem),
       accumulator_(problem.accumulator()),
@@ -200,8 +200,8 @@ Accumulators::Accumulators(ScheduleBuilder& builder, const Problem& problem,
       inputs_(std::move(inputs)),
       targets_(std::move(targets)) {}
 
-Accumulators::Accumulators(ScheduleBuilder& builder, const Problem& problem,
-                           std::vector<Slice> inputs, int block, Slice target, Ends ends)
+Accumulators::Accumulators(ScheduleBuilder& builder, const Problem& problem, Blocks inputs,
+                           int block, Slice target, Ends ends)
     : Accumulators(builder, problem, std::move(inputs), {}, ends) {
   only_ = block;
   only_target_ = target;
@@ -212,9 +212,8 @@ Slice Accumulators::target(int block) const {
   return block == only_ ? only_target_ : Slice{};
 }
 
-uint64_t Accumulators::accumulator_bytes(int block) const {
-  if (ends_.sums_in) return raw(block).size;
-  return raw(block).size / problem_.element() * size_of(accumulator_);
+uint64_t Accumulators::accumulators_of(uint64_t bytes) const {
+  return ends_.sums_in ? bytes : bytes / problem_.element() * size_of(accumulator_);
 }
 
 Slice Accumulators::own(int block) {
@@ -232,7 +231,7 @@ void Accumulators::widen(Slice raw, Slice dst) {
 }
 
 Slice Accumulators::room(int block) {
-  return builder_.scratch(accumulator_bytes(block));
+  return builder_.scratch(accumulators_of(raw(block).size));
 }
 
 Slice Accumulators::last(int block) {

@@ -42,9 +42,9 @@ std::vector<Run> runs_of(const Group& group, int first, int count, bool together
   return runs;
 }
 
-Slice joined(const std::vector<Slice>& slices, Run run) {
-  const Slice& first = slices[static_cast<size_t>(run.first)];
-  const Slice& last = slices[static_cast<size_t>(run.first + run.count - 1)];
+Slice joined(const Blocks& slices, Run run) {
+  const Slice first = slices[static_cast<size_t>(run.first)];
+  const Slice last = slices[static_cast<size_t>(run.first + run.count - 1)];
   return {first.space, first.offset, last.end() - first.offset};
 }
 
@@ -56,9 +56,7 @@ class RelativeSums {
  public:
   RelativeSums(ScheduleBuilder& builder, const Group& group, Accumulators& sums,
                const std::vector<int>& skips)
-      : builder_(builder), group_(group), sums_(sums), offsets_{0} {
-    for (int i = 0; i < group.size(); ++i)
-      offsets_.push_back(offsets_.back() + sums.accumulator_bytes(group.wrap(group.me + i)));
+      : builder_(builder), group_(group), sums_(sums) {
     added_most_ = group.size() / 2;
     landing_ = builder.scratch(offset(added_most_));
     if (skips.size() > 2) added_ = builder.scratch(offset(added_most_));
@@ -91,7 +89,16 @@ class RelativeSums {
   void end_round() { added_so_far_ = added_most_; }
 
  private:
-  uint64_t offset(int block) const { return offsets_[static_cast<size_t>(block)]; }
+  // Of accumulators before a relative block: they lie one behind the other, as the blocks do.
+  uint64_t offset(int block) const {
+    const auto begin = [&](int place) {
+      return place == group_.size() ? sums_.raw(place - 1).end() : sums_.raw(place).offset;
+    };
+    const int place = group_.me + block;
+    uint64_t bytes = begin(std::min(place, group_.size())) - begin(group_.me);
+    if (place > group_.size()) bytes += begin(place - group_.size()) - begin(0);
+    return sums_.accumulators_of(bytes);
+  }
 
   Slice within(Slice room, Run run) const {
     const uint64_t begin = offset(run.first);
@@ -114,7 +121,7 @@ class RelativeSums {
 
   // In the runs that the first round sends and keeps.
   void widen(const std::vector<int>& skips) {
-    own_ = builder_.scratch(offsets_.back());
+    own_ = builder_.scratch(offset(group_.size()));
     const int kept = skips.size() > 1 ? skips[skips.size() - 2] : 0;
     const int wrap = group_.size() - group_.me;
     for (const auto& [begin, end] : {std::pair(kept, group_.size()), std::pair(0, kept)})
@@ -131,7 +138,6 @@ class RelativeSums {
   ScheduleBuilder& builder_;
   const Group& group_;
   Accumulators& sums_;
-  std::vector<uint64_t> offsets_;  // of accumulators before each relative block
   int added_most_ = 0;
   int added_so_far_ = 0;
   Slice landing_, added_, own_;
@@ -159,8 +165,7 @@ namespace {
 
 // The rounds of the reduce-scatter backwards. `together`: neighbouring blocks as one message, which
 // both ends must see alike.
-void pass_on(ScheduleBuilder& builder, const Group& group, const std::vector<Slice>& slices,
-             bool together) {
+void pass_on(ScheduleBuilder& builder, const Group& group, const Blocks& slices, bool together) {
   const std::vector<int> skips = skips_of(group.size());
   for (size_t round = 0; round + 1 < skips.size(); ++round) {
     const int skip = skips[round];
@@ -176,13 +181,12 @@ void pass_on(ScheduleBuilder& builder, const Group& group, const std::vector<Sli
 
 // Displacements are each rank's own, so what is together here may be apart elsewhere.
 void circulant_allgather_apart_phase(ScheduleBuilder& builder, const Group& group,
-                                     const std::vector<Slice>& slices) {
+                                     const Blocks& slices) {
   pass_on(builder, group, slices, false);
 }
 
-void circulant_allgather_phase(ScheduleBuilder& builder, const Group& group,
-                               const std::vector<Slice>& slices) {
-  pass_on(builder, group, slices, packed(slices));
+void circulant_allgather_phase(ScheduleBuilder& builder, const Group& group, const Blocks& slices) {
+  pass_on(builder, group, slices, slices.are_packed());
 }
 
 void circulant_allreduce(ScheduleBuilder& builder, const Group& group, const Problem& problem) {

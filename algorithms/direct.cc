@@ -99,8 +99,7 @@ void direct_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group, A
   add_in_order(builder, group, sums, group.me, problem);
 }
 
-void direct_allgather_phase(ScheduleBuilder& builder, const Group& group,
-                            const std::vector<Slice>& slices) {
+void direct_allgather_phase(ScheduleBuilder& builder, const Group& group, const Blocks& slices) {
   exchange_at_once(
       builder, group, [&](int) { return slices[static_cast<size_t>(group.me)]; },
       [&](int from) { return slices[static_cast<size_t>(from)]; });

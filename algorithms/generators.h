@@ -7,10 +7,12 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
 #include "algorithms/builder.h"
+#include "algorithms/levels.h"
 #include "algorithms/problem.h"
 
 namespace banyan {
@@ -34,6 +36,32 @@ std::vector<Part> cut_evenly(Part whole, int parts);
 // No gaps, in order: neighbouring blocks may share a message.
 bool packed(const std::vector<Slice>& slices);
 
+// The slices of a group's blocks, by index: a list, or a vector's cut, of whose thousands of blocks
+// only those that are asked for are computed.
+class Blocks {
+ public:
+  Blocks(std::vector<Slice> listed) : listed_(std::move(listed)) {}
+  Blocks(std::initializer_list<Slice> listed) : listed_(listed) {}
+  Blocks(Slice whole, uint64_t count, uint64_t width, Cut cut)
+      : whole_(whole), count_(count), width_(width), cut_(cut) {}
+
+  size_t size() const {
+    return listed_.empty() ? static_cast<size_t>(cut_.members) : listed_.size();
+  }
+  Slice operator[](size_t index) const {
+    if (!listed_.empty()) return listed_[index];
+    return elements(whole_, cut_.block({0, count_}, static_cast<int>(index)), width_);
+  }
+  bool are_packed() const { return listed_.empty() || packed(listed_); }
+
+ private:
+  std::vector<Slice> listed_;  // empty: there is a cut
+  Slice whole_;
+  uint64_t count_ = 0;  // elements
+  uint64_t width_ = 1;  // of one of them
+  Cut cut_{.shards = 1, .members = 0};
+};
+
 // Everybody hears from everybody, ceil(log2 P) rounds of empty messages (dissemination: Hensgen,
 // Finkel, Manber 1988). Later steps come after it.
 void disseminate(ScheduleBuilder& builder, const Group& group);
@@ -42,8 +70,7 @@ void exchange_words(ScheduleBuilder& builder, const Group& group);
 // Either, where the call checks its arguments.
 void agree(ScheduleBuilder& builder, const Group& group, const Problem& problem);
 
-// Leaders (levels.h) have heard from everybody.
-struct Ladder;
+// Leaders have heard from everybody.
 void hear_all(ScheduleBuilder& builder, const Ladder& ladder);
 // From who leads at the top: that all earlier steps are done, everybody's there.
 void tell_all(ScheduleBuilder& builder, const Ladder& ladder);
@@ -65,14 +92,14 @@ struct Ends {
 class Accumulators {
  public:
   // targets[b]: where the finished block b goes, as elements, where this rank finishes it.
-  Accumulators(ScheduleBuilder& builder, const Group& group, const Problem& problem,
-               std::vector<Slice> inputs, std::vector<Slice> targets);
+  Accumulators(ScheduleBuilder& builder, const Group& group, const Problem& problem, Blocks inputs,
+               std::vector<Slice> targets);
   // Without agreement, which is the caller's.
-  Accumulators(ScheduleBuilder& builder, const Problem& problem, std::vector<Slice> inputs,
+  Accumulators(ScheduleBuilder& builder, const Problem& problem, Blocks inputs,
                std::vector<Slice> targets, Ends ends);
   // The same, where this rank finishes one block only: there may be thousands of others.
-  Accumulators(ScheduleBuilder& builder, const Problem& problem, std::vector<Slice> inputs,
-               int block, Slice target, Ends ends);
+  Accumulators(ScheduleBuilder& builder, const Problem& problem, Blocks inputs, int block,
+               Slice target, Ends ends);
 
   int blocks() const { return static_cast<int>(inputs_.size()); }
   DataType type() const { return accumulator_; }
@@ -85,7 +112,8 @@ class Accumulators {
   bool sends_raw() const {
     return !ends_.sums_in && !same_type() && problem_.op != ReduceOp::kPreMulSum;
   }
-  uint64_t accumulator_bytes(int block) const;
+  // The length of accumulators for contributions of that length.
+  uint64_t accumulators_of(uint64_t bytes) const;
   // The raw contribution, as elements.
   Slice raw(int block) const { return inputs_[static_cast<size_t>(block)]; }
   // The contribution of this rank.
@@ -106,7 +134,7 @@ class Accumulators {
   const Problem& problem_;
   DataType accumulator_;
   Ends ends_;
-  std::vector<Slice> inputs_;
+  Blocks inputs_;
   std::vector<Slice> targets_;  // empty: there is one
   int only_ = 0;
   Slice only_target_;
@@ -148,16 +176,13 @@ void direct_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group, A
                                  const Problem& problem);
 
 // Block `me` of the slices is there; after it, all are.
-using AllgatherPhase = void (*)(ScheduleBuilder&, const Group&, const std::vector<Slice>&);
-void ring_allgather_phase(ScheduleBuilder& builder, const Group& group,
-                          const std::vector<Slice>& slices);
-void circulant_allgather_phase(ScheduleBuilder& builder, const Group& group,
-                               const std::vector<Slice>& slices);
+using AllgatherPhase = void (*)(ScheduleBuilder&, const Group&, const Blocks&);
+void ring_allgather_phase(ScheduleBuilder& builder, const Group& group, const Blocks& slices);
+void circulant_allgather_phase(ScheduleBuilder& builder, const Group& group, const Blocks& slices);
 // With a message for each slice.
 void circulant_allgather_apart_phase(ScheduleBuilder& builder, const Group& group,
-                                     const std::vector<Slice>& slices);
-void direct_allgather_phase(ScheduleBuilder& builder, const Group& group,
-                            const std::vector<Slice>& slices);
+                                     const Blocks& slices);
+void direct_allgather_phase(ScheduleBuilder& builder, const Group& group, const Blocks& slices);
 
 // By name. Of its own a reduction is direct where that sends raw elements, else circulant, whose
 // blocks must lie one behind the other; where they do not (`together` is false), it is pairwise.
@@ -166,7 +191,7 @@ void named_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group,
                                 Accumulators& sums);
 // `apart`: with a message for each slice, where that is a question. Pairwise gathers as direct.
 void named_allgather_phase(ScheduleBuilder& builder, const Group& group, Phase phase, bool apart,
-                           const std::vector<Slice>& slices);
+                           const Blocks& slices);
 
 // Everybody has the sum of block 0 in its target.
 void recursive_doubling_phase(ScheduleBuilder& builder, const Group& group, Accumulators& sum);

@@ -69,6 +69,7 @@ struct Cut {
   int members = 1;
 
   int owner(int shard) const {
+    if (members == shards) return shard;  // of most parts, and there may be thousands
     return static_cast<int>(static_cast<int64_t>(shard) * members / shards);
   }
   // The first shard of a member, if it has any, and one after the last of those before.

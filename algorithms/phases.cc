@@ -24,7 +24,7 @@ void named_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group,
 }
 
 void named_allgather_phase(ScheduleBuilder& builder, const Group& group, Phase phase, bool apart,
-                           const std::vector<Slice>& slices) {
+                           const Blocks& slices) {
   switch (phase) {
     case Phase::kOwn:
     case Phase::kCirculant:

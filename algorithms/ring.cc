@@ -54,8 +54,7 @@ void ring_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group, Acc
   sums.store(group.me);
 }
 
-void ring_allgather_phase(ScheduleBuilder& builder, const Group& group,
-                          const std::vector<Slice>& slices) {
+void ring_allgather_phase(ScheduleBuilder& builder, const Group& group, const Blocks& slices) {
   const Ring ring(group);
   for (int step = 0; step < group.size() - 1; ++step) {
     builder.send(slices[static_cast<size_t>(ring.place(-step))], ring.next());

@@ -8,28 +8,6 @@
 namespace banyan {
 namespace {
 
-// Of all members, with one division for all: there may be thousands, and as many segments.
-std::vector<Part> blocks_of(const Stage& stage, Part vector) {
-  const Cut& cut = stage.cut;
-  const auto shards = static_cast<uint64_t>(cut.shards);
-  const uint64_t size = vector.count / shards;
-  const uint64_t rest = vector.count % shards;
-  const auto begin_of = [&](int member) {
-    const auto shard =
-        static_cast<uint64_t>(cut.members == cut.shards ? member : cut.first(member));
-    return vector.begin + shard * size + std::min(shard, rest);
-  };
-  std::vector<Part> blocks;
-  blocks.reserve(stage.inside.ranks.size());
-  uint64_t begin = begin_of(0);
-  for (int member = 0; member < cut.members; ++member) {
-    const uint64_t end = begin_of(member + 1);
-    blocks.push_back({begin, end - begin});
-    begin = end;
-  }
-  return blocks;
-}
-
 bool is_source(const Stage& stage) {
   return stage.source == stage.inside.me;
 }
@@ -72,9 +50,12 @@ SegmentFlow::SegmentFlow(ScheduleBuilder& builder, const Group& group, const Pro
            false});
 }
 
+uint64_t SegmentFlow::width_of(const Piece& piece) const {
+  return piece.is_sum ? size_of(problem_.accumulator()) : problem_.element();
+}
+
 Slice SegmentFlow::part_of_piece(const Piece& piece, Part part) const {
-  const uint64_t width = piece.is_sum ? size_of(problem_.accumulator()) : problem_.element();
-  return elements(piece.where, {part.begin - piece.elements.begin, part.count}, width);
+  return elements(piece.where, {part.begin - piece.elements.begin, part.count}, width_of(piece));
 }
 
 Slice SegmentFlow::result(Part part) const {
@@ -100,16 +81,12 @@ SegmentFlow::Piece SegmentFlow::widened(const Piece& given) {
 
 SegmentFlow::Piece SegmentFlow::reduce_inside(const Stage& stage, const Piece& given, bool at_top) {
   if (stage.inside.size() == 1) return widened(given);
-  const std::vector<Part> blocks = blocks_of(stage, given.elements);
-  std::vector<Slice> inputs;
-  inputs.reserve(blocks.size());
-  for (const Part& block : blocks) inputs.push_back(part_of_piece(given, block));
-  const auto me = static_cast<size_t>(stage.inside.me);
+  const Part own = stage.cut.block(given.elements, stage.inside.me);
   const uint64_t width = size_of(problem_.accumulator());
-  const Piece sum{blocks[me],
-                  at_top ? result(blocks[me]) : builder_.scratch(blocks[me].count * width), true};
-  Accumulators sums(builder_, problem_, std::move(inputs), stage.inside.me, sum.where,
-                    {.sums_in = given.is_sum, .sums_out = !at_top});
+  const Piece sum{own, at_top ? result(own) : builder_.scratch(own.count * width), true};
+  Accumulators sums(builder_, problem_,
+                    Blocks(given.where, given.elements.count, width_of(given), stage.cut),
+                    stage.inside.me, sum.where, {.sums_in = given.is_sum, .sums_out = !at_top});
   named_reduce_scatter_phase(builder_, stage.inside, problem_, at_top ? inter_ : intra_, true,
                              sums);
   return sum;
@@ -161,11 +138,9 @@ void SegmentFlow::gather(int layer) const {
   for (size_t index = 0; index < here.size(); ++index) {
     const Stage& stage = here[index];
     if (stage.inside.size() == 1 || (chained_ && layer == stages_.top())) continue;
-    std::vector<Slice> slices;
-    for (const Part& block : blocks_of(stage, piece(layer, index).elements))
-      slices.push_back(result(block));
+    const Part vector = piece(layer, index).elements;
     named_allgather_phase(builder_, stage.inside, layer == stages_.top() ? inter_ : intra_, false,
-                          slices);
+                          Blocks(result(vector), vector.count, problem_.element(), stage.cut));
   }
 }
 
@@ -174,15 +149,16 @@ void SegmentFlow::collect(int layer) const {
   for (size_t index = 0; index < here.size(); ++index) {
     const Stage& stage = here[index];
     if (stage.source < 0 || (chained_ && layer == stages_.top())) continue;
-    const std::vector<Part> blocks = blocks_of(stage, piece(layer, index).elements);
+    const auto block = [&](int member) {
+      return result(stage.cut.block(piece(layer, index).elements, member));
+    };
     if (!is_source(stage)) {
-      builder_.send(result(blocks[static_cast<size_t>(stage.inside.me)]),
-                    stage.inside.at(stage.source));
+      builder_.send(block(stage.inside.me), stage.inside.at(stage.source));
       continue;
     }
     for (int step = 1; step < stage.inside.size(); ++step) {
       const int from = stage.inside.wrap(stage.inside.me + step);
-      builder_.recv(result(blocks[static_cast<size_t>(from)]), stage.inside.at(from));
+      builder_.recv(block(from), stage.inside.at(from));
     }
   }
 }
@@ -204,15 +180,14 @@ void SegmentFlow::spread(int layer) const {
       pass_chain(stage, vector);
       continue;
     }
-    const std::vector<Part> blocks = blocks_of(stage, vector);
     if (!is_source(stage)) {
-      builder_.recv(result(blocks[static_cast<size_t>(stage.inside.me)]),
+      builder_.recv(result(stage.cut.block(vector, stage.inside.me)),
                     stage.inside.at(stage.source));
       continue;
     }
     for (int step = 1; step < stage.inside.size(); ++step) {
       const int to = stage.inside.wrap(stage.inside.me + step);
-      builder_.send(given(stage, blocks[static_cast<size_t>(to)]), stage.inside.at(to));
+      builder_.send(given(stage, stage.cut.block(vector, to)), stage.inside.at(to));
     }
     if (layer == 0 && is_root_) builder_.copy(input_, results_);
   }

@@ -37,6 +37,7 @@ class SegmentFlow {
   const Piece& piece(int layer, size_t index) const {
     return pieces_[static_cast<size_t>(layer)][index];
   }
+  uint64_t width_of(const Piece& piece) const;
   Slice part_of_piece(const Piece& piece, Part part) const;
   // Where the finished elements of a part are, or go to.
   Slice result(Part part) const;

@@ -44,7 +44,7 @@ Result<std::vector<int>> labels_of(int places, const Hierarchy::Level& level) {
 }  // namespace
 
 Hierarchy::Partition Hierarchy::partition_of(std::string_view name, std::span<const int> labels) {
-  Partition made{std::string(name), {}, {}, {0}};
+  Partition made{std::string(name), {}, {}, {0}, 0};
   std::unordered_map<int, int> numbers;
   made.part.reserve(labels.size());
   for (const int label : labels) {
@@ -53,6 +53,7 @@ Hierarchy::Partition Hierarchy::partition_of(std::string_view name, std::span<co
     if (static_cast<size_t>(number) + 1 == made.begin.size()) made.begin.push_back(0);
     ++made.begin[static_cast<size_t>(number) + 1];
   }
+  made.largest = *std::max_element(made.begin.begin(), made.begin.end());
   for (size_t part = 1; part < made.begin.size(); ++part) made.begin[part] += made.begin[part - 1];
   made.members.resize(labels.size());
   std::vector<int> next = made.begin;
@@ -90,20 +91,6 @@ Hierarchy Hierarchy::of_labels(std::string_view name, std::span<const int> label
   Hierarchy made;
   if (!labels.empty()) made.levels_.push_back(partition_of(name, labels));
   return made;
-}
-
-std::span<const int> Hierarchy::members(int level, int part) const {
-  const Partition& partition = at(level);
-  const auto begin = static_cast<size_t>(partition.begin[static_cast<size_t>(part)]);
-  const auto end = static_cast<size_t>(partition.begin[static_cast<size_t>(part) + 1]);
-  return std::span(partition.members).subspan(begin, end - begin);
-}
-
-int Hierarchy::largest_part(int level) const {
-  int most = 0;
-  for (int part = 0; part < parts(level); ++part)
-    most = std::max(most, static_cast<int>(members(level, part).size()));
-  return most;
 }
 
 int Hierarchy::smallest_part(int level) const {

@@ -43,8 +43,12 @@ class Hierarchy {
   int parts(int level) const { return static_cast<int>(at(level).begin.size()) - 1; }
   int part_of(int level, int place) const { return at(level).part[static_cast<size_t>(place)]; }
   // Ascending.
-  std::span<const int> members(int level, int part) const;
-  int largest_part(int level) const;
+  std::span<const int> members(int level, int part) const {
+    const int* begin = &at(level).begin[static_cast<size_t>(part)];
+    return std::span(at(level).members)
+        .subspan(static_cast<size_t>(begin[0]), static_cast<size_t>(begin[1] - begin[0]));
+  }
+  int largest_part(int level) const { return at(level).largest; }
   int smallest_part(int level) const;
 
   // As they are written down, so that levels can be added.
@@ -73,6 +77,7 @@ class Hierarchy {
     std::vector<int> part;     // by place
     std::vector<int> members;  // part by part
     std::vector<int> begin;    // of each part in members, and the end
+    int largest = 0;           // members of a part
 
     bool operator==(const Partition&) const = default;
   };
