@@ -9,17 +9,18 @@ namespace banyan {
 namespace {
 
 int index_of(std::span<const int> places, int place) {
+  if (place < 0) return -1;
   const auto found = std::find(places.begin(), places.end(), place);
   return found == places.end() ? -1 : static_cast<int>(found - places.begin());
 }
 
 // The owners of a shard, one in each part.
 std::vector<int> rail_of(const Parts& parts, int shards, int shard) {
-  std::vector<int> rail;
-  rail.reserve(parts.count());
-  for (size_t part = 0; part < parts.count(); ++part) {
-    const Cut cut{shards, static_cast<int>(parts[part].size())};
-    rail.push_back(parts[part][static_cast<size_t>(cut.owner(shard))]);
+  std::vector<int> rail(parts.count());
+  for (size_t part = 0; part < rail.size(); ++part) {
+    const std::span<const int> members = parts[part];
+    const Cut cut{shards, static_cast<int>(members.size())};
+    rail[part] = members[static_cast<size_t>(cut.owner(shard))];
   }
   return rail;
 }
@@ -55,10 +56,10 @@ Parts::Parts(const Hierarchy& levels, int level, std::span<const int> team)
 
 Group group_of(const Group& all, std::span<const int> places) {
   Group group;
-  group.ranks.reserve(places.size());
+  group.ranks.resize(places.size());
   for (size_t index = 0; index < places.size(); ++index) {
     if (places[index] == all.me) group.me = static_cast<int>(index);
-    group.ranks.push_back(all.ranks[static_cast<size_t>(places[index])]);
+    group.ranks[index] = all.ranks[static_cast<size_t>(places[index])];
   }
   return group;
 }

@@ -3,7 +3,10 @@
 
 #include "algorithms/verify.h"
 
+#include <algorithm>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "algorithms/verify_parts.h"
 
@@ -53,7 +56,8 @@ Fault verify_call(const VerifiedCall& call, const VerifyOptions& options) {
   Fault fault = check_problems(call);
   if (!fault.empty()) return fault;
   Symbols symbols(call.ranks,
-                  call.reduces && !call.needs_decode ? SymbolStage::kPartial : SymbolStage::kRaw);
+                  call.reduces && !call.needs_decode ? SymbolStage::kPartial : SymbolStage::kRaw,
+                  options.by_content);
   std::vector<Layout> layouts;
   layouts.reserve(call.schedules.size());
   for (int rank = 0; rank < call.ranks; ++rank) layouts.push_back(layout_of(call, symbols, rank));
@@ -64,6 +68,27 @@ Fault verify_call(const VerifiedCall& call, const VerifyOptions& options) {
 }
 
 }  // namespace
+
+Fault check_each(int ranks, const std::function<Fault(int)>& check) {
+  constexpr int kMany = 4096;
+  const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  std::vector<Fault> faults(ranks < kMany ? 1 : static_cast<size_t>(cores));
+  const auto look = [&](size_t share) {
+    const Part part = part_of(static_cast<uint64_t>(ranks), static_cast<int>(faults.size()),
+                              static_cast<int>(share));
+    for (uint64_t rank = part.begin; rank < part.begin + part.count; ++rank) {
+      faults[share] = check(static_cast<int>(rank));
+      if (!faults[share].empty()) return;
+    }
+  };
+  std::vector<std::thread> others;
+  for (size_t share = 1; share < faults.size(); ++share) others.emplace_back(look, share);
+  look(0);
+  for (std::thread& other : others) other.join();
+  const auto found =
+      std::find_if(faults.begin(), faults.end(), [](const Fault& fault) { return !fault.empty(); });
+  return found == faults.end() ? Fault{} : *found;
+}
 
 VerifiedCall::VerifiedCall(std::span<const Schedule> all_schedules,
                            std::span<const Problem> all_problems)

@@ -1,10 +1,10 @@
 // Runs the schedules of all ranks on symbols instead of numbers.
 //
 // A symbol says how often each rank's contribution is in a byte run, which element it is, and in
-// which order it was combined, so a lost contribution, one counted twice, an element mixed with
-// another, a read of memory nobody wrote, an unmatched message, a deadlock, another order of
-// reduction on another rank, and a write of user memory before agreement are all found, with no
-// network and no floating point.
+// which order it was combined (the first as a sum, modulo 2^64, of numbers drawn for the ranks), so
+// a lost contribution, one counted twice, an element mixed with another, a read of memory nobody
+// wrote, an unmatched message, a deadlock, another order of reduction on another rank, and a write
+// of user memory before agreement are all found, with no network and no floating point.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -26,6 +26,9 @@ struct Verification {
 struct VerifyOptions {
   int slots = 1;      // messages that fit between two ranks; 0: rendezvous
   uint32_t seed = 0;  // of the order among steps that are ready
+  // Sums are told apart by what is in them alone, which keeps them few on many ranks. That ranks
+  // have the same bits is then shown by each element's sum being finished by one rank only.
+  bool by_content = false;
 };
 
 // `schedules[r]` and `problems[r]` are rank r's (problems differ in in_place and in the lists of

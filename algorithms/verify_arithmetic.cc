@@ -83,7 +83,9 @@ Fault SymbolArithmetic::combine(std::vector<Run>& left, const std::vector<Run>& 
     if (one.origin != other.origin)
       return "combines element " + std::to_string(one.origin / width) + " with element " +
              std::to_string(other.origin / width);
-    result.push_back({one.begin, one.end, symbols_.combined(one.symbol, other.symbol), one.origin});
+    const SymbolId sum = symbols_.combined(one.symbol, other.symbol);
+    if (symbols_.is_complete(sum)) finished_ += one.end - one.begin;
+    result.push_back({one.begin, one.end, sum, one.origin});
     return {};
   });
   left = std::move(result);

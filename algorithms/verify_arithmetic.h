@@ -14,6 +14,8 @@ class SymbolArithmetic {
   SymbolArithmetic(const VerifiedCall& call, Symbols& symbols) : call_(call), symbols_(symbols) {}
 
   const Symbols& symbols() const { return symbols_; }
+  // Bytes of sums that became complete by an addition, on all ranks together.
+  uint64_t finished() const { return finished_; }
 
   // `left` is what the step reads from src, and becomes what it writes; `right` is src2 or the
   // message.
@@ -30,6 +32,7 @@ class SymbolArithmetic {
 
   const VerifiedCall& call_;
   Symbols& symbols_;
+  uint64_t finished_ = 0;
 };
 
 }  // namespace banyan

@@ -1,11 +1,14 @@
 // Runs the schedules of all ranks, one step at a time, in an order drawn from a seed.
 //
 // A step is put into `ready_` when nothing keeps it from running, and nothing later can; so the
-// draw is among all that could happen next. Between two ranks that exchange messages there is a
-// channel with `slots` places. With no place, sender and receiver run as one.
+// draw is among all that could happen next, as far as they are many, among the latest. Between two
+// ranks that exchange messages there is a channel with `slots` places. With no place, sender and
+// receiver run as one.
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
 #include <bit>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -34,6 +37,8 @@ struct Channel {
   const Port* recv_port = nullptr;
   uint32_t sent = 0;
   uint32_t received = 0;
+  uint32_t send_step = kNone;  // the next one, when it waits for nothing more on its rank
+  uint32_t recv_step = kNone;
   bool send_is_ready = false;  // the next one: in ready_, or taken from it and not yet run
   bool recv_is_ready = false;
   std::vector<Message> messages;  // `slots` at most
@@ -93,9 +98,14 @@ class Execution {
     return states_[static_cast<size_t>(at.rank)].first_step + at.step;
   }
 
-  void connect(std::vector<Layout>& layouts);
+  void connect();
   uint32_t next_send(const Channel& channel) const;
   uint32_t next_recv(const Channel& channel) const;
+  // Whoever has a result of such a call has heard from everybody.
+  bool results_tell() const {
+    return call_.collective == Collective::kAllreduce && call_.problems.front().count != 0;
+  }
+  int unheard(StepAt at, const std::vector<Run>& runs) const;
   void consider(StepAt at);
   void consider(Channel& channel);
   StepAt draw();
@@ -107,25 +117,20 @@ class Execution {
   Fault read(StepAt at, Slice slice, std::vector<Run>& runs);
   Fault write(StepAt at, Slice slice, const std::vector<Run>& runs);
   Fault check_end();
+  Fault check_finished() const;
   Fault stuck() const;
 
   const VerifiedCall& call_;
   SymbolArithmetic arithmetic_;
   size_t slots_;
   bool check_;
+  bool by_content_;
   std::mt19937 random_;
   std::vector<RankState> states_;
   std::vector<Channel> channels_;
   std::vector<StepAt> ready_;
-  size_t steps_ = 0;
-  Knowledge knowledge_;
+  std::optional<Knowledge> knowledge_;  // where what a rank has does not tell
 };
-
-size_t count_steps(const VerifiedCall& call) {
-  size_t count = static_cast<size_t>(call.ranks);  // one more each: what the rank knows at its end
-  for (const Schedule& schedule : call.schedules) count += schedule.steps.size();
-  return count;
-}
 
 bool is_synchronisation(Collective collective) {
   return collective == Collective::kBarrier || collective == Collective::kFinalize ||
@@ -138,36 +143,48 @@ Execution::Execution(const VerifiedCall& call, std::vector<Layout>& layouts, Sym
       arithmetic_(call, symbols),
       slots_(static_cast<size_t>(options.slots)),
       check_(call.problems.front().check),
+      by_content_(options.by_content),
       random_(options.seed),
-      states_(static_cast<size_t>(call.ranks)),
-      knowledge_(static_cast<size_t>(call.ranks), count_steps(call)) {
-  connect(layouts);
-}
-
-void Execution::connect(std::vector<Layout>& layouts) {
-  constexpr int32_t kUnknown = -1;
-  const auto ranks = static_cast<size_t>(call_.ranks);
-  std::vector<int32_t> known(ranks * ranks, kUnknown);
-  for (int rank = 0; rank < call_.ranks; ++rank) {
-    const Schedule& schedule = call_.schedules[static_cast<size_t>(rank)];
+      states_(static_cast<size_t>(call.ranks)) {
+  size_t steps = 0;
+  for (int rank = 0; rank < call.ranks; ++rank) {
     RankState& mine = state(rank);
+    const Schedule& schedule = call.schedules[static_cast<size_t>(rank)];
     mine.layout = std::move(layouts[static_cast<size_t>(rank)]);
     mine.waiting_for = schedule.dependency_count;
-    mine.first_step = steps_;
-    steps_ += schedule.steps.size() + 1;
-    for (size_t step = 0; step <= schedule.steps.size(); ++step)
-      knowledge_.add(mine.first_step + step, rank);
+    mine.first_step = steps;
+    steps += schedule.steps.size() + 1;  // one more: what the rank knows at its end
+  }
+  connect();
+  const bool synchronises = is_synchronisation(call.collective);
+  if (!synchronises && (!check_ || results_tell())) return;
+  knowledge_.emplace(static_cast<size_t>(call.ranks), steps);
+  for (int rank = 0; rank < call.ranks; ++rank)
+    for (size_t step = 0; step <= state(rank).waiting_for.size(); ++step)
+      knowledge_->add(state(rank).first_step + step, rank);
+}
+
+// A channel for each sending port; whoever receives looks for it there.
+void Execution::connect() {
+  for (int rank = 0; rank < call_.ranks; ++rank) {
+    const Schedule& schedule = call_.schedules[static_cast<size_t>(rank)];
     for (const Port& port : schedule.ports) {
-      const int sender = port.sending ? rank : port.peer;
-      const int receiver = port.sending ? port.peer : rank;
-      int32_t& at = known[static_cast<size_t>(sender) * ranks + static_cast<size_t>(receiver)];
-      if (at == kUnknown) {
-        at = static_cast<int32_t>(channels_.size());
-        channels_.push_back({.sender = sender, .receiver = receiver, .messages = {}});
-      }
-      Channel& channel = channels_[static_cast<size_t>(at)];
-      (port.sending ? channel.send_port : channel.recv_port) = &port;
-      mine.channel_of.push_back(at);
+      state(rank).channel_of.push_back(static_cast<int32_t>(channels_.size()));
+      if (port.sending)
+        channels_.push_back(
+            {.sender = rank, .receiver = port.peer, .send_port = &port, .messages = {}});
+    }
+  }
+  for (int rank = 0; rank < call_.ranks; ++rank) {
+    const Schedule& schedule = call_.schedules[static_cast<size_t>(rank)];
+    for (size_t index = 0; index < schedule.ports.size(); ++index) {
+      const Port& port = schedule.ports[index];
+      if (port.sending) continue;
+      const Schedule& theirs = call_.schedules[static_cast<size_t>(port.peer)];
+      const auto partner = static_cast<size_t>(find_port(theirs, rank, true) - theirs.ports.data());
+      const int32_t channel = state(port.peer).channel_of[partner];
+      channels_[static_cast<size_t>(channel)].recv_port = &port;
+      state(rank).channel_of[index] = channel;
     }
   }
 }
@@ -191,15 +208,22 @@ uint32_t Execution::next_recv(const Channel& channel) const {
 // What it waited for is done.
 void Execution::consider(StepAt at) {
   const int32_t port = call_.schedules[static_cast<size_t>(at.rank)].port_of[at.step];
-  if (port < 0)
+  if (port < 0) {
     ready_.push_back(at);
+    return;
+  }
+  Channel& channel =
+      channels_[static_cast<size_t>(state(at.rank).channel_of[static_cast<size_t>(port)])];
+  if (channel.sender == at.rank)
+    channel.send_step = next_send(channel);
   else
-    consider(channels_[static_cast<size_t>(state(at.rank).channel_of[static_cast<size_t>(port)])]);
+    channel.recv_step = next_recv(channel);
+  consider(channel);
 }
 
 void Execution::consider(Channel& channel) {
-  const uint32_t send = next_send(channel);
-  const uint32_t recv = next_recv(channel);
+  const uint32_t send = channel.send_step;
+  const uint32_t recv = channel.recv_step;
   if (slots_ == 0) {
     if (send == kNone || recv == kNone || channel.recv_is_ready) return;
     channel.recv_is_ready = true;
@@ -216,8 +240,12 @@ void Execution::consider(Channel& channel) {
   }
 }
 
+// Among thousands it takes one of the latest, whose ranks the cache still has.
 StepAt Execution::draw() {
-  const size_t index = random_() % ready_.size();
+  constexpr size_t kMany = 4096;
+  constexpr size_t kLatest = 8;
+  const size_t window = ready_.size() < kMany ? ready_.size() : kLatest;
+  const size_t index = ready_.size() - 1 - random_() % window;
   const StepAt drawn = ready_[index];
   ready_[index] = ready_.back();
   ready_.pop_back();
@@ -237,6 +265,16 @@ Fault Execution::read(StepAt at, Slice slice, std::vector<Run>& runs) {
   return {};
 }
 
+// A rank that the step may not have heard from when it writes these runs, -1 if there is none.
+int Execution::unheard(StepAt at, const std::vector<Run>& runs) const {
+  if (knowledge_) return knowledge_->missing(global(at));
+  for (const Run& run : runs) {
+    const int missing = arithmetic_.symbols().missing(run.symbol);
+    if (missing >= 0) return missing;
+  }
+  return -1;
+}
+
 Fault Execution::write(StepAt at, Slice slice, const std::vector<Run>& runs) {
   if (slice.size == 0) return {};
   RankState& mine = state(at.rank);
@@ -245,7 +283,7 @@ Fault Execution::write(StepAt at, Slice slice, const std::vector<Run>& runs) {
     return {};
   }
   if (check_) {
-    const int missing = knowledge_.missing(global(at));
+    const int missing = unheard(at, runs);
     if (missing >= 0)
       return place_of(call_, at.rank, at.step) +
              " writes the output without having heard from rank " + std::to_string(missing);
@@ -269,23 +307,24 @@ Fault Execution::run_local(StepAt at) {
 }
 
 Fault Execution::run_send(Channel& channel) {
-  const StepAt at{channel.sender, next_send(channel)};
+  const StepAt at{channel.sender, channel.send_step};
   Message message{{}, static_cast<uint32_t>(global(at))};
   Fault fault = read(at, step_at(at).src, message.runs);
   if (!fault.empty()) return fault;
   channel.messages.push_back(std::move(message));
   channel.send_is_ready = false;
   ++channel.sent;
+  channel.send_step = next_send(channel);
   complete(at);
   return {};
 }
 
 Fault Execution::run_recv(Channel& channel) {
-  const StepAt at{channel.receiver, next_recv(channel)};
+  const StepAt at{channel.receiver, channel.recv_step};
   const Step& step = step_at(at);
   Message message = std::move(channel.messages.front());
   channel.messages.erase(channel.messages.begin());
-  knowledge_.join(global(at), message.sender);
+  if (knowledge_) knowledge_->join(global(at), message.sender);
   std::vector<Run> left;
   Fault fault = step.op == Op::kRecv ? Fault{} : read(at, step.src, left);
   if (!fault.empty()) return fault;
@@ -295,6 +334,7 @@ Fault Execution::run_recv(Channel& channel) {
   if (!fault.empty()) return fault;
   channel.recv_is_ready = false;
   ++channel.received;
+  channel.recv_step = next_recv(channel);
   complete(at);
   return {};
 }
@@ -303,9 +343,9 @@ void Execution::complete(StepAt at) {
   RankState& mine = state(at.rank);
   const Schedule& schedule = call_.schedules[static_cast<size_t>(at.rank)];
   ++mine.done;
-  knowledge_.join(mine.first_step + schedule.steps.size(), global(at));
+  if (knowledge_) knowledge_->join(mine.first_step + schedule.steps.size(), global(at));
   for (const uint32_t next : schedule.successors_of(at.step)) {
-    knowledge_.join(mine.first_step + next, global(at));
+    if (knowledge_) knowledge_->join(mine.first_step + next, global(at));
     if (--mine.waiting_for[next] == 0) consider(StepAt{at.rank, next});
   }
 }
@@ -346,17 +386,27 @@ Fault Execution::check_end() {
   for (int rank = 0; rank < call_.ranks; ++rank) {
     const RankState& mine = state(rank);
     const size_t end = call_.schedules[static_cast<size_t>(rank)].steps.size();
-    const int missing = knowledge_.missing(mine.first_step + end);
-    if (missing >= 0 && (check_ || is_synchronisation(call_.collective)))
+    const int missing = knowledge_ ? knowledge_->missing(mine.first_step + end) : -1;
+    if (missing >= 0)
       return "rank " + std::to_string(rank) + " ends without having heard from rank " +
              std::to_string(missing);
     Fault fault = arithmetic_.compare(mine.layout.output.runs(), mine.layout.expected.runs());
     if (!fault.empty()) return "rank " + std::to_string(rank) + ": " + fault;
-    if (call_.collective != Collective::kAllreduce || rank == 0) continue;
+    if (call_.collective != Collective::kAllreduce || rank == 0 || by_content_) continue;
     fault = arithmetic_.same_order(mine.layout.output.runs(), state(0).layout.output.runs());
     if (!fault.empty()) return "ranks 0 and " + std::to_string(rank) + ": " + fault;
   }
-  return {};
+  return by_content_ ? check_finished() : Fault{};
+}
+
+// Each element's sum came out once at least, so if they are as many as the elements, once each; all
+// ranks then have copies of it.
+Fault Execution::check_finished() const {
+  if (call_.collective != Collective::kAllreduce || call_.ranks == 1) return {};
+  const uint64_t once = call_.problems.front().count * size_of(call_.accumulator);
+  if (arithmetic_.finished() == once) return {};
+  return std::to_string(arithmetic_.finished()) + " bytes of sums are finished instead of " +
+         std::to_string(once) + ": some by more than one rank";
 }
 
 Fault Execution::run() {

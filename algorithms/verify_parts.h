@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,10 +46,15 @@ struct Layout {
 };
 Layout layout_of(const VerifiedCall& call, const Symbols& symbols, int rank);
 
+// The fault of the lowest rank that has one. Of thousands, each core looks at its share.
+Fault check_each(int ranks, const std::function<Fault(int)>& check);
+
 std::string place_of(const VerifiedCall& call, int rank, uint32_t step);
 uint64_t message_size(const VerifiedCall& call, const Step& step);
 bool is_sending(Op op);
 bool is_receiving(Op op);
+// nullptr: there is none.
+const Port* find_port(const Schedule& schedule, int peer, bool sending);
 
 // Dependencies, ports, sizes, types, bounds; then what the ports of different ranks say about each
 // other.

@@ -93,11 +93,7 @@ Fault check_rank(const VerifiedCall& call, int rank, uint32_t seed) {
 }  // namespace
 
 Fault check_races(const VerifiedCall& call, uint32_t seed) {
-  for (int rank = 0; rank < call.ranks; ++rank) {
-    Fault fault = check_rank(call, rank, seed);
-    if (!fault.empty()) return fault;
-  }
-  return {};
+  return check_each(call.ranks, [&](int rank) { return check_rank(call, rank, seed); });
 }
 
 }  // namespace banyan

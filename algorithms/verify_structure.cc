@@ -138,13 +138,7 @@ Fault check_slices(const Layout& layout, uint64_t scratch, const Step& step) {
   return {};
 }
 
-const Port* find_port(const Schedule& schedule, int peer, bool sending) {
-  for (const Port& port : schedule.ports)
-    if (port.peer == peer && port.sending == sending) return &port;
-  return nullptr;
-}
-
-// The port at the other end has as many messages of the same sizes.
+// The port at the other end has as many messages; of the same sizes, as the sender's is looked at.
 Fault check_partner(const VerifiedCall& call, int rank, const Port& port) {
   const Schedule& mine = call.schedules[static_cast<size_t>(rank)];
   const Schedule& theirs = call.schedules[static_cast<size_t>(port.peer)];
@@ -154,7 +148,7 @@ Fault check_partner(const VerifiedCall& call, int rank, const Port& port) {
   if (count > partners)
     return place_of(call, rank, mine.port_steps[port.begin + partners]) + ": nothing at rank " +
            std::to_string(port.peer) + " matches this message";
-  for (uint32_t index = 0; index < count; ++index) {
+  for (uint32_t index = 0; port.sending && index < count; ++index) {
     const uint32_t here = mine.port_steps[port.begin + index];
     const uint32_t there = theirs.port_steps[partner->begin + index];
     const uint64_t sizes[] = {message_size(call, mine.steps[here]),
@@ -185,6 +179,12 @@ bool is_sending(Op op) {
   return op == Op::kSend;
 }
 
+const Port* find_port(const Schedule& schedule, int peer, bool sending) {
+  for (const Port& port : schedule.ports)
+    if (port.peer == peer && port.sending == sending) return &port;
+  return nullptr;
+}
+
 bool is_receiving(Op op) {
   return op == Op::kRecv || op == Op::kRecvReduce || op == Op::kRecvDecodeAdd;
 }
@@ -202,16 +202,17 @@ uint64_t message_size(const VerifiedCall& call, const Step& step) {
 }
 
 Fault check_structure(const VerifiedCall& call, std::span<const Layout> layouts) {
-  for (int rank = 0; rank < call.ranks; ++rank) {
-    Fault fault = check_rank(call, layouts[static_cast<size_t>(rank)], rank);
-    if (!fault.empty()) return fault;
-  }
-  for (int rank = 0; rank < call.ranks; ++rank)
+  Fault fault = check_each(call.ranks, [&](int rank) {
+    return check_rank(call, layouts[static_cast<size_t>(rank)], rank);
+  });
+  if (!fault.empty()) return fault;
+  return check_each(call.ranks, [&](int rank) {
     for (const Port& port : call.schedules[static_cast<size_t>(rank)].ports) {
-      Fault fault = check_partner(call, rank, port);
-      if (!fault.empty()) return fault;
+      Fault wrong = check_partner(call, rank, port);
+      if (!wrong.empty()) return wrong;
     }
-  return {};
+    return Fault{};
+  });
 }
 
 }  // namespace banyan

@@ -2,7 +2,8 @@
 //
 // A symbol says what a byte run is made of, as a tree of contributions; a run adds which element it
 // is. Symbols are interned, so two runs were combined in the same order exactly when their symbols
-// are equal (the operands of one addition may be exchanged).
+// are equal (the operands of one addition may be exchanged). By content, all trees of the same
+// contributions are one symbol.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -33,7 +34,7 @@ class Symbols {
  public:
   // `contribution` is the stage that the caller's values have: kPartial where decoding does
   // nothing.
-  Symbols(int ranks, SymbolStage contribution);
+  Symbols(int ranks, SymbolStage contribution, bool by_content);
 
   SymbolId contribution(int rank) const { return static_cast<SymbolId>(rank); }
   bool is_contribution(SymbolId id) const { return id < static_cast<SymbolId>(ranks_); }
@@ -44,22 +45,28 @@ class Symbols {
   SymbolId combined(SymbolId left, SymbolId right);
 
   SymbolStage stage(SymbolId id) const { return entries_[id].stage; }
-  // Empty when every rank's contribution is in it exactly once.
+  // Every rank's contribution is in it exactly once, but for a chance of 2^-64.
+  bool is_complete(SymbolId id) const { return entries_[id].print == complete_; }
+  // Empty when it is complete.
   Fault incomplete(SymbolId id) const;
+  // A rank whose contribution is not in it, -1 if there is none.
+  int missing(SymbolId id) const;
 
  private:
   struct Entry {
     SymbolStage stage;
-    int32_t twice;  // a rank whose contribution is in it more than once, -1 if none
+    SymbolId left;  // its operands, lower than itself; none of a contribution
+    SymbolId right;
+    uint64_t print;  // the sum of its contributions' numbers
   };
-  SymbolId add(SymbolStage stage, SymbolId left, SymbolId right, uint64_t key);
-  uint64_t* bits(SymbolId id) { return &bits_[id * words_]; }
-  const uint64_t* bits(SymbolId id) const { return &bits_[id * words_]; }
+  SymbolId add(SymbolStage stage, SymbolId left, SymbolId right, uint64_t print);
+  // How often each rank's contribution is in it: 0, 1, or 2 for more.
+  std::vector<uint8_t> times(SymbolId id) const;
 
   int ranks_;
-  size_t words_;
+  bool by_content_;
+  uint64_t complete_ = 0;
   std::vector<Entry> entries_;
-  std::vector<uint64_t> bits_;  // words_ per symbol: the ranks in it
   std::unordered_map<uint64_t, SymbolId> interned_;
 };
 
@@ -75,7 +82,8 @@ struct Run {
   Run cut(uint64_t from, uint64_t to) const { return {from, to, symbol, origin_at(from)}; }
 };
 
-// A sorted list of disjoint runs; what is in no run is undefined.
+// A sorted list of disjoint runs, none of which goes on in the next; what is in no run is
+// undefined.
 class Memory {
  public:
   // The runs of [offset, offset + size), counted from `offset`. Shorter than `size` if a byte in it

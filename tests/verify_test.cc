@@ -199,6 +199,22 @@ TEST(Verify, FindsAnotherOrderOfReduction) {
                "ranks 0 and 2: bytes [0..4) of the output were combined in another order");
 }
 
+// By content two orders are one sum, but ranks that take it each by itself may differ in its bits.
+TEST(Verify, ByContentFindsASumFinishedTwice) {
+  const auto reason = [](const char* algorithm, int ranks) {
+    const BuiltCase built =
+        build_case({.algorithm = find_algorithm(algorithm), .ranks = ranks, .count = 37});
+    const VerifyOptions options{.slots = 2, .seed = 1, .by_content = true};
+    return verify(built.schedules, built.problems, options).reason;
+  };
+  for (int ranks = 1; ranks <= 17; ++ranks) {
+    EXPECT_EQ(reason("circulant", ranks), "");
+    EXPECT_EQ(reason("ring", ranks), "");
+  }
+  EXPECT_EQ(reason("recursive_doubling", 4),
+            "592 bytes of sums are finished instead of 148: some by more than one rank");
+}
+
 TEST(Verify, FindsAWriteBeforeAgreement) {
   Programs programs(3);
   programs[0].copy(input(0, kFloat), output(0, kFloat));

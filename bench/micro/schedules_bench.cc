@@ -1,14 +1,17 @@
-// What it costs to build the schedule of one rank, for every algorithm that fits.
+// What it costs to build the schedule of one rank, for every algorithm that fits; and those of all
+// of 65,536 ranks, and to verify them.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "algorithms/algorithms.h"
 #include "algorithms/problem.h"
+#include "algorithms/verify.h"
 
 namespace banyan {
 namespace {
@@ -27,19 +30,46 @@ void build(benchmark::State& state, const Algorithm& algorithm, Collective colle
   state.counters["steps"] = static_cast<double>(steps);
 }
 
+constexpr int kMany = 65536;
+
+Hierarchy hosts_of_eight() {
+  std::vector<int> hosts;
+  for (int rank = 0; rank < kMany; ++rank) hosts.push_back(rank / 8);
+  return Hierarchy::of_labels("host", hosts);
+}
+
+// As tests/scale_test.cc does: built on two threads, verified on one.
+void verify_many(benchmark::State& state) {
+  const Hierarchy hierarchy = hosts_of_eight();
+  Problem problem;
+  problem.count = uint64_t{4} * kMany + 4711;
+  const Algorithm& algorithm = algorithms()[static_cast<size_t>(find_algorithm("hierarchical"))];
+  for ([[maybe_unused]] const auto& iteration : state) {
+    std::vector<Schedule> schedules(kMany);
+    const auto build = [&](int first, int end) {
+      Group group = Group::everyone(kMany, 0, &hierarchy);
+      for (group.me = first; group.me < end; ++group.me)
+        schedules[static_cast<size_t>(group.me)] = build_schedule(problem, group, algorithm);
+    };
+    std::thread half(build, 0, kMany / 2);
+    build(kMany / 2, kMany);
+    half.join();
+    const Verification result = verify(schedules, std::vector<Problem>(kMany, problem),
+                                       {.slots = 1, .seed = 4711, .by_content = true});
+    if (!result.ok) state.SkipWithError(result.reason.c_str());
+  }
+}
+
 // The whole of a first call of rank 4,711 of 65,536, on 8,192 hosts; the hierarchy is the
 // communicator's.
 void build_for_many(benchmark::State& state, const Algorithm& algorithm, uint64_t bytes) {
-  constexpr int kRanks = 65536;
-  std::vector<int> hosts;
-  for (int rank = 0; rank < kRanks; ++rank) hosts.push_back(rank / 8);
-  const Hierarchy hierarchy = Hierarchy::of_labels("host", hosts);
+  const Hierarchy hierarchy = hosts_of_eight();
   Problem problem;
   problem.count = bytes / problem.element();
   size_t steps = 0;
   for ([[maybe_unused]] const auto& iteration : state) {
     const Schedule schedule =
-        build_schedule(problem, Group::everyone(kRanks, 4711, &hierarchy), algorithm);
+        build_schedule(problem, Group::everyone(kMany, 4711, &hierarchy), algorithm);
     steps = schedule.steps.size();
     benchmark::DoNotOptimize(steps);
   }
@@ -70,6 +100,10 @@ void register_all() {
             })
             ->Unit(benchmark::kMicrosecond);
   }
+  benchmark::RegisterBenchmark("verify/allreduce/hierarchical/8192x8", verify_many)
+      ->Unit(benchmark::kSecond)
+      ->UseRealTime()
+      ->MeasureProcessCPUTime();
 }
 
 }  // namespace
