@@ -18,7 +18,7 @@ inline constexpr uint64_t kOneShotBytes = 4096;
 // direct. Up to it, copying a result costs less than a round of messages before it.
 inline constexpr uint64_t kStagedBytes = 32 << 10;
 
-// torus: how long its dimensions are, at most three: as the call says, else as equal as the factors
+// torus: how long its dimensions are: as the call says, else at most three, as equal as the factors
 // of `ranks` let them be.
 std::vector<int> torus_shape(int ranks, const Parameters& parameters = {});
 

@@ -33,8 +33,10 @@ Result<Phase> parse_phase(std::string_view value, ParameterKey key) {
   return right(form_of(key));
 }
 
-Result<std::array<uint16_t, 3>> parse_dimensions(std::string_view value) {
-  std::array<uint16_t, 3> dimensions{};
+using Dimensions = decltype(Parameters::dimensions);
+
+Result<Dimensions> parse_dimensions(std::string_view value) {
+  Dimensions dimensions{};
   const std::vector<std::string_view> words = split(value, 'x');
   bool all_right = words.size() <= dimensions.size();
   for (size_t i = 0; all_right && i < words.size(); ++i) {
@@ -43,7 +45,8 @@ Result<std::array<uint16_t, 3>> parse_dimensions(std::string_view value) {
     if (length.ok()) dimensions[i] = static_cast<uint16_t>(*length);
   }
   if (all_right) return dimensions;
-  return right(fmt::format("dims=AxBxC, one to three numbers from 2 to {}", kMostDimension));
+  return right(
+      fmt::format("dims=AxBxC, one to {} numbers from 2 to {}", kMostDimensions, kMostDimension));
 }
 
 Result<uint16_t> parse_rails(std::string_view value) {
@@ -93,7 +96,7 @@ Result<Parameters> with_parameter(Parameters parameters, ParameterKey key, std::
       break;
     }
     case ParameterKey::kDimensions: {
-      const Result<std::array<uint16_t, 3>> dimensions = parse_dimensions(value);
+      const Result<Dimensions> dimensions = parse_dimensions(value);
       BANYAN_TRY(dimensions.status());
       parameters.dimensions = *dimensions;
       break;
@@ -122,7 +125,7 @@ bool fit_ranks(const Parameters& parameters, int ranks) {
   if (parameters.dimensions.front() == 0) return true;
   uint64_t places = 1;
   for (const uint16_t length : parameters.dimensions)
-    if (length != 0) places *= length;
+    if (length != 0 && places <= static_cast<uint64_t>(ranks)) places *= length;
   return places == static_cast<uint64_t>(ranks);
 }
 

@@ -23,6 +23,7 @@ inline constexpr int kPhaseCount = 5;
 
 inline constexpr uint64_t kMostSegment = uint64_t{1} << 30;
 inline constexpr int kMostDimension = 65535;
+inline constexpr int kMostDimensions = 16;  // of two each, of 65,536 ranks
 inline constexpr int kMostRails = 65535;
 
 struct Parameters {
@@ -30,7 +31,7 @@ struct Parameters {
   Phase intra = Phase::kOwn;
   Phase inter = Phase::kOwn;
   uint16_t rails = 0;  // ranks of a host that exchange with other hosts; 0: all of them
-  std::array<uint16_t, 3> dimensions{};  // the first are set, or none
+  std::array<uint16_t, kMostDimensions> dimensions{};  // the first are set, or none
 
   bool operator==(const Parameters&) const = default;
 };

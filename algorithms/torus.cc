@@ -1,8 +1,8 @@
-// Torus: ranks lie on a grid of up to three dimensions that closes on itself, and move data along
-// rings of one dimension after the other. Each vector is cut into two shares for each dimension;
-// share c begins with dimension c, goes on with the next ones, and goes one way or the other around
-// all rings, so that every rank uses all its links at once, in both directions: 2 sum(X_i - 1)
-// rounds, and 2(P-1)/P of the data over 2d links. (Jain, Sabharwal 2010.)
+// Torus: ranks lie on a grid of any number of dimensions d that closes on itself, and move data
+// along rings of one dimension after the other. Each vector is cut into two shares for each
+// dimension; share c begins with dimension c, goes on with the next ones, and goes one way or the
+// other around all rings, so that every rank uses all its links at once, in both directions: 2
+// sum(X_i - 1) rounds, and 2(P-1)/P of the data over 2d links. (Jain, Sabharwal 2010.)
 //
 // A machine whose links are a torus gains most where ranks are numbered along it. On any other, it
 // is fewer rounds than a ring, for more messages at a time.
@@ -199,7 +199,7 @@ std::vector<int> prime_factors(int number) {  // descending
 }  // namespace
 
 std::vector<int> torus_shape(int ranks, const Parameters& parameters) {
-  constexpr size_t kMost = 3;
+  constexpr size_t kMost = 3;  // more have fewer rounds, but more and shorter messages in each
   std::vector<int> given;
   for (const uint16_t length : parameters.dimensions)
     if (length != 0) given.push_back(length);

@@ -30,7 +30,8 @@ void add(Digest& digest, const Parameters& parameters) {
   digest.add(uint64_t{static_cast<uint8_t>(parameters.intra)} |
              uint64_t{static_cast<uint8_t>(parameters.inter)} << 8 |
              uint64_t{parameters.rails} << 16);
-  for (const uint16_t length : parameters.dimensions) digest.add(length);
+  for (size_t i = 0; i < parameters.dimensions.size() && parameters.dimensions[i] != 0; ++i)
+    digest.add(parameters.dimensions[i]);
 }
 
 // Parameters are asked for with an algorithm only.

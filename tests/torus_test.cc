@@ -34,12 +34,14 @@ TEST(Torus, has_dimensions_as_equal_as_can_be) {
   }
 }
 
-BuiltCase built(Collective collective, int ranks, uint64_t count) {
+BuiltCase built(Collective collective, int ranks, uint64_t count,
+                const Parameters& parameters = {}) {
   return build_case({.collective = collective,
                      .algorithm = find_algorithm("torus"),
                      .ranks = ranks,
                      .count = count,
-                     .check = false});
+                     .check = false,
+                     .parameters = parameters});
 }
 
 uint64_t rounds_of(const BuiltCase& built) {
@@ -71,11 +73,27 @@ TEST(Torus, allreduce_moves_the_least) {
     EXPECT_EQ(schedule.bytes_sent(), uint64_t{2} * 15 * 6 * 100 * 4);
 }
 
+// Along each dimension as much, in the sum 2(P - 1)/P: of four dimensions, too.
+TEST(Torus, uses_all_links_of_four_dimensions_alike) {
+  const BuiltCase solid =
+      built(Collective::kAllreduce, 81, 81 * 8 * 10, {.dimensions = {3, 3, 3, 3}});
+  for (const Schedule& schedule : solid.schedules) {
+    std::map<int, uint64_t> sent;
+    for (const Step& step : schedule.steps)
+      if (step.op == Op::kSend) sent[step.peer] += step.src.size;
+    EXPECT_EQ(sent.size(), 8U);
+    for (const auto& [peer, bytes] : sent)
+      EXPECT_EQ(bytes, uint64_t{2} * 80 * 8 * 10 * 4 / 8) << peer;
+  }
+}
+
 TEST(Torus, has_the_rounds_of_its_dimensions) {
   EXPECT_EQ(rounds_of(built(Collective::kAllreduce, 25, 25 * 40)), 2U * (4 + 4));
   EXPECT_EQ(rounds_of(built(Collective::kAllreduce, 64, 64 * 60)), 2U * (3 + 3 + 3));
   EXPECT_EQ(rounds_of(built(Collective::kAllgather, 25, 40)), 4U + 4);
   EXPECT_EQ(rounds_of(built(Collective::kReduceScatter, 25, 40)), 4U + 4);
+  const Parameters five{.dimensions = {2, 3, 2, 2, 2}};
+  EXPECT_EQ(rounds_of(built(Collective::kAllreduce, 48, 48 * 60, five)), 2U * (1 + 2 + 1 + 1 + 1));
 }
 
 }  // namespace
