@@ -4,10 +4,13 @@
 // A vector that a team shares is cut into as many shards as the largest part of the team's level
 // has members, or into fewer at the lowest level, where a rule says so ('rails='). A part of M
 // members owns all of them: its member i those s with floor(s M / shards) = i, which are
-// neighbours; of fewer shards than members, some own none. The owners of a shard, one in each part,
-// are a team at the next level: a rail. So every owner moves its share over the links between the
-// parts, a shard is summed once in each part, and parts of different sizes need no other schedule:
-// what leaves a part is the least that can leave it.
+// neighbours; of fewer shards than members, some own none. Every M-th shard would do as well
+// between the parts, but not inside: what one member has for another is one message of neighbours,
+// and would be shards / M of them (beside a host of eight, each rank of a host of two sends 2
+// inside in an allreduce, and would send 8), and circulant exchanges need neighbours. The owners of
+// a shard, one in each part, are a team at the next level: a rail. So every owner moves its share
+// over the links between the parts, a shard is summed once in each part, and parts of different
+// sizes need no other schedule: what leaves a part is the least that can leave it.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

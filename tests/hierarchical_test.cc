@@ -82,6 +82,19 @@ TEST(Hierarchical, allreduce_moves_the_least_between_hosts) {
   }
 }
 
+// Shards of one owner are neighbours: beside a host of eight, two exchange four at once.
+TEST(Hierarchical, allreduce_has_one_message_for_the_shards_of_a_member) {
+  const Shape shape = hosts_of({8, 4, 2});
+  const BuiltCase built = build_case(call_on(shape, "hierarchical", 3 * 8 * 64));
+  for (const size_t rank : {12, 13}) {
+    const std::vector<Step>& steps = built.schedules[rank].steps;
+    EXPECT_EQ(
+        std::count_if(steps.begin(), steps.end(),
+                      [](const Step& step) { return step.op == Op::kSend && step.peer >= 12; }),
+        2);
+  }
+}
+
 TEST(Hierarchical, allreduce_takes_every_rank_to_the_network) {
   const Shape shape = hosts_of({4, 4, 4});
   const auto all =
