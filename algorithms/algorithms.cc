@@ -204,6 +204,13 @@ bool fits(int algorithm, Collective collective) {
   return algorithm >= 0 && algorithms()[static_cast<size_t>(algorithm)].fits(collective);
 }
 
+std::string lack_of(int algorithm, Collective collective) {
+  // A schedule is made of the own rank's counts only.
+  const bool passes_on = collective == kAlltoallv && fits(algorithm, kAlltoall);
+  return fmt::format("does no {}{}", name_of(collective),
+                     passes_on ? ": who passes blocks on would need the counts of others" : "");
+}
+
 Parameters effective(const Parameters& parameters, int algorithm, Collective collective,
                      const Hierarchy* hierarchy) {
   if (algorithm < 0) return {};

@@ -42,6 +42,8 @@ std::span<const Algorithm> algorithms();
 int find_algorithm(std::string_view name);
 // Of the algorithm at that place; false for -1.
 bool fits(int algorithm, Collective collective);
+// Why it does not fit: "does no barrier".
+std::string lack_of(int algorithm, Collective collective);
 // Of the parameters, those that it goes by in that collective. An algorithm by levels goes by none
 // where there are no levels.
 Parameters effective(const Parameters& parameters, int algorithm, Collective collective,

@@ -25,8 +25,7 @@ bool levels_missing(int algorithm, bool levels) {
 std::string what_excludes(int algorithm, const Problem& problem, const Choice& choice,
                           const Rules& rules, bool levels, bool faster) {
   if (algorithm == choice.algorithm) return {};
-  if (!fits(algorithm, problem.collective))
-    return fmt::format("does no {}", name_of(problem.collective));
+  if (!fits(algorithm, problem.collective)) return lack_of(algorithm, problem.collective);
   const std::string chosen = text_of(choice.algorithm, choice.parameters);
   if (choice.rule >= 0) {
     const Rule& rule = rules[static_cast<size_t>(choice.rule)];

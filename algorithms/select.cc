@@ -262,7 +262,7 @@ std::vector<Candidate> candidates(const Problem& problem, int ranks, Medium medi
     candidate.algorithm = i;
     if (!fits(i, problem.collective)) {
       candidate.excluded = true;
-      candidate.why = fmt::format("does no {}", name_of(problem.collective));
+      candidate.why = lack_of(i, problem.collective);
     } else if (rule != nullptr && rule->excluding && contains(rule->algorithms, i)) {
       candidate.excluded = true;
       candidate.why = fmt::format("excluded by {}", label_of(*rule));

@@ -431,6 +431,10 @@ TEST(Candidates, say_why_not) {
   EXPECT_EQ(find(list, "direct").steps, 0U);
   EXPECT_TRUE(find(list, "bruck").excluded);
   EXPECT_EQ(find(list, "bruck").why, "does no broadcast");
+  for (const char* passes_on : {"bruck", "hierarchical"})
+    EXPECT_EQ(
+        find(candidates(call(Collective::kAlltoallv, 4, 4), 4, Medium::kMemory, {}), passes_on).why,
+        "does no alltoallv: who passes blocks on would need the counts of others");
   EXPECT_FALSE(find(list, "circulant").excluded);
   EXPECT_EQ(find(list, "circulant").why, "");
 }
