@@ -33,8 +33,9 @@ struct Message {
 struct Channel {
   int sender = -1;
   int receiver = -1;
-  const Port* send_port = nullptr;
-  const Port* recv_port = nullptr;
+  const uint32_t* send_steps = nullptr;
+  const uint32_t* recv_steps = nullptr;
+  uint32_t count = 0;  // of either
   uint32_t sent = 0;
   uint32_t received = 0;
   uint32_t send_step = kNone;  // the next one, when it waits for nothing more on its rank
@@ -42,6 +43,12 @@ struct Channel {
   bool send_is_ready = false;  // the next one: in ready_, or taken from it and not yet run
   bool recv_is_ready = false;
   std::vector<Message> messages;  // `slots` at most
+};
+
+// What changes of a step.
+struct Node {
+  uint32_t waiting_for;
+  int32_t channel = -1;  // -1: a local step
 };
 
 // Which ranks a step knows to have entered the call: its own, those known to the steps that it
@@ -76,9 +83,7 @@ class Knowledge {
 struct RankState {
   Layout layout;
   Memory scratch;
-  std::vector<uint32_t> waiting_for;
-  std::vector<int32_t> channel_of;  // per port
-  size_t first_step = 0;            // counted over all ranks
+  size_t first_step = 0;  // counted over all ranks
   size_t done = 0;
 };
 
@@ -98,7 +103,10 @@ class Execution {
     return states_[static_cast<size_t>(at.rank)].first_step + at.step;
   }
 
+  Node& node(StepAt at) { return nodes_[global(at)]; }
+
   void connect();
+  void connect(int rank, const Port& port);
   uint32_t next_send(const Channel& channel) const;
   uint32_t next_recv(const Channel& channel) const;
   // Whoever has a result of such a call has heard from everybody.
@@ -127,6 +135,7 @@ class Execution {
   bool by_content_;
   std::mt19937 random_;
   std::vector<RankState> states_;
+  std::vector<Node> nodes_;  // by step, counted over all ranks
   std::vector<Channel> channels_;
   std::vector<StepAt> ready_;
   std::optional<Knowledge> knowledge_;  // where what a rank has does not tell
@@ -146,74 +155,70 @@ Execution::Execution(const VerifiedCall& call, std::vector<Layout>& layouts, Sym
       by_content_(options.by_content),
       random_(options.seed),
       states_(static_cast<size_t>(call.ranks)) {
-  size_t steps = 0;
   for (int rank = 0; rank < call.ranks; ++rank) {
     RankState& mine = state(rank);
-    const Schedule& schedule = call.schedules[static_cast<size_t>(rank)];
     mine.layout = std::move(layouts[static_cast<size_t>(rank)]);
-    mine.waiting_for = schedule.dependency_count;
-    mine.first_step = steps;
-    steps += schedule.steps.size() + 1;  // one more: what the rank knows at its end
+    mine.first_step = nodes_.size();
+    for (const uint32_t count : call.schedules[static_cast<size_t>(rank)].dependency_count)
+      nodes_.push_back({count});
+    nodes_.push_back({0});  // what the rank knows at its end
   }
   connect();
   const bool synchronises = is_synchronisation(call.collective);
   if (!synchronises && (!check_ || results_tell())) return;
-  knowledge_.emplace(static_cast<size_t>(call.ranks), steps);
+  knowledge_.emplace(static_cast<size_t>(call.ranks), nodes_.size());
   for (int rank = 0; rank < call.ranks; ++rank)
-    for (size_t step = 0; step <= state(rank).waiting_for.size(); ++step)
-      knowledge_->add(state(rank).first_step + step, rank);
+    for (uint32_t step = 0; step <= call.schedules[static_cast<size_t>(rank)].steps.size(); ++step)
+      knowledge_->add(global({rank, step}), rank);
 }
 
-// A channel for each sending port; whoever receives looks for it there.
+// A channel for each sending port; whoever receives finds it at the first message there.
 void Execution::connect() {
-  for (int rank = 0; rank < call_.ranks; ++rank) {
-    const Schedule& schedule = call_.schedules[static_cast<size_t>(rank)];
-    for (const Port& port : schedule.ports) {
-      state(rank).channel_of.push_back(static_cast<int32_t>(channels_.size()));
-      if (port.sending)
-        channels_.push_back(
-            {.sender = rank, .receiver = port.peer, .send_port = &port, .messages = {}});
-    }
+  for (const bool sending : {true, false})
+    for (int rank = 0; rank < call_.ranks; ++rank)
+      for (const Port& port : call_.schedules[static_cast<size_t>(rank)].ports)
+        if (port.sending == sending && port.begin != port.end) connect(rank, port);
+}
+
+void Execution::connect(int rank, const Port& port) {
+  const uint32_t* const steps = &call_.schedules[static_cast<size_t>(rank)].port_steps[port.begin];
+  const uint32_t count = port.end - port.begin;
+  auto channel = static_cast<int32_t>(channels_.size());
+  if (port.sending) {
+    channels_.push_back({.sender = rank,
+                         .receiver = port.peer,
+                         .send_steps = steps,
+                         .count = count,
+                         .messages = {}});
+  } else {
+    const Schedule& theirs = call_.schedules[static_cast<size_t>(port.peer)];
+    const Port* partner = find_port(theirs, rank, true);
+    channel = node({port.peer, theirs.port_steps[partner->begin]}).channel;
+    channels_[static_cast<size_t>(channel)].recv_steps = steps;
   }
-  for (int rank = 0; rank < call_.ranks; ++rank) {
-    const Schedule& schedule = call_.schedules[static_cast<size_t>(rank)];
-    for (size_t index = 0; index < schedule.ports.size(); ++index) {
-      const Port& port = schedule.ports[index];
-      if (port.sending) continue;
-      const Schedule& theirs = call_.schedules[static_cast<size_t>(port.peer)];
-      const auto partner = static_cast<size_t>(find_port(theirs, rank, true) - theirs.ports.data());
-      const int32_t channel = state(port.peer).channel_of[partner];
-      channels_[static_cast<size_t>(channel)].recv_port = &port;
-      state(rank).channel_of[index] = channel;
-    }
-  }
+  for (uint32_t index = 0; index < count; ++index) node({rank, steps[index]}).channel = channel;
 }
 
 uint32_t Execution::next_send(const Channel& channel) const {
-  const Port& port = *channel.send_port;
-  if (channel.sent == port.end - port.begin) return kNone;
-  const auto rank = static_cast<size_t>(channel.sender);
-  const uint32_t step = call_.schedules[rank].port_steps[port.begin + channel.sent];
-  return states_[rank].waiting_for[step] == 0 ? step : kNone;
+  if (channel.sent == channel.count) return kNone;
+  const uint32_t step = channel.send_steps[channel.sent];
+  return nodes_[global({channel.sender, step})].waiting_for == 0 ? step : kNone;
 }
 
 uint32_t Execution::next_recv(const Channel& channel) const {
-  const Port& port = *channel.recv_port;
-  if (channel.received == port.end - port.begin) return kNone;
-  const auto rank = static_cast<size_t>(channel.receiver);
-  const uint32_t step = call_.schedules[rank].port_steps[port.begin + channel.received];
-  return states_[rank].waiting_for[step] == 0 ? step : kNone;
+  if (channel.received == channel.count) return kNone;
+  const uint32_t step = channel.recv_steps[channel.received];
+  return nodes_[global({channel.receiver, step})].waiting_for == 0 ? step : kNone;
 }
 
 // What it waited for is done.
 void Execution::consider(StepAt at) {
-  const int32_t port = call_.schedules[static_cast<size_t>(at.rank)].port_of[at.step];
-  if (port < 0) {
+  const int32_t index = node(at).channel;
+  if (index < 0) {
     ready_.push_back(at);
     return;
   }
-  Channel& channel =
-      channels_[static_cast<size_t>(state(at.rank).channel_of[static_cast<size_t>(port)])];
+  Channel& channel = channels_[static_cast<size_t>(index)];
   if (channel.sender == at.rank)
     channel.send_step = next_send(channel);
   else
@@ -346,14 +351,13 @@ void Execution::complete(StepAt at) {
   if (knowledge_) knowledge_->join(mine.first_step + schedule.steps.size(), global(at));
   for (const uint32_t next : schedule.successors_of(at.step)) {
     if (knowledge_) knowledge_->join(mine.first_step + next, global(at));
-    if (--mine.waiting_for[next] == 0) consider(StepAt{at.rank, next});
+    if (--node({at.rank, next}).waiting_for == 0) consider(StepAt{at.rank, next});
   }
 }
 
 Fault Execution::run_step(StepAt at) {
-  const int32_t port = call_.schedules[static_cast<size_t>(at.rank)].port_of[at.step];
-  if (port < 0) return run_local(at);
-  const auto index = state(at.rank).channel_of[static_cast<size_t>(port)];
+  const int32_t index = node(at).channel;
+  if (index < 0) return run_local(at);
   Channel& channel = channels_[static_cast<size_t>(index)];
   const bool receives = is_receiving(step_at(at).op);
   Fault fault;
@@ -368,12 +372,13 @@ Fault Execution::stuck() const {
     const Schedule& schedule = call_.schedules[static_cast<size_t>(rank)];
     const RankState& mine = states_[static_cast<size_t>(rank)];
     if (mine.done == schedule.steps.size()) continue;
-    for (size_t port = 0; port < schedule.ports.size(); ++port) {
-      const Channel& channel = channels_[static_cast<size_t>(mine.channel_of[port])];
-      const Port& each = schedule.ports[port];
-      const uint32_t posted = each.sending ? channel.sent : channel.received;
-      if (posted < each.end - each.begin)
-        return place_of(call_, rank, schedule.port_steps[each.begin + posted]) +
+    for (const Port& port : schedule.ports) {
+      if (port.begin == port.end) continue;
+      const int32_t index = nodes_[global({rank, schedule.port_steps[port.begin]})].channel;
+      const Channel& channel = channels_[static_cast<size_t>(index)];
+      const uint32_t posted = port.sending ? channel.sent : channel.received;
+      if (posted < channel.count)
+        return place_of(call_, rank, schedule.port_steps[port.begin + posted]) +
                " never completes: nothing can run any more";
     }
     return "rank " + std::to_string(rank) + " never completes: nothing can run any more";
@@ -411,7 +416,7 @@ Fault Execution::check_finished() const {
 
 Fault Execution::run() {
   for (int rank = 0; rank < call_.ranks; ++rank)
-    for (uint32_t step = 0; step < state(rank).waiting_for.size(); ++step)
+    for (uint32_t step = 0; step < call_.schedules[static_cast<size_t>(rank)].steps.size(); ++step)
       if (call_.schedules[static_cast<size_t>(rank)].dependency_count[step] == 0)
         consider(StepAt{rank, step});
   while (!ready_.empty()) {

@@ -77,6 +77,20 @@ void expect_wrong(const Verification& result, const std::string& text) {
   EXPECT_THAT(result.reason, HasSubstr(text));
 }
 
+// Nobody at the other end needs to know of it.
+TEST(Verify, AcceptsAPortWithoutMessages) {
+  Programs programs(3);
+  std::vector<Schedule> schedules;
+  for (ScheduleBuilder& builder : programs.builders)
+    schedules.push_back(std::move(builder).finish());
+  schedules[0].ports.push_back({.peer = 1, .sending = false});
+  schedules[0].ports.push_back({.peer = 2, .sending = true});
+  Problem problem = simple(Collective::kAllgather);
+  problem.count = 0;
+  const Verification result = verify(schedules, std::vector<Problem>(3, problem), {});
+  EXPECT_TRUE(result.ok) << result.reason;
+}
+
 TEST(Verify, FindsAMissingContribution) {
   Programs programs(2);
   for (const size_t rank : {0, 1}) programs[rank].copy(input(0, kFloat), output(0, kFloat));
