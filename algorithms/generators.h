@@ -40,6 +40,7 @@ bool packed(const std::vector<Slice>& slices);
 // only those that are asked for are computed.
 class Blocks {
  public:
+  // NOLINTNEXTLINE(google-explicit-constructor): a list of slices is blocks already
   Blocks(std::vector<Slice> listed) : listed_(std::move(listed)) {}
   Blocks(std::initializer_list<Slice> listed) : listed_(listed) {}
   Blocks(Slice whole, uint64_t count, uint64_t width, Cut cut)

@@ -30,12 +30,12 @@ class Scale : public ::testing::Test {
     const Hierarchy hierarchy = Hierarchy::of_labels("host", labels);
     Problem problem;
     problem.count = uint64_t{4} * kRanks + 4711;  // so that blocks differ in length
-    problems_.assign(kRanks, problem);
-    schedules_.resize(kRanks);
+    problems.assign(kRanks, problem);
+    schedules.resize(kRanks);
     const auto build = [&](int first, int end) {
       Group group = Group::everyone(kRanks, 0, &hierarchy);
       for (group.me = first; group.me < end; ++group.me)
-        schedules_[static_cast<size_t>(group.me)] = build_schedule(
+        schedules[static_cast<size_t>(group.me)] = build_schedule(
             problem, group, algorithms()[static_cast<size_t>(find_algorithm("hierarchical"))]);
     };
     std::thread half(build, 0, kRanks / 2);
@@ -43,12 +43,12 @@ class Scale : public ::testing::Test {
     half.join();
   }
   static void TearDownTestSuite() {
-    schedules_ = {};
-    problems_ = {};
+    schedules = {};
+    problems = {};
   }
 
   static std::string fault() {
-    return verify(schedules_, problems_, {.slots = 1, .seed = 4711, .by_content = true}).reason;
+    return verify(schedules, problems, {.slots = 1, .seed = 4711, .by_content = true}).reason;
   }
 
   // Of a rank and a step that are drawn until they fit.
@@ -59,16 +59,16 @@ class Scale : public ::testing::Test {
     uint32_t step = 0;
     do {
       rank = random() % kRanks;
-      step = static_cast<uint32_t>(random() % schedules_[rank].steps.size());
-    } while (!fits(schedules_[rank].steps[step]));
-    Schedule other = mutant(schedules_[rank], step);
-    std::swap(schedules_[rank], other);
+      step = static_cast<uint32_t>(random() % schedules[rank].steps.size());
+    } while (!fits(schedules[rank].steps[step]));
+    Schedule other = mutant(schedules[rank], step);
+    std::swap(schedules[rank], other);
     EXPECT_NE(fault(), "") << name << ": step " << step << " of rank " << rank;
-    std::swap(schedules_[rank], other);
+    std::swap(schedules[rank], other);
   }
 
-  static inline std::vector<Schedule> schedules_;
-  static inline std::vector<Problem> problems_;
+  static inline std::vector<Schedule> schedules;
+  static inline std::vector<Problem> problems;
 };
 
 TEST_F(Scale, allreduce_of_65536_ranks_is_right) {
