@@ -133,7 +133,11 @@ TEST(TopologyJson, any_bytes_come_back_as_they_were_made_valid) {
     for (Vertex& vertex : topology.vertices) {
       vertex.name = bytes(round % 10 == 0 ? 600 : 4);
       if (vertex.kind != VertexKind::kCluster) vertex.model = bytes(600);
-      if (vertex.kind == VertexKind::kPort) vertex.state = bytes(5);
+      if (vertex.kind == VertexKind::kPort) {
+        vertex.state = bytes(5);
+        vertex.width = bytes(5);
+        vertex.gids = {{.index = 0, .gid = bytes(9), .type = bytes(9), .interface = bytes(300)}};
+      }
     }
     for (Link& link : topology.links) link.text = bytes(300);
     EXPECT_FALSE(check(topology).ok());

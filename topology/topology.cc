@@ -82,10 +82,19 @@ Status wrong(std::string text) {
   return {Code::kInvalidArgument, std::move(text)};
 }
 
-// All that is text but the name.
-constexpr std::array kTexts = {&Vertex::bus_id,     &Vertex::vendor, &Vertex::model,
-                               &Vertex::guid,       &Vertex::driver, &Vertex::interface,
-                               &Vertex::link_layer, &Vertex::state};
+// All that is text but the name; of a `const` vertex or one to be changed.
+template <typename AnyVertex, typename Visit>
+void visit_texts(AnyVertex& vertex, const Visit& visit) {
+  constexpr std::array kTexts = {&Vertex::bus_id, &Vertex::vendor,     &Vertex::model,
+                                 &Vertex::guid,   &Vertex::driver,     &Vertex::interface,
+                                 &Vertex::width,  &Vertex::link_layer, &Vertex::state};
+  for (const auto text : kTexts) visit(vertex.*text);
+  for (auto& gid : vertex.gids) {
+    visit(gid.gid);
+    visit(gid.type);
+    visit(gid.interface);
+  }
+}
 
 bool is_text(const std::string& text) {
   return text.size() <= kMostNameBytes && printable(text) == text;
@@ -106,12 +115,15 @@ Status check_vertex(const Topology& topology, size_t index) {
                              index, vertex.name.size(), kMostNameBytes));
   if (!is_text(vertex.name) || vertex.name.find('/') != std::string::npos)
     return wrong(fmt::format("the name of {} holds '/', a control character or no UTF-8", what));
-  for (const auto text : kTexts)
-    if (!is_text(vertex.*text))
-      return wrong(
-          fmt::format("'{}' of {} is longer than {} bytes or holds a control character or "
-                      "no UTF-8",
-                      printable((vertex.*text).substr(0, 80)), what, kMostNameBytes));
+  const std::string* bad = nullptr;
+  visit_texts(vertex, [&](const std::string& text) {
+    if (!is_text(text)) bad = &text;
+  });
+  if (bad != nullptr)
+    return wrong(
+        fmt::format("'{}' of {} is longer than {} bytes or holds a control character or "
+                    "no UTF-8",
+                    printable(bad->substr(0, 80)), what, kMostNameBytes));
   if ((vertex.kind == VertexKind::kCluster) != (index == 0))
     return wrong(fmt::format("{} is vertex {}; the one cluster is vertex 0", what, index));
   if (index == 0)
@@ -329,8 +341,7 @@ void make_texts_valid(Topology& topology) {
   const auto make_valid = [](std::string& text) {
     if (!is_text(text)) text = printable(std::string_view(text).substr(0, kMostNameBytes));
   };
-  for (Vertex& vertex : topology.vertices)
-    for (const auto text : kTexts) make_valid(vertex.*text);
+  for (Vertex& vertex : topology.vertices) visit_texts(vertex, make_valid);
   for (Link& link : topology.links) make_valid(link.text);
   const std::vector<int> home = homes(topology);
   std::unordered_set<std::string> taken;
