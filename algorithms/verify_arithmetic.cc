@@ -74,7 +74,7 @@ Fault SymbolArithmetic::encode(std::vector<Run>& runs) {
 
 Fault SymbolArithmetic::combine(std::vector<Run>& left, const std::vector<Run>& right) {
   const uint64_t width = size_of(call_.accumulator);
-  std::vector<Run> result;
+  result_.clear();
   Fault fault = walk(left, right, [&](const Run& one, const Run& other) -> Fault {
     if (symbols_.stage(one.symbol) != SymbolStage::kPartial ||
         symbols_.stage(other.symbol) != SymbolStage::kPartial)
@@ -85,10 +85,10 @@ Fault SymbolArithmetic::combine(std::vector<Run>& left, const std::vector<Run>& 
              std::to_string(other.origin / width);
     const SymbolId sum = symbols_.combined(one.symbol, other.symbol);
     if (symbols_.is_complete(sum)) finished_ += one.end - one.begin;
-    result.push_back({one.begin, one.end, sum, one.origin});
+    result_.push_back({one.begin, one.end, sum, one.origin});
     return {};
   });
-  left = std::move(result);
+  left.swap(result_);
   return fault;
 }
 
@@ -97,7 +97,7 @@ Fault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Run>& left
   switch (step.op) {
     case Op::kSend:
     case Op::kCopy: return {};
-    case Op::kRecv: left = std::move(right); return {};
+    case Op::kRecv: left.swap(right); return {};
     case Op::kEncode: return encode(left);
     case Op::kDecode: return decode(left, rank, true);
     case Op::kReduce:

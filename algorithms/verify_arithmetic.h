@@ -33,6 +33,7 @@ class SymbolArithmetic {
   const VerifiedCall& call_;
   Symbols& symbols_;
   uint64_t finished_ = 0;
+  std::vector<Run> result_;  // of an addition, whose memory the next one has
 };
 
 }  // namespace banyan

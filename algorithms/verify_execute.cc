@@ -26,8 +26,9 @@ struct StepAt {
 };
 
 struct Message {
-  std::vector<Run> runs;
-  uint32_t sender;  // the step, counted over all ranks
+  std::vector<Run> runs{};
+  uint32_t sender = 0;    // the step, counted over all ranks
+  uint32_t next = kNone;  // in its channel, or of those that are free
 };
 
 struct Channel {
@@ -42,7 +43,9 @@ struct Channel {
   uint32_t recv_step = kNone;
   bool send_is_ready = false;  // the next one: in ready_, or taken from it and not yet run
   bool recv_is_ready = false;
-  std::vector<Message> messages;  // `slots` at most
+  uint32_t waiting = 0;     // messages, `slots` at most
+  uint32_t oldest = kNone;  // of them
+  uint32_t newest = kNone;
 };
 
 // What changes of a step.
@@ -83,7 +86,6 @@ class Knowledge {
 struct RankState {
   Layout layout;
   Memory scratch;
-  size_t first_step = 0;  // counted over all ranks
   size_t done = 0;
 };
 
@@ -99,8 +101,12 @@ class Execution {
     return call_.schedules[static_cast<size_t>(at.rank)].steps[at.step];
   }
   RankState& state(int rank) { return states_[static_cast<size_t>(rank)]; }
-  size_t global(StepAt at) const {
-    return states_[static_cast<size_t>(at.rank)].first_step + at.step;
+  size_t global(StepAt at) const { return first_step_[static_cast<size_t>(at.rank)] + at.step; }
+
+  // Where stands what the rank knows at its end: behind its steps.
+  size_t end_of(int rank) const {
+    return first_step_[static_cast<size_t>(rank)] +
+           call_.schedules[static_cast<size_t>(rank)].steps.size();
   }
 
   Node& node(StepAt at) { return nodes_[global(at)]; }
@@ -119,6 +125,7 @@ class Execution {
   StepAt draw();
   Fault run_step(StepAt at);
   Fault run_local(StepAt at);
+  uint32_t new_message();
   Fault run_send(Channel& channel);
   Fault run_recv(Channel& channel);
   void complete(StepAt at);
@@ -135,9 +142,13 @@ class Execution {
   bool by_content_;
   std::mt19937 random_;
   std::vector<RankState> states_;
-  std::vector<Node> nodes_;  // by step, counted over all ranks
+  std::vector<size_t> first_step_;  // of each rank, counted over all ranks
+  std::vector<Node> nodes_;         // by step, so counted
   std::vector<Channel> channels_;
+  std::vector<Message> messages_;
+  uint32_t free_ = kNone;  // of them
   std::vector<StepAt> ready_;
+  std::vector<Run> left_, right_;       // of the step that runs
   std::optional<Knowledge> knowledge_;  // where what a rank has does not tell
 };
 
@@ -158,7 +169,7 @@ Execution::Execution(const VerifiedCall& call, std::vector<Layout>& layouts, Sym
   for (int rank = 0; rank < call.ranks; ++rank) {
     RankState& mine = state(rank);
     mine.layout = std::move(layouts[static_cast<size_t>(rank)]);
-    mine.first_step = nodes_.size();
+    first_step_.push_back(nodes_.size());
     for (const uint32_t count : call.schedules[static_cast<size_t>(rank)].dependency_count)
       nodes_.push_back({count});
     nodes_.push_back({0});  // what the rank knows at its end
@@ -185,11 +196,8 @@ void Execution::connect(int rank, const Port& port) {
   const uint32_t count = port.end - port.begin;
   auto channel = static_cast<int32_t>(channels_.size());
   if (port.sending) {
-    channels_.push_back({.sender = rank,
-                         .receiver = port.peer,
-                         .send_steps = steps,
-                         .count = count,
-                         .messages = {}});
+    channels_.push_back(
+        {.sender = rank, .receiver = port.peer, .send_steps = steps, .count = count});
   } else {
     const Schedule& theirs = call_.schedules[static_cast<size_t>(port.peer)];
     const Port* partner = find_port(theirs, rank, true);
@@ -235,11 +243,11 @@ void Execution::consider(Channel& channel) {
     ready_.push_back({channel.receiver, recv});
     return;
   }
-  if (send != kNone && !channel.send_is_ready && channel.messages.size() < slots_) {
+  if (send != kNone && !channel.send_is_ready && channel.waiting < slots_) {
     channel.send_is_ready = true;
     ready_.push_back({channel.sender, send});
   }
-  if (recv != kNone && !channel.recv_is_ready && !channel.messages.empty()) {
+  if (recv != kNone && !channel.recv_is_ready && channel.waiting > 0) {
     channel.recv_is_ready = true;
     ready_.push_back({channel.receiver, recv});
   }
@@ -261,7 +269,7 @@ Fault Execution::read(StepAt at, Slice slice, std::vector<Run>& runs) {
   if (slice.size == 0) return {};
   RankState& mine = state(at.rank);
   const Memory* const spaces[] = {&mine.layout.input, &mine.layout.output, &mine.scratch};
-  runs = spaces[static_cast<size_t>(slice.space)]->read(slice.offset, slice.size);
+  spaces[static_cast<size_t>(slice.space)]->read(slice.offset, slice.size, runs);
   const bool defined = !runs.empty() && runs.back().end == slice.size;
   if (!defined) return place_of(call_, at.rank, at.step) + " reads memory that nobody wrote";
   for (const Run& run : runs)
@@ -299,24 +307,38 @@ Fault Execution::write(StepAt at, Slice slice, const std::vector<Run>& runs) {
 
 Fault Execution::run_local(StepAt at) {
   const Step& step = step_at(at);
-  std::vector<Run> left;
-  std::vector<Run> right;
-  Fault fault = read(at, step.src, left);
-  if (fault.empty()) fault = read(at, step.src2, right);
+  left_.clear();
+  right_.clear();
+  Fault fault = read(at, step.src, left_);
+  if (fault.empty()) fault = read(at, step.src2, right_);
   if (!fault.empty()) return fault;
-  fault = arithmetic_.apply(step, at.rank, left, right);
+  fault = arithmetic_.apply(step, at.rank, left_, right_);
   if (!fault.empty()) return place_of(call_, at.rank, at.step) + " " + fault;
-  fault = write(at, step.dst, left);
+  fault = write(at, step.dst, left_);
   if (fault.empty()) complete(at);
   return fault;
 }
 
+// One that has been received, with the memory of its runs, if there is one.
+uint32_t Execution::new_message() {
+  if (free_ == kNone) {
+    messages_.emplace_back();
+    return static_cast<uint32_t>(messages_.size()) - 1;
+  }
+  const uint32_t message = free_;
+  free_ = std::exchange(messages_[message].next, kNone);
+  return message;
+}
+
 Fault Execution::run_send(Channel& channel) {
   const StepAt at{channel.sender, channel.send_step};
-  Message message{{}, static_cast<uint32_t>(global(at))};
-  Fault fault = read(at, step_at(at).src, message.runs);
+  const uint32_t message = new_message();
+  messages_[message].sender = static_cast<uint32_t>(global(at));
+  Fault fault = read(at, step_at(at).src, messages_[message].runs);
   if (!fault.empty()) return fault;
-  channel.messages.push_back(std::move(message));
+  (channel.waiting == 0 ? channel.oldest : messages_[channel.newest].next) = message;
+  channel.newest = message;
+  ++channel.waiting;
   channel.send_is_ready = false;
   ++channel.sent;
   channel.send_step = next_send(channel);
@@ -327,16 +349,19 @@ Fault Execution::run_send(Channel& channel) {
 Fault Execution::run_recv(Channel& channel) {
   const StepAt at{channel.receiver, channel.recv_step};
   const Step& step = step_at(at);
-  Message message = std::move(channel.messages.front());
-  channel.messages.erase(channel.messages.begin());
+  const uint32_t index = channel.oldest;
+  Message& message = messages_[index];
+  channel.oldest = message.next;
+  --channel.waiting;
   if (knowledge_) knowledge_->join(global(at), message.sender);
-  std::vector<Run> left;
-  Fault fault = step.op == Op::kRecv ? Fault{} : read(at, step.src, left);
+  left_.clear();
+  Fault fault = step.op == Op::kRecv ? Fault{} : read(at, step.src, left_);
   if (!fault.empty()) return fault;
-  fault = arithmetic_.apply(step, at.rank, left, message.runs);
+  fault = arithmetic_.apply(step, at.rank, left_, message.runs);
   if (!fault.empty()) return place_of(call_, at.rank, at.step) + " " + fault;
-  fault = write(at, step.dst, left);
+  fault = write(at, step.dst, left_);
   if (!fault.empty()) return fault;
+  message.next = std::exchange(free_, index);
   channel.recv_is_ready = false;
   ++channel.received;
   channel.recv_step = next_recv(channel);
@@ -348,9 +373,9 @@ void Execution::complete(StepAt at) {
   RankState& mine = state(at.rank);
   const Schedule& schedule = call_.schedules[static_cast<size_t>(at.rank)];
   ++mine.done;
-  if (knowledge_) knowledge_->join(mine.first_step + schedule.steps.size(), global(at));
+  if (knowledge_) knowledge_->join(end_of(at.rank), global(at));
   for (const uint32_t next : schedule.successors_of(at.step)) {
-    if (knowledge_) knowledge_->join(mine.first_step + next, global(at));
+    if (knowledge_) knowledge_->join(global({at.rank, next}), global(at));
     if (--node({at.rank, next}).waiting_for == 0) consider(StepAt{at.rank, next});
   }
 }
@@ -390,8 +415,7 @@ Fault Execution::stuck() const {
 Fault Execution::check_end() {
   for (int rank = 0; rank < call_.ranks; ++rank) {
     const RankState& mine = state(rank);
-    const size_t end = call_.schedules[static_cast<size_t>(rank)].steps.size();
-    const int missing = knowledge_ ? knowledge_->missing(mine.first_step + end) : -1;
+    const int missing = knowledge_ ? knowledge_->missing(end_of(rank)) : -1;
     if (missing >= 0)
       return "rank " + std::to_string(rank) + " ends without having heard from rank " +
              std::to_string(missing);

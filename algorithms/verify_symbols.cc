@@ -92,8 +92,8 @@ int Symbols::missing(SymbolId id) const {
   return first == found.end() ? -1 : static_cast<int>(first - found.begin());
 }
 
-std::vector<Run> Memory::read(uint64_t offset, uint64_t size) const {
-  std::vector<Run> found;
+void Memory::read(uint64_t offset, uint64_t size, std::vector<Run>& found) const {
+  found.clear();
   const uint64_t end = offset + size;
   auto run = std::partition_point(runs_.begin(), runs_.end(),
                                   [&](const Run& each) { return each.end <= offset; });
@@ -104,7 +104,6 @@ std::vector<Run> Memory::read(uint64_t offset, uint64_t size) const {
     piece.end -= offset;
     found.push_back(piece);
   }
-  return found;
 }
 
 // The runs that touch what is written are written anew, since they may go on in it.

@@ -86,9 +86,9 @@ struct Run {
 // undefined.
 class Memory {
  public:
-  // The runs of [offset, offset + size), counted from `offset`. Shorter than `size` if a byte in it
-  // is undefined.
-  std::vector<Run> read(uint64_t offset, uint64_t size) const;
+  // `found` becomes the runs of [offset, offset + size), counted from `offset`. Shorter than `size`
+  // if a byte in it is undefined.
+  void read(uint64_t offset, uint64_t size, std::vector<Run>& found) const;
   // `runs` are counted from `offset` and have no holes.
   void write(uint64_t offset, const std::vector<Run>& runs);
   void write(uint64_t offset, uint64_t size, SymbolId symbol, uint64_t origin);
