@@ -266,6 +266,7 @@ StepAt Execution::draw() {
 }
 
 Fault Execution::read(StepAt at, Slice slice, std::vector<Run>& runs) {
+  runs.clear();
   if (slice.size == 0) return {};
   RankState& mine = state(at.rank);
   const Memory* const spaces[] = {&mine.layout.input, &mine.layout.output, &mine.scratch};
@@ -307,8 +308,6 @@ Fault Execution::write(StepAt at, Slice slice, const std::vector<Run>& runs) {
 
 Fault Execution::run_local(StepAt at) {
   const Step& step = step_at(at);
-  left_.clear();
-  right_.clear();
   Fault fault = read(at, step.src, left_);
   if (fault.empty()) fault = read(at, step.src2, right_);
   if (!fault.empty()) return fault;

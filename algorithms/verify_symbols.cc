@@ -12,7 +12,7 @@ namespace {
 // In the place of a right operand.
 constexpr uint64_t kDecoded = 0xffffffff;
 constexpr uint64_t kEncoded = 0xfffffffe;
-constexpr SymbolId kNone = 0xffffffff;
+constexpr SymbolId kNoSymbol = 0xffffffff;
 
 uint64_t key_of(uint64_t left, uint64_t right) {
   return left << 32 | right;
@@ -31,11 +31,11 @@ uint64_t number_of(int rank) {
 Symbols::Symbols(int ranks, SymbolStage contribution, bool by_content)
     : ranks_(ranks), by_content_(by_content) {
   for (int rank = 0; rank < ranks; ++rank) {
-    entries_.push_back({contribution, kNone, kNone, number_of(rank)});
+    entries_.push_back({contribution, kNoSymbol, kNoSymbol, number_of(rank)});
     complete_ += number_of(rank);
   }
-  entries_.push_back({SymbolStage::kUntouched, kNone, kNone, 0});
-  entries_.push_back({SymbolStage::kResult, kNone, kNone, 0});
+  entries_.push_back({SymbolStage::kUntouched, kNoSymbol, kNoSymbol, 0});
+  entries_.push_back({SymbolStage::kResult, kNoSymbol, kNoSymbol, 0});
 }
 
 SymbolId Symbols::add(SymbolStage stage, SymbolId left, SymbolId right, uint64_t print) {
@@ -45,13 +45,13 @@ SymbolId Symbols::add(SymbolStage stage, SymbolId left, SymbolId right, uint64_t
 
 SymbolId Symbols::decoded(SymbolId id) {
   const auto [found, is_new] = interned_.try_emplace(key_of(id, kDecoded));
-  if (is_new) found->second = add(SymbolStage::kPartial, id, kNone, entries_[id].print);
+  if (is_new) found->second = add(SymbolStage::kPartial, id, kNoSymbol, entries_[id].print);
   return found->second;
 }
 
 SymbolId Symbols::encoded(SymbolId id) {
   const auto [found, is_new] = interned_.try_emplace(key_of(id, kEncoded));
-  if (is_new) found->second = add(SymbolStage::kFinal, id, kNone, entries_[id].print);
+  if (is_new) found->second = add(SymbolStage::kFinal, id, kNoSymbol, entries_[id].print);
   return found->second;
 }
 
@@ -66,9 +66,9 @@ SymbolId Symbols::combined(SymbolId left, SymbolId right) {
 std::vector<uint8_t> Symbols::times(SymbolId id) const {
   std::vector<uint8_t> times(id + size_t{1}, 0);
   times[id] = 1;
-  for (SymbolId each = id; each != kNone; --each)
+  for (SymbolId each = id; each != kNoSymbol; --each)
     for (const SymbolId operand : {entries_[each].left, entries_[each].right})
-      if (operand != kNone)
+      if (operand != kNoSymbol)
         times[operand] = static_cast<uint8_t>(std::min(2, times[operand] + times[each]));
   times.resize(static_cast<size_t>(ranks_), 0);
   return times;
