@@ -435,8 +435,8 @@ double predict(const Problem& problem, int algorithm, int ranks, const CostModel
   const Site site(ranks, hierarchy);
   Volume volume = volume_of(problem, ranks);
   volume.parameters = effective(parameters, algorithm, problem.collective, hierarchy);
-  const double edges = number(model.call) + edges_of_parts(problem, site, model, volume);
-  return std::max(by_rounds(problem, algorithm, model, site, volume), edges);
+  const double cuts = number(model.call) + cuts_of(problem, site, model, volume);
+  return std::max(by_rounds(problem, algorithm, model, site, volume), cuts);
 }
 
 }  // namespace banyan

@@ -116,9 +116,9 @@ double telling(double ranks, double alpha, double message) {
 
 }  // namespace
 
-double edges_of_parts(const Problem& problem, const Site& site, const CostModel& model,
-                      const Volume& volume) {
-  double most = 0;
+double cuts_of(const Problem& problem, const Site& site, const CostModel& model,
+               const Volume& volume) {
+  double most = wires_of(problem, site, model, volume);
   for (const PartCost& part : model.parts) {
     double byte = number(part.edge_byte);
     if (!(byte > 0) || part.ranks < 1 || part.ranks >= site.ranks()) continue;
@@ -148,8 +148,7 @@ double lower_bound(const Problem& problem, int ranks, const CostModel& model,
       cache_segments(static_cast<uint64_t>(volume.bytes), static_cast<uint64_t>(ranks)) > 1;
   const double byte = least_byte(model, site, cut ? 0.75 * cold : cold);
   const double work = least.moved * byte + least.summed * sum;
-  const double wire = std::max(wires_of(problem, site, model, volume),
-                               edges_of_parts(problem, site, model, volume));
+  const double wire = cuts_of(problem, site, model, volume);
   const int levels = site.far_pairs().levels();
   double alpha = latency(model, site, 0);
   for (int left = 1; left <= levels; ++left) alpha = std::min(alpha, latency(model, site, left));

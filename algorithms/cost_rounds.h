@@ -195,9 +195,10 @@ struct Volume {
 };
 Volume volume_of(const Problem& problem, int ranks);
 
-// The most of what the edges of parts of hosts take: no algorithm is faster, whatever its rounds.
-double edges_of_parts(const Problem& problem, const Site& site, const CostModel& model,
-                      const Volume& volume);
+// The most of what cuts take, around hosts, parts of levels above them and parts of hosts: no
+// algorithm is faster, whatever its rounds.
+double cuts_of(const Problem& problem, const Site& site, const CostModel& model,
+               const Volume& volume);
 
 double torus_cost(const Problem& problem, const CostModel& model, const Site& site,
                   const Volume& volume);

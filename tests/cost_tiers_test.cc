@@ -49,6 +49,28 @@ double on_two_leaves(std::string_view name, double uplink, bool dealt = false) {
          static_cast<double>(kLong);
 }
 
+// Also where leaves have different sizes, and the root is in the small one or in the large one.
+TEST(CostOfTiers, no_algorithm_is_below_the_bound) {
+  const Hierarchy shapes[] = {leaves_of(2, 4, 2), leaves_of(2, 3, 1, true),
+                              leaves_of({0, 1, 1, 1, 1, 1, 2, 2}, {0, 1, 1, 1, 1, 1, 1, 1}),
+                              leaves_of({0, 0, 0, 0, 1, 2, 3, 4}, {0, 0, 0, 0, 0, 0, 0, 1})};
+  for (const Hierarchy& levels : shapes)
+    for (const double uplink : {0.25, 4.0, 50.0})
+      for (const Collective collective : collectives())
+        for (const bool last : {false, true}) {
+          const int ranks = levels.places();
+          Problem problem = call(collective, 1 << 20, ranks);
+          problem.root = last ? ranks - 1 : 0;
+          const CostModel model = with_uplinks(uplink, 1, 2);
+          const double bound = lower_bound(problem, ranks, model, &levels);
+          for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
+            if (!fits(i, collective)) continue;
+            EXPECT_LE(bound, 1.000001 * predict(problem, i, ranks, model, &levels))
+                << text_of(i, {}) << ' ' << name_of(collective) << " on " << levels.text();
+          }
+        }
+}
+
 TEST(CostOfTiers, rings_leave_each_leaf_once) {
   EXPECT_NEAR(on_two_leaves("ring", 0.5), 1.75, 0.01);
   EXPECT_NEAR(on_two_leaves("ring", 4), 7, 0.01);
