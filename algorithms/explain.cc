@@ -31,8 +31,8 @@ std::string what_excludes(int algorithm, const Problem& problem, const Choice& c
     const Rule& rule = rules[static_cast<size_t>(choice.rule)];
     if (rule.excluding && names(rule, algorithm))
       return fmt::format("excluded by {}", choice.because.substr(0, choice.because.find(',')));
-    if (!rule.excluding) return fmt::format("{} names {}", choice.because, chosen);
   }
+  if (choice.naming >= 0) return fmt::format("{} names {}", choice.because, chosen);
   if (levels_missing(algorithm, levels))
     return "on one host, or with one rank a host, it is another one by a second name";
   if (faster)
@@ -41,18 +41,22 @@ std::string what_excludes(int algorithm, const Problem& problem, const Choice& c
   return {};
 }
 
+struct Cut {
+  uint32_t segment = 0;  // 0: its own length is best, or it has none
+  double us = 0;
+};
 // Of hierarchical, whose length of segments is left to it: what it would take with the best one.
-std::string with_best_segment(const ExplainedAlgorithm& row, const Problem& problem, int ranks,
-                              const CostModel& model, const Hierarchy* hierarchy) {
+Cut with_best_segment(const ExplainedAlgorithm& row, const Problem& problem, int ranks,
+                      const CostModel& model, const Hierarchy* hierarchy) {
   const Algorithm& which = algorithms()[static_cast<size_t>(row.algorithm)];
-  if (!which.by_levels || !which.takes(ParameterKey::kSegment, problem.collective)) return {};
-  Parameters parameters = row.parameters;
-  if (parameters.segment != 0) return {};
-  parameters.segment = best_segment(problem, ranks, model, hierarchy, parameters);
-  if (parameters.segment == 0) return {};
-  return fmt::format("{:.2f} us with seg={}",
-                     predict(problem, row.algorithm, ranks, model, hierarchy, parameters),
-                     format_size(parameters.segment));
+  if (row.predicted_us == 0 || row.parameters.segment != 0 || !which.by_levels ||
+      !which.takes(ParameterKey::kSegment, problem.collective))
+    return {row.parameters.segment, row.predicted_us};
+  Parameters cut = row.parameters;
+  cut.segment = best_segment(problem, ranks, model, hierarchy, cut);
+  return {cut.segment, cut.segment == 0
+                           ? row.predicted_us
+                           : predict(problem, row.algorithm, ranks, model, hierarchy, cut)};
 }
 
 }  // namespace
@@ -70,6 +74,7 @@ Explanation explain(const Problem& problem, int ranks, const CostModel& model, M
   Explanation result{.chosen = choice.algorithm, .fastest = choice.algorithm};
   const double chosen_us = predicted(choice.algorithm, choice.parameters);
   result.fastest_us = chosen_us;
+  result.fastest_parameters = choice.parameters;
   for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
     const bool chosen = i == choice.algorithm;
     ExplainedAlgorithm row{.algorithm = i};
@@ -79,17 +84,23 @@ Explanation explain(const Problem& problem, int ranks, const CostModel& model, M
       row.why = fmt::format("what a call gets, by the {}", reason_of(choice));
     } else if (fits(i, problem.collective) && !levels_missing(i, levels)) {
       row.predicted_us = predicted(i, {});
-      if (row.predicted_us < result.fastest_us)
-        result.fastest = i, result.fastest_us = row.predicted_us;
+    }
+    const Cut cut = with_best_segment(row, problem, ranks, model, hierarchy);
+    const bool other_length = cut.segment != row.parameters.segment;
+    const double least_us = other_length ? std::min(row.predicted_us, cut.us) : row.predicted_us;
+    if (row.predicted_us > 0 && least_us < result.fastest_us) {
+      result.fastest = i;
+      result.fastest_us = least_us;
+      result.fastest_parameters = row.parameters;
+      if (least_us < row.predicted_us) result.fastest_parameters.segment = cut.segment;
     }
     const std::string excluded =
         what_excludes(i, problem, choice, rules, levels, row.predicted_us < chosen_us);
     row.excluded = !excluded.empty();
     row.why += excluded;
-    if (!row.excluded) {
-      const std::string better = with_best_segment(row, problem, ranks, model, hierarchy);
-      if (!better.empty()) row.why += (chosen ? "; " : "") + better;
-    }
+    if (!row.excluded && other_length)
+      row.why += fmt::format("{}{:.2f} us with seg={}", chosen ? "; " : "", cut.us,
+                             format_size(cut.segment));
     result.algorithms.push_back(std::move(row));
   }
   const auto place = [&](const ExplainedAlgorithm& row) {

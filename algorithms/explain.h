@@ -26,6 +26,7 @@ struct Explanation {
   int chosen = 0;   // what a call gets
   int fastest = 0;  // as predicted, of those that rules exclude, too
   double fastest_us = 0;
+  Parameters fastest_parameters{};  // with the best length of segments, where that is another
   double bound_us = 0;
   double percent_of_bound = 0;  // 100 bound_us / time of the chosen
   // The chosen, then by time; those excluded at the end.

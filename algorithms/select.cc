@@ -149,11 +149,11 @@ Choice from_rule(const Rules& rules, size_t index, const Problem& problem,
   if (!rule.excluding) {
     const Named named = first_that_fits(rule, problem, place, {});
     if (named.algorithm < 0) return {-1, "", -1};
-    return {named.algorithm, label_of(rule), number, named.parameters};
+    return {named.algorithm, label_of(rule), number, named.parameters, number};
   }
   if (const auto [named, tuned] = tuned_rest(rules, index, problem, place); named.algorithm >= 0)
     return {named.algorithm, fmt::format("{}, {}", label_of(rule), label_of(rules[tuned])), number,
-            named.parameters};
+            named.parameters, static_cast<int>(tuned)};
   const Choice rest = by_default(problem, place, rule.algorithms);
   return {
       rest.algorithm,

@@ -105,6 +105,7 @@ struct Choice {
   std::string because;
   int rule = -1;            // index into the rules; -1: none decided
   Parameters parameters{};  // those that the algorithm goes by in this call
+  int naming = -1;  // index into the rules: that names it, beside or after one that leaves some out
 };
 // "BANYAN_ALGO rule 2, with seg=1M".
 std::string reason_of(const Choice& choice);

@@ -90,6 +90,41 @@ TEST(Explain, rules_leave_algorithms_out) {
 }
 
 // Hosts under other numbers are the same hosts.
+// Lengths of segments count, and a rule of the tuning file names as well behind one that leaves
+// out.
+TEST(Explain, fastest_is_with_the_best_segments_and_names_are_of_any_rule) {
+  std::vector<int> labels;
+  for (int rank = 0; rank < 32; ++rank) labels.push_back(rank / 8);
+  const Hierarchy hosts = Hierarchy::of_labels("host", labels);
+  int cut = 0;
+  for (const uint64_t bytes : kSizes) {
+    const Problem problem = call(Collective::kAllreduce, bytes, 32);
+    const CostModel model = pure(1, 1e-4, 1e-3);
+    const Explanation explanation = explain(problem, 32, model, Medium::kNetwork, {}, &hosts);
+    EXPECT_DOUBLE_EQ(explanation.fastest_us, predict(problem, explanation.fastest, 32, model,
+                                                     &hosts, explanation.fastest_parameters));
+    for (const ExplainedAlgorithm& row : explanation.algorithms) {
+      if (row.predicted_us == 0) continue;
+      EXPECT_LE(explanation.fastest_us, row.predicted_us);
+    }
+    const Parameters best{.segment = best_segment(problem, 32, model, &hosts)};
+    if (best.segment == 0) continue;
+    const double us = predict(problem, find_algorithm("hierarchical"), 32, model, &hosts, best);
+    EXPECT_LE(explanation.fastest_us, us);
+    cut += explanation.fastest_parameters.segment != 0 ? 1 : 0;
+  }
+  EXPECT_GT(cut, 0);
+
+  const auto variable = parse_rules("^star");
+  const auto file = parse_rules("allreduce: ring");
+  ASSERT_TRUE(variable.ok() && file.ok());
+  const Explanation ruled = explain(call(Collective::kAllreduce, 1024, 4), 4, memory_model(4, 4),
+                                    Medium::kMemory, join_rules(*variable, *file));
+  EXPECT_EQ(ruled.chosen, find_algorithm("ring"));
+  for (const ExplainedAlgorithm& row : ruled.algorithms)
+    EXPECT_EQ(row.excluded, row.algorithm != ruled.chosen) << row.why;
+}
+
 TEST(Explain, does_not_depend_on_how_hosts_are_called) {
   const std::vector<int> one = {0, 0, 1, 1, 2, 2}, other = {7, 7, 3, 3, 5, 5};
   const Hierarchy a = Hierarchy::of_labels("host", one), b = Hierarchy::of_labels("host", other);

@@ -298,10 +298,50 @@ TEST(InfoExplain, predicts_by_what_links_choose) {
                                     });
       ASSERT_NE(got, explanation.algorithms.end()) << call;
       EXPECT_EQ(got->algorithm, explanation.chosen) << call << ", " << cores << " cores";
-      EXPECT_EQ(text_of(explained->figures.back()),
+      EXPECT_EQ(text_of(explained->figures.front()),
                 fmt::format("cores of a host's ranks           {}        measured", cores));
+      EXPECT_LE(explanation.algorithms.front().predicted_us, 1.06 * explanation.fastest_us)
+          << "another length of segments must be worth 5 %";
     }
   }
+}
+
+// Two leaves of two hosts, a slow cable between them.
+constexpr std::string_view kTwoLeaves = R"(
+Switch 8 "S-a" # "leaf a"
+[1] "H-1"[1] # "h1 mlx5_0" lid 1 4xHDR
+[2] "H-2"[1] # "h2 mlx5_0" lid 1 4xHDR
+[8] "S-b"[8] # "leaf b" lid 1 1xSDR
+Switch 8 "S-b" # "leaf b"
+[1] "H-3"[1] # "h3 mlx5_0" lid 1 4xHDR
+[2] "H-4"[1] # "h4 mlx5_0" lid 1 4xHDR
+[8] "S-a"[8] # "leaf a" lid 1 1xSDR
+Ca 1 "H-1" # "h1 mlx5_0"
+Ca 1 "H-2" # "h2 mlx5_0"
+Ca 1 "H-3" # "h3 mlx5_0"
+Ca 1 "H-4" # "h4 mlx5_0"
+)";
+
+// What is shown counts: the file's links say nothing of switches that a description knows.
+TEST(InfoExplain, keeps_the_uplinks_of_a_description_beside_measured_links) {
+  const test::TemporaryFolder folder;
+  const std::string tuned = folder.path() / "tune.json", described = folder.path() / "fabric";
+  std::ofstream(described) << kTwoLeaves;
+  TuningFile file{.version = "0",
+                  .tuned_on = {.cores = 4, .ranks = 16, .hosts = 4, .transports = "shm,ucx"}};
+  file.links.between = MeasuredLink{
+      .latency_us = 20, .busy_latency_us = 20, .message_us = 1, .GBps = 1, .busy_GBps = 1};
+  ASSERT_TRUE(write_tuning_file(tuned, file).ok());
+  Options here;
+  here.ranks_per_node = 4;
+  here.explain = *parse_explain_request("allreduce:64M");
+  const auto explained = explain_call(
+      here, RawEnvironment({{"BANYAN_TUNE_FILE", tuned}, {"BANYAN_TOPO_FILE", described}}));
+  ASSERT_TRUE(explained.ok()) << explained.status().message();
+  EXPECT_THAT(show_explanation(*explained),
+              AllOf(HasSubstr("uplinks of a leaf"), HasSubstr("by the measured links")));
+  const double hosts_us = 2.0 * 3 / 4 * 67108864 * 1e-3;
+  EXPECT_GT(explained->explanation.bound_us, 2 * hosts_us);  // the cable's
 }
 
 }  // namespace

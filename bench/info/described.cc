@@ -171,7 +171,10 @@ void show_memory(DescribedMachine& machine, Source cores) {
   const double byte =
       std::min(within.send_byte.value.value_or(0) + within.recv_byte.value.value_or(0),
                within.long_byte.value.value_or(1));
-  machine.figures.push_back({"cores of a node", "cores", number});
+  if (cores == Source::kMeasured)
+    machine.figures.push_back({"cores of a host's ranks", "rank_cores", number});
+  else
+    machine.figures.push_back({"cores of a node", "cores", number});
   machine.figures.push_back({"a message in memory", "memory_latency_us", within.alpha, "us"});
   machine.figures.push_back(
       {"long messages in memory", "memory_GBps", rate_of({byte, within.long_byte.source}), "GB/s"});
@@ -304,7 +307,7 @@ std::string text_of(const ShownFigure& shown) {
 }
 
 Result<DescribedMachine> describe_machine(const Topology& topology, int times, int ranks_per_node,
-                                          const MeasuredLinks& measured) {
+                                          const MeasuredLinks& measured, int rank_cores) {
   const Paths paths(topology);
   const std::vector<Node> nodes = nodes_of(topology, paths);
   if (nodes.empty())
@@ -339,8 +342,11 @@ Result<DescribedMachine> describe_machine(const Topology& topology, int times, i
   machine.hierarchy = std::move(*hierarchy);
 
   // A fabric's description says nothing of processors: then each rank has one.
-  const Source cores = machine.cores > 0 ? Source::kHardware : Source::kAssumed;
+  const Source cores = rank_cores > 0      ? Source::kMeasured
+                       : machine.cores > 0 ? Source::kHardware
+                                           : Source::kAssumed;
   if (machine.cores == 0) machine.cores = most;
+  if (rank_cores > 0) machine.cores = rank_cores;
 
   const bool apart = machine.hosts.size() > 1;
   machine.model = memory_model(most, machine.cores);

@@ -43,7 +43,8 @@ inline constexpr int kMostRanksExplained = 1 << 20;
 // what is known of messages between such nodes; it goes before what their NICs and switches say.
 // What joins copies of a cluster nobody knows: each has its tiers, and no level is above them.
 // kInvalidArgument: fewer than 2 ranks, or more than kMostRanksExplained.
+// `rank_cores`: of a node, that its ranks are known to have; 0: all.
 Result<DescribedMachine> describe_machine(const Topology& topology, int times, int ranks_per_node,
-                                          const MeasuredLinks& measured = {});
+                                          const MeasuredLinks& measured = {}, int rank_cores = 0);
 
 }  // namespace banyan::info

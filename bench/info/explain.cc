@@ -95,6 +95,16 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
   const MeasuredLinks links = options.from.empty() ? rules->tuning.links : MeasuredLinks();
   auto machine = describe_machine(*topology, options.nodes, options.ranks_per_node, links);
   BANYAN_TRY(machine.status());
+  const int cores = rules->tuning.tuned_on.cores;
+  const auto measured = decides(rules->tuning, *machine)
+                            ? measured_network(links, cores, machine->hierarchy)
+                            : std::nullopt;
+  // Calls choose by the cores that ranks had.
+  if (measured) {
+    machine = describe_machine(*topology, options.nodes, options.ranks_per_node, links,
+                               std::max(cores, 1));
+    BANYAN_TRY(machine.status());
+  }
   const int ranks = std::accumulate(machine->hosts.begin(), machine->hosts.end(), 0);
   const Problem problem =
       equal_blocks(options.explain->collective, options.explain->type,
@@ -105,18 +115,7 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
   const Hierarchy simple = machine->hierarchy.simplified();
   const bool apart = machine->hosts.size() > 1;
   const Hierarchy& lie = apart ? machine->hierarchy : simple;
-  const auto measured =
-      decides(rules->tuning, *machine)
-          ? measured_network(links, rules->tuning.tuned_on.cores, machine->hierarchy)
-          : std::nullopt;
   const MeasuredNetwork* network = measured ? &*measured : nullptr;
-  // Predictions are those by which calls choose.
-  if (network != nullptr) {
-    machine->model = network->model;
-    const auto cores = static_cast<double>(rules->tuning.tuned_on.cores);
-    machine->figures.push_back(
-        {"cores of a host's ranks", "rank_cores", {cores, Source::kMeasured}});
-  }
   Explained explained{
       .request = *options.explain,
       .ranks = ranks,
@@ -126,8 +125,8 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
       .explanation = explain(problem, ranks, machine->model, medium, rules->all, &lie, network)};
   const Choice choice =
       choose(problem, ranks, medium, rules->all, simple.depth() > 0 ? &simple : nullptr, network);
-  if (choice.rule < 0) return explained;
-  const Rule& rule = rules->all[static_cast<size_t>(choice.rule)];
+  if (choice.naming < 0) return explained;
+  const Rule& rule = rules->all[static_cast<size_t>(choice.naming)];
   if (rule.source == RuleSource::kTuningFile && options.from.empty())
     add_measured(rules->tuning.rules[static_cast<size_t>(rule.number) - 1], choice.algorithm,
                  explained);
@@ -155,8 +154,9 @@ std::string show_explanation(const Explained& explained) {
   }
   text += fmt::format("a call gets {}: {:.1f} % of the bound of {:.2f} us\n",
                       name(explanation.chosen), explanation.percent_of_bound, explanation.bound_us);
-  if (explanation.fastest != explanation.chosen)
-    text += fmt::format("the model's fastest: {}, {:.2f} us\n", name(explanation.fastest),
+  if (explanation.fastest_us < explanation.algorithms.front().predicted_us)
+    text += fmt::format("the model's fastest: {}, {:.2f} us\n",
+                        text_of(explanation.fastest, explanation.fastest_parameters),
                         explanation.fastest_us);
   return text;
 }

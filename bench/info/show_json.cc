@@ -134,7 +134,8 @@ std::string show_explanation_json(const Explained& explained) {
                {"bound_us", explanation.bound_us},
                {"chosen", name(explanation.chosen)},
                {"percent_of_bound", explanation.percent_of_bound},
-               {"fastest_by_model", name(explanation.fastest)},
+               {"fastest_by_model", text_of(explanation.fastest, explanation.fastest_parameters)},
+               {"fastest_us", explanation.fastest_us},
                {"candidates", candidates}});
 }
 
