@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "src/settings.h"
 #include "src/tuning_file.h"
@@ -35,6 +36,16 @@ void examine_tuning(const Patient& patient, std::vector<Finding>& findings) {
                       .seen = "the file was measured on other processors",
                       .evidence = fmt::format("{}: {}; here: {}", *path, there, here),
                       .fix = "run banyan_tune here"});
+}
+
+// Without the variables whose values are compared with this host, where another one is looked at.
+RawEnvironment of_any_host(const Patient& patient) {
+  std::vector<std::pair<std::string, std::string>> entries;
+  for (const auto& entry : patient.raw.entries())
+    if (patient.root.real() ||
+        (entry.first != "BANYAN_NET_DEVICES" && entry.first != "BANYAN_SOCKET_IFNAME"))
+      entries.push_back(entry);
+  return RawEnvironment(std::move(entries));
 }
 
 }  // namespace
@@ -70,7 +81,7 @@ void examine_variables(const Patient& patient, std::vector<Finding>& findings) {
                         .seen = text,
                         .evidence = "the environment",
                         .fix = "banyan_info --env lists all"});
-  for (const Status& status : wrong_values(patient.raw))
+  for (const Status& status : wrong_values(of_any_host(patient)))
     findings.push_back({.id = "variables.value",
                         .severity = Severity::kError,
                         .seen = std::string(status.message()),
@@ -80,15 +91,20 @@ void examine_variables(const Patient& patient, std::vector<Finding>& findings) {
 }
 
 void examine_transports(const Patient& patient, std::vector<Finding>& findings) {
-  for (const auto& [transport, why] : patient.missing)
-    findings.push_back(
-        {.id = "transports.missing",
-         .severity = Severity::kWarning,
-         .subject = transport,
-         .seen = transport == "ucx" ? "ranks of other hosts cannot be reached"
-                                    : "this transport cannot be used",
-         .evidence = why,
-         .fix = transport == "ucx" ? "install UCX (libucx-dev) and build again" : std::string()});
+  std::vector<Patient::Missing> missing = patient.missing;
+  const bool built = std::none_of(missing.begin(), missing.end(),
+                                  [](const auto& each) { return each.transport == "ucx"; });
+  if (built && !patient.process.no_ucx.empty()) missing.push_back({"ucx", patient.process.no_ucx});
+  for (const auto& [transport, why] : missing)
+    findings.push_back({.id = "transports.missing",
+                        .severity = Severity::kWarning,
+                        .subject = transport,
+                        .seen = transport == "ucx" ? "ranks of other hosts cannot be reached"
+                                                   : "this transport cannot be used",
+                        .evidence = why,
+                        .fix = transport != "ucx" ? ""
+                               : built            ? "install UCX (libucx0)"
+                                                  : "install UCX (libucx-dev) and build again"});
 }
 
 Diagnosis diagnose(const Patient& patient) {

@@ -8,7 +8,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,7 +53,7 @@ struct GpuNic {
 struct ProcessFacts {
   std::string no_shared_memory{};             // why it has no memory to share
   std::string no_reading{};                   // why another process may not read its memory
-  std::string no_verbs{};                     // why there is no libibverbs
+  std::string no_ucx{}, no_verbs{};           // why a library cannot be opened
   uint64_t locked_bytes_most = ~uint64_t{0};  // RLIMIT_MEMLOCK
 };
 // Of this process. Forks a child for a moment; call it before there are threads.
@@ -86,8 +86,8 @@ void examine_network(const Patient& patient, std::vector<Finding>& findings);
 void examine_rdma(const Patient& patient, std::vector<Finding>& findings);
 std::vector<GpuNic> examine_gpus(const Patient& patient);
 
-// What stands between an RDMA device and its use: the folder below /dev/infiniband, a port that is
-// active, an address. Nothing: it is usable.
-std::optional<Finding> rdma_obstacle(const SysRoot& root, const std::string& device);
+// What stands between each RDMA device and its use: the file below /dev/infiniband, a port that is
+// active, an address. Those without an entry are usable.
+std::map<std::string, Finding> rdma_obstacles(const SysRoot& root);
 
 }  // namespace banyan

@@ -6,8 +6,11 @@
 
 #include <array>
 #include <cstdio>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "src/doctor.h"
 
@@ -31,6 +34,12 @@ std::optional<Answer> gpu_obstacle(const SysRoot& root, const Vertex& gpu) {
     return Answer{GpuDirect::kUnknown,
                   fmt::format("[gpu.vendor] nothing is known here of GPUs of {}",
                               gpu.vendor.empty() ? "an unknown vendor" : gpu.vendor),
+                  {}};
+  const std::string kind = root.line(fmt::format("/sys/bus/pci/devices/{}/class", gpu.bus_id));
+  if (kind.starts_with("0x0300") || gpu.model.find("GeForce") != std::string::npos)
+    return Answer{GpuDirect::kUnknown,
+                  fmt::format("[gpu.kind] {} of class {}: of GPUs for screens only some can",
+                              gpu.model.empty() ? gpu.name : gpu.model, kind),
                   {}};
   const std::string driver = root.line(kDriver);
   if (driver.empty())
@@ -57,16 +66,18 @@ std::optional<Answer> gpu_obstacle(const SysRoot& root, const Vertex& gpu) {
   return std::nullopt;
 }
 
-std::optional<Answer> nic_obstacle(const SysRoot& root, const Vertex& nic) {
+std::optional<Answer> nic_obstacle(const SysRoot& root, const Vertex& nic,
+                                   const std::map<std::string, Finding>& obstacles) {
   if (!root.exists("/sys/class/infiniband/" + nic.name))
     return Answer{GpuDirect::kImpossible,
                   fmt::format("[nic.rdma] /sys/class/infiniband/{}: not there", nic.name),
                   "load its RDMA driver, if it has one"};
-  const auto obstacle = rdma_obstacle(root, nic.name);
-  if (!obstacle) return std::nullopt;
+  const auto found = obstacles.find(nic.name);
+  if (found == obstacles.end()) return std::nullopt;
+  const Finding& obstacle = found->second;
   return Answer{GpuDirect::kPossible,
-                fmt::format("[{}] {} ({})", obstacle->id, obstacle->seen, obstacle->evidence),
-                obstacle->fix};
+                fmt::format("[{}] {} ({})", obstacle.id, obstacle.seen, obstacle.evidence),
+                obstacle.fix};
 }
 
 }  // namespace
@@ -74,22 +85,25 @@ std::optional<Answer> nic_obstacle(const SysRoot& root, const Vertex& nic) {
 std::vector<GpuNic> examine_gpus(const Patient& patient) {
   std::vector<GpuNic> pairs;
   const Topology& topology = patient.topology;
-  const auto nics = vertices_of(topology, VertexKind::kNic);
+  const auto gpus = vertices_of(topology, VertexKind::kGpu);
+  if (gpus.empty()) return pairs;
+  const auto obstacles = rdma_obstacles(patient.root);
+  std::vector<std::pair<int, std::optional<Answer>>> nics;
+  for (const int nic : vertices_of(topology, VertexKind::kNic))
+    nics.emplace_back(
+        nic, nic_obstacle(patient.root, topology.vertices[static_cast<size_t>(nic)], obstacles));
+  const Answer ready{GpuDirect::kPossible,
+                     "[library.memory] calls of this version take memory of the host; the parts of "
+                     "the system are there, and nothing was transferred",
+                     {}};
   const Paths paths(topology);
-  for (const int gpu : vertices_of(topology, VertexKind::kGpu)) {
+  for (const int gpu : gpus) {
     const Vertex& device = topology.vertices[static_cast<size_t>(gpu)];
-    const auto gpu_answer = gpu_obstacle(patient.root, device);
-    for (const int nic : nics) {
-      const Vertex& adapter = topology.vertices[static_cast<size_t>(nic)];
-      auto answer = nic_obstacle(patient.root, adapter);
-      if (!answer) answer = gpu_answer;
-      if (!answer)
-        answer = {GpuDirect::kPossible,
-                  "[library.memory] calls of this version take memory of the host; the parts of "
-                  "the system are there, and nothing was transferred",
-                  {}};
-      pairs.push_back({device.name, adapter.name, paths.between(gpu, nic).type, answer->verdict,
-                       std::move(answer->why), std::move(answer->fix)});
+    const Answer of_gpu = gpu_obstacle(patient.root, device).value_or(ready);
+    for (const auto& [nic, of_nic] : nics) {
+      const Answer& answer = of_nic ? *of_nic : of_gpu;
+      pairs.push_back({device.name, topology.vertices[static_cast<size_t>(nic)].name,
+                       paths.between(gpu, nic).type, answer.verdict, answer.why, answer.fix});
     }
   }
   return pairs;

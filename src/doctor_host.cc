@@ -3,8 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <limits>
 #include <string>
+#include <utility>
 
 #include "src/base/parse.h"
 #include "src/doctor.h"
@@ -14,26 +15,49 @@ namespace banyan {
 
 namespace {
 
-// The folder of this process below /sys/fs/cgroup, version 2: "0::/user.slice".
+constexpr std::string_view kGroups = "/sys/fs/cgroup";
+
+// The folder of this process there, version 2: "0::/user.slice".
 std::string cgroup_folder(const SysRoot& root) {
   const std::string all = root.text("/proc/self/cgroup");
-  for (const std::string_view line : split(all, '\n'))
-    if (line.starts_with("0::/")) return fmt::format("/sys/fs/cgroup{}", trim(line.substr(3)));
-  return "/sys/fs/cgroup";
+  for (const std::string_view line : split(all, '\n')) {
+    if (!line.starts_with("0::/")) continue;
+    const std::string_view path = trim(line.substr(3));
+    if (path == "/" || path.find("..") != std::string_view::npos) break;
+    return fmt::format("{}{}", kGroups, path);
+  }
+  return std::string(kGroups);
 }
 
-// Its files and those of every group above it count: the nearest that has one and says a number.
 struct Limit {
   std::string path{}, text{};
+  double value = std::numeric_limits<double>::infinity();
 };
-Limit limit_of(const SysRoot& root, std::string_view file) {
-  constexpr size_t kTop = std::string_view("/sys/fs/cgroup").size();
+// Its group's and those of the groups above it all hold: the least. Infinite: there is none.
+// `value_of` a text; infinite where it says none.
+template <typename ValueOf>
+Limit limit_of(const SysRoot& root, std::string_view file, const ValueOf& value_of) {
+  Limit least;
   for (std::string folder = cgroup_folder(root);; folder.resize(folder.rfind('/'))) {
     Limit limit{.path = fmt::format("{}/{}", folder, file)};
     limit.text = root.line(limit.path);
-    if (!limit.text.empty() && !limit.text.starts_with("max")) return limit;
-    if (folder.size() <= kTop) return {};
+    limit.value = value_of(limit.text);
+    if (limit.value < least.value) least = std::move(limit);
+    if (folder.size() <= kGroups.size()) return least;
   }
+}
+
+constexpr double kNone = std::numeric_limits<double>::infinity();
+
+double number_in(std::string_view text) {
+  const auto number = parse_integer(text, 1, std::numeric_limits<int64_t>::max());
+  return number.ok() ? static_cast<double>(*number) : kNone;
+}
+
+// "150000 100000": of microseconds, so many.
+double cores_in(std::string_view text) {
+  const auto words = split(text, ' ');
+  return words.size() == 2 ? number_in(words[0]) / number_in(words[1]) : kNone;
 }
 
 const Vertex& node_of(const Topology& topology) {
@@ -43,13 +67,8 @@ const Vertex& node_of(const Topology& topology) {
 }
 
 void examine_quota(const Patient& patient, std::vector<Finding>& findings) {
-  const Limit limit = limit_of(patient.root, "cpu.max");
-  const auto words = split(limit.text, ' ');
-  if (words.size() != 2) return;
-  const auto quota = parse_integer(words[0], 1, int64_t{1} << 40);
-  const auto period = parse_integer(words[1], 1, int64_t{1} << 40);
-  if (!quota.ok() || !period.ok()) return;
-  const double cores = static_cast<double>(*quota) / static_cast<double>(*period);
+  const Limit limit = limit_of(patient.root, "cpu.max", cores_in);
+  const double cores = limit.value;
   const auto usable = static_cast<double>(node_of(patient.topology).cpus.count());
   if (usable == 0 || cores >= usable) return;
   findings.push_back(
@@ -76,6 +95,16 @@ void examine_governor(const Patient& patient, std::vector<Finding>& findings) {
        .seen = "processors stay at their lowest frequency",
        .evidence = fmt::format("{}/scaling_governor: {} ({})", folder, governor, driver),
        .fix = "cpupower frequency-set -g performance"});
+}
+
+// Whether ranks reach each other by ucx where they share no memory.
+bool has_network(const Patient& patient) {
+  if (!patient.process.no_ucx.empty()) return false;
+  for (const Patient::Missing& each : patient.missing)
+    if (each.transport == "ucx") return false;
+  const std::string* chosen = patient.raw.find("BANYAN_TRANSPORTS");
+  if (chosen == nullptr || chosen->empty()) return true;
+  return (chosen->find("ucx") != std::string::npos) != chosen->starts_with('^');
 }
 
 size_t numa_domains(const Topology& topology) {
@@ -106,10 +135,12 @@ void examine_processors(const Patient& patient, std::vector<Finding>& findings) 
 }
 
 void examine_memory(const Patient& patient, std::vector<Finding>& findings) {
+  const bool network = has_network(patient);
   if (!patient.process.no_shared_memory.empty())
     findings.push_back({.id = "memory.share",
-                        .severity = Severity::kError,
-                        .seen = "ranks of this host cannot share memory",
+                        .severity = network ? Severity::kWarning : Severity::kError,
+                        .seen = fmt::format("ranks of this host cannot share memory{}",
+                                            network ? "; the network is used in its place" : ""),
                         .evidence = patient.process.no_shared_memory,
                         .fix = "allow memfd_create in the container's seccomp profile"});
   if (!patient.process.no_reading.empty()) {
@@ -125,7 +156,7 @@ void examine_memory(const Patient& patient, std::vector<Finding>& findings) {
          .fix = yama ? "sysctl kernel.yama.ptrace_scope=0"
                      : "allow process_vm_readv (CAP_SYS_PTRACE, the same user) in the container"});
   }
-  if (const Limit limit = limit_of(patient.root, "memory.max"); !limit.text.empty())
+  if (const Limit limit = limit_of(patient.root, "memory.max", number_in); limit.value < kNone)
     findings.push_back({.id = "memory.limit",
                         .seen = "all ranks here together have a limit of memory, and what they "
                                 "share counts",

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "src/base/descriptor.h"
+#include "src/base/parse.h"
 #include "src/doctor.h"
 #include "transports/segment.h"
 
@@ -46,9 +47,10 @@ std::string why_nobody_reads() {
                                   : text_of_error("process_vm_readv", WEXITSTATUS(status));
 }
 
-std::string why_no_verbs() {
-  void* library = ::dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return "libibverbs.so.1 cannot be opened";
+// The loader's own words, or none.
+std::string why_not_opened(const char* name) {
+  void* library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return printable(::dlerror());
   ::dlclose(library);
   return {};
 }
@@ -61,7 +63,8 @@ ProcessFacts facts_of_process() {
       shm::create_memory(static_cast<size_t>(::sysconf(_SC_PAGESIZE)), shm::Pages::kReserved);
   if (!memory.ok()) facts.no_shared_memory = memory.status().message();
   facts.no_reading = why_nobody_reads();
-  facts.no_verbs = why_no_verbs();
+  facts.no_ucx = why_not_opened("libucp.so.0");
+  facts.no_verbs = why_not_opened("libibverbs.so.1");
   rlimit limit{};
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     facts.locked_bytes_most = limit.rlim_cur;

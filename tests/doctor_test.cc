@@ -135,6 +135,20 @@ const std::vector<Wrong>& wrongs() {
          host.write("/sys/fs/cgroup/a/b/cpu.max", "max 100000");
        },
        "/sys/fs/cgroup/a/cpu.max: 100000 100000"},
+      // Of a group and those above it the least counts.
+      {"processors.quota", kWarning,
+       [](const Host& host) {
+         host.write("/proc/self/cgroup", "0::/a/b");
+         host.write("/sys/fs/cgroup/a/cpu.max", "100000 100000");
+         host.write("/sys/fs/cgroup/a/b/cpu.max", "800000 100000");
+       },
+       "/sys/fs/cgroup/a/cpu.max: 100000 100000"},
+      {"processors.quota", kWarning,
+       [](const Host& host) {
+         host.write("/proc/self/cgroup", "0::/../..");
+         host.write("/sys/fs/cgroup/cpu.max", "100000 100000");
+       },
+       "/sys/fs/cgroup/cpu.max: 100000 100000"},
       {"processors.governor", kWarning,
        [](const Host& host) {
          host.write("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave");
@@ -152,9 +166,15 @@ const std::vector<Wrong>& wrongs() {
       {"port.speed", kNote, [](const Host& host) { host.interface("eth1", "up", "-1"); },
        "ethtool"},
       {"pci.width", kWarning, writes(std::string(kNic) + "/current_link_width", "8"),
-       "/sys/bus/pci/devices/0000:01:00.0/current_link_width: x8"},
+       "0000:01:00.0/current_link_width: 8"},
+      {"pci.slot", kNote,
+       [](const Host& host) {
+         host.write("/sys/devices/pci0000:00/0000:00:01.0/max_link_width", "8");
+         host.write(std::string(kNic) + "/current_link_width", "8");
+       },
+       "0000:00:01.0/max_link_width: 8"},
       {"pci.width", kWarning, writes(std::string(kGpu) + "/current_link_width", "4"),
-       "/sys/bus/pci/devices/0000:02:00.0/current_link_width: x4"},
+       "0000:02:00.0/current_link_width: 4"},
       {"pci.speed", kWarning, writes(std::string(kNic) + "/current_link_speed", "8.0 GT/s PCIe"),
        "current_link_speed: 8.0 GT/s"},
       {"rdma.device", kWarning, removes("/dev/infiniband/uverbs0"), "/dev/infiniband/uverbs0"},
@@ -198,23 +218,62 @@ TEST(Doctor, tells_a_port_without_a_subnet_manager_from_one_without_a_cable) {
   EXPECT_THAT(ids_of(host.diagnose()), ::testing::ElementsAre("rdma.port", "port.down"));
 }
 
+void add_adapter(const Host& host, int number, const std::string& state, const std::string& rate,
+                 const std::string& link_layer) {
+  const std::string name = fmt::format("mlx5_{}", number);
+  const std::string path = fmt::format("/sys/devices/pci0000:00/0000:00:1{}.0", number);
+  host.device(fmt::format("0000:00:1{}.0", number), path, "0x020700", "0x15b3");
+  const std::string rdma = path + "/infiniband/" + name;
+  host.write(rdma + "/hca_type", "MT4129");
+  host.write(rdma + "/ports/1/state", state);
+  host.write(rdma + "/ports/1/rate", rate);
+  host.write(rdma + "/ports/1/link_layer", link_layer);
+  host.write(rdma + "/ports/1/gids/0", "fe80:0000:0000:0000:0c42:a103:0000:0002");
+  host.link(rdma + "/device", path);
+  host.link("/sys/class/infiniband/" + name, rdma);
+  host.write(fmt::format("/sys/class/infiniband_verbs/uverbs{}/ibdev", number), name);
+  host.write(fmt::format("/dev/infiniband/uverbs{}", number), "");
+}
+
+// One of many is a fault; half of them, or those of another network, may be meant so.
 TEST(Doctor, finds_the_slow_one_of_several) {
   const Host host;
-  const std::string second = "/sys/devices/pci0000:00/0000:00:03.0";
-  host.device("0000:00:03.0", second, "0x020700", "0x15b3");
-  const std::string rdma = second + "/infiniband/mlx5_1";
-  host.write(rdma + "/hca_type", "MT4129");
-  host.write(rdma + "/ports/1/state", "4: ACTIVE");
-  host.write(rdma + "/ports/1/rate", "100 Gb/sec (4X EDR)");
-  host.write(rdma + "/ports/1/gids/0", "fe80:0000:0000:0000:0c42:a103:0000:0002");
-  host.link(rdma + "/device", second);
-  host.link("/sys/class/infiniband/mlx5_1", rdma);
-  host.write("/sys/class/infiniband_verbs/uverbs1/ibdev", "mlx5_1");
-  host.write("/dev/infiniband/uverbs1", "");
+  add_adapter(host, 1, "4: ACTIVE", "200 Gb/sec (4X HDR)", "Ethernet");
+  EXPECT_THAT(ids_of(host.diagnose()), ::testing::IsEmpty());
+  add_adapter(host, 2, "4: ACTIVE", "100 Gb/sec (4X EDR)", "InfiniBand");
+  const Diagnosis half = host.diagnose();
+  ASSERT_THAT(ids_of(half), ::testing::ElementsAre("port.rate"));
+  EXPECT_TRUE(half.healthy());
+  add_adapter(host, 3, "4: ACTIVE", "400 Gb/sec (4X NDR)", "InfiniBand");
+  const Diagnosis few = host.diagnose();
+  ASSERT_THAT(ids_of(few), ::testing::ElementsAre("port.rate"));
+  EXPECT_FALSE(few.healthy());
+  EXPECT_EQ(few.findings[0].subject, "mlx5_2:1");
+  EXPECT_THAT(few.findings[0].seen, HasSubstr("it carries 12.5 GB/s"));
+}
+
+// As the second port of most cards has none.
+TEST(Doctor, lets_an_adapter_be_without_a_cable_beside_one_that_works) {
+  const Host host;
+  add_adapter(host, 1, "1: DOWN", "10 Gb/sec (4X SDR)", "InfiniBand");
   const Diagnosis diagnosis = host.diagnose();
-  ASSERT_THAT(ids_of(diagnosis), ::testing::ElementsAre("port.rate"));
-  EXPECT_EQ(diagnosis.findings[0].subject, "mlx5_1:1");
-  EXPECT_THAT(diagnosis.findings[0].seen, HasSubstr("mlx5_0:1 of the same model 50"));
+  EXPECT_THAT(ids_of(diagnosis), ::testing::ElementsAre("port.down", "rdma.port"));
+  EXPECT_TRUE(diagnosis.healthy());
+  EXPECT_EQ(diagnosis.findings[0].evidence, "/sys/class/infiniband/mlx5_1/ports/1/state: DOWN");
+}
+
+// What is compared with this host says nothing of another.
+TEST(Doctor, compares_variables_with_the_host_that_is_looked_at) {
+  const Host host;
+  EXPECT_THAT(
+      ids_of(host.diagnose({{"BANYAN_NET_DEVICES", "mlx5_0"}, {"BANYAN_SOCKET_IFNAME", "eth0"}})),
+      ::testing::IsEmpty());
+  const Diagnosis missing = host.diagnose({{"BANYAN_SOCKET_IFNAME", "eth7"}});
+  ASSERT_THAT(ids_of(missing), ::testing::ElementsAre("network.chosen"));
+  EXPECT_EQ(missing.findings[0].severity, Severity::kError);
+  host.write("/sys/devices/virtual/net/eth0/operstate", "down");
+  EXPECT_THAT(ids_of(host.diagnose({{"BANYAN_SOCKET_IFNAME", "eth0"}})),
+              ::testing::ElementsAre("network.chosen", "port.down"));
 }
 
 TEST(Doctor, reads_variables_and_asks_the_process) {
@@ -285,7 +344,10 @@ TEST(DoctorOfGpus, names_the_first_link_that_is_missing) {
        "[rdma.device]"},
       {GpuDirect::kUnknown,
        [](const Host& host) { host.write(std::string(kGpu) + "/vendor", "0x1002"); },
-       "[gpu.vendor]"}};
+       "[gpu.vendor]"},
+      {GpuDirect::kUnknown,
+       [](const Host& host) { host.write(std::string(kGpu) + "/class", "0x030000"); },
+       "[gpu.kind]"}};
   for (const Chain& chain : chains) {
     const Host host;
     chain.change(host);

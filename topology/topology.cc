@@ -367,6 +367,11 @@ std::vector<int> vertices_of(const Topology& topology, VertexKind kind) {
   return found;
 }
 
+bool is_up(const Vertex& port) {
+  constexpr std::array<std::string_view, 5> kUp = {"", "ACTIVE", "ACTIVE_DEFER", "up", "unknown"};
+  return std::find(kUp.begin(), kUp.end(), port.state) != kUp.end();
+}
+
 std::vector<std::vector<int>> children_of(const Topology& topology) {
   std::vector<std::vector<int>> children(topology.vertices.size());
   for (size_t i = 1; i < topology.vertices.size(); ++i)

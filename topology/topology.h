@@ -101,7 +101,7 @@ struct Vertex {
   std::string driver{};      // NIC: "mlx5_core"
   std::string interface {};  // port: the network interface, "ens1f0"
   std::string link_layer{};  // port: "InfiniBand", "Ethernet"
-  std::string state{};       // port: "ACTIVE", "DOWN", "up", "down"
+  std::string state{};       // port: "ACTIVE", "DOWN", "up", "lowerlayerdown"
   std::string width{};       // port: lanes and their speed: "4X NDR"
   std::vector<Gid> gids{};   // port: those that are set, ascending by index
   Figure rate{};             // port: GB/s each direction
@@ -184,6 +184,8 @@ void make_texts_valid(Topology& topology);
 // All of a kind, ascending.
 std::vector<int> vertices_of(const Topology& topology, VertexKind kind);
 std::vector<std::vector<int>> children_of(const Topology& topology);
+// Whether a port carries data; where nobody says, as in most files, it does.
+bool is_up(const Vertex& port);
 // The vertex itself or the nearest above it of that kind; -1: none.
 int ancestor(const Topology& topology, int vertex, VertexKind kind);
 // "NODE/NAME" of what is in a node, NAME of the rest.
