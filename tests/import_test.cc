@@ -212,6 +212,7 @@ TEST(Import, what_is_wrong_is_one_line_that_names_it) {
             "line 3: ", "busid 0000:01:00.0 is there twice"},
            {"\xff\xfe<\0s", "line 1: ", "byte order mark of UTF-16; right is UTF-8"},
            {"\xfe\xff", "line 1: ", "UTF-16"},
+           {"\x1f\x8b\x08", "line 1: ", "compressed by gzip"},
            {R"({"schema":1,"nodes":[{"name":"n","cpus":{"set":"0"},"numa":[],"gpus":[],"nics":[]}],
 "links":[
 {"from":"n","to":"n","kind":"shm","GBps":1e308,"us":null,"source":"assumed"}],"levels":[]})",

@@ -70,6 +70,9 @@ Result<Topology> import_topology(std::string_view text) {
   if (const std::string_view form = foreign_mark(text); !form.empty())
     return Status(Code::kInvalidArgument,
                   fmt::format("line 1: begins with a byte order mark of {}; right is UTF-8", form));
+  if (text.starts_with("\x1f\x8b"))
+    return Status(Code::kInvalidArgument,
+                  "line 1: compressed by gzip; right is the file itself (zcat FILE.gz > FILE)");
   const std::string_view body = trim(text);
   if (body.starts_with('{') || body.starts_with('[')) return from_json(text);
   if (body.starts_with('<')) return import_xml(text);

@@ -132,7 +132,7 @@ std::string report_of_ring(const std::vector<std::string>& ring) {
   return text.empty() ? text : text + '\n';
 }
 
-// GB/s of each port that is up and says it.
+// GB/s of each port that is up; none where one of them does not say it.
 std::vector<double> nics_of_this_host() {
   std::vector<double> rates;
   const RawEnvironment raw = RawEnvironment::of_process();
@@ -141,8 +141,9 @@ std::vector<double> nics_of_this_host() {
   if (!topology.ok()) return rates;
   for (const int port : vertices_of(*topology, VertexKind::kPort)) {
     const Vertex& vertex = topology->vertices[static_cast<size_t>(port)];
-    const bool down = vertex.state == "DOWN" || vertex.state == "down";
-    if (!down && vertex.rate.value.value_or(0) > 0) rates.push_back(*vertex.rate.value);
+    if (vertex.state == "DOWN" || vertex.state == "down") continue;
+    if (!(vertex.rate.value.value_or(0) > 0)) return {};
+    rates.push_back(*vertex.rate.value);
   }
   return rates;
 }
@@ -169,6 +170,7 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
     BANYAN_TRY(trials.follow());
     return Tuned{};
   }
+  const std::vector<double> nics = nics_of_this_host();
   Measurement measurement;
   {
     const Progress progress(options.budget_s);
@@ -205,8 +207,8 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
       fmt::format("# banyan_tune {}, {} ranks on {} host{}, {}; {}, {} cores\n", version_text(),
                   fingerprint->ranks, fingerprint->hosts, fingerprint->hosts == 1 ? "" : "s",
                   fingerprint->transports, fingerprint->cpu, fingerprint->cores) +
-      report_of(tuned.file.links) + doubts_of(measurement, nics_of_this_host()) +
-      report_of_ring(tuned.file.ring) + report_of(subjects);
+      report_of(tuned.file.links) + doubts_of(measurement, nics) + report_of_ring(tuned.file.ring) +
+      report_of(subjects);
   return tuned;
 }
 

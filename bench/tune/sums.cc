@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "bench/perf/statistics.h"
 #include "compression/kernels.h"
 #include "src/base/clock.h"
 
@@ -16,7 +17,8 @@ namespace banyan::tune {
 
 namespace {
 
-// What a core's cache holds, and what none does.
+constexpr double kGBps = 1e-3;  // of a byte a microsecond
+// What a core's own caches hold, and what they do not.
 constexpr std::array<size_t, 4> kNearBytes{16 << 10, 32 << 10, 48 << 10, 64 << 10};
 constexpr std::array<size_t, 3> kFarBytes{4 << 20, 6 << 20, 8 << 20};
 constexpr int kNearTimes = 51, kFarTimes = 5;
@@ -32,24 +34,33 @@ void time_sums(size_t bytes, int times, std::vector<LinkSample>& samples) {
     const TimePoint begin = Clock::now();
     add(sum.data(), left.data(), right.data(), count, nullptr);
     const double us = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-    if (time > 0) samples.push_back({static_cast<double>(bytes), us});
+    if (time > 0) samples.push_back({static_cast<double>(bytes), std::max(us, 1e-3)});
   }
 }
 
-// GB/s of result; nothing where a clock or a busy machine shows no slope.
-std::optional<double> rate_of(std::span<const size_t> lengths, int times) {
+std::vector<LinkSample> times_of(std::span<const size_t> lengths, int times) {
   std::vector<LinkSample> samples;
   for (const size_t bytes : lengths) time_sums(bytes, times, samples);
-  const auto line = fit_line(samples);
-  return line ? std::optional(1e-3 / line->byte_us) : std::nullopt;
+  return samples;
+}
+
+// GB/s of long vectors, of which the call itself takes no part that shows. Some lengths may be in a
+// cache that cores share and others not, so that their slope would be the rate of neither.
+double far_rate() {
+  std::vector<double> rates;
+  for (const LinkSample& sample : times_of(kFarBytes, kFarTimes))
+    rates.push_back(kGBps * sample.bytes / sample.us);
+  std::sort(rates.begin(), rates.end());
+  return perf::percentile(rates, 50);
 }
 
 }  // namespace
 
 std::optional<MeasuredSums> measure_sums() {
-  const auto near = rate_of(kNearBytes, kNearTimes), far = rate_of(kFarBytes, kFarTimes);
-  if (!near || !far) return std::nullopt;
-  return MeasuredSums{.GBps = *near, .far_GBps = std::min(*far, *near)};
+  const auto near = fit_line(times_of(kNearBytes, kNearTimes));
+  if (!near) return std::nullopt;
+  const double rate = kGBps / near->byte_us;
+  return MeasuredSums{.GBps = rate, .far_GBps = std::min(far_rate(), rate)};
 }
 
 }  // namespace banyan::tune
