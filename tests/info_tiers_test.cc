@@ -3,9 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -286,6 +289,45 @@ TEST(InfoTiers, a_million_ranks_take_a_moment) {
       "SwitchName=l0 Nodes=a[0-4095]\nSwitchName=l1 Nodes=b[0-4095]\nSwitchName=s Switches=l[0-1]",
       1, 128);
   EXPECT_THAT(text, HasSubstr("on 1048576 ranks (8192 hosts of 128, 2 leaves of 524288)"));
+}
+
+// Ranks on cores of two NUMA domains, in order.
+TEST(InfoTiers, ranks_are_spread_over_the_cores) {
+  for (const auto& [first, second] : {std::pair(4, 4), std::pair(1, 3), std::pair(5, 2)})
+    for (int ranks = 2; ranks <= 9; ++ranks) {
+      Topology node = test::machine(
+          {.packages = 1, .numas_per_package = 2, .gpus = 0, .gpus_per_switch = 0, .nics = {}});
+      const std::vector<int> numas = vertices_of(node, VertexKind::kNuma);
+      node.vertices[static_cast<size_t>(numas[0])].cores = first;
+      node.vertices[static_cast<size_t>(numas[1])].cores = second;
+      int near = 0;
+      for (int rank = 0; rank < ranks; ++rank)
+        if (rank * (first + second) / ranks < first) ++near;
+      std::set<int> expected, found;
+      if (near < ranks) expected = {near, ranks - near};
+      for (const PartCost& part : described(node, 1, ranks).model.parts) found.insert(part.ranks);
+      EXPECT_EQ(found, expected) << first << " " << second << " " << ranks;
+    }
+}
+
+// Of a file of a few hundred KB.
+TEST(InfoTiers, a_core_takes_no_memory) {
+  Topology node = empty_topology();
+  add_vertex(node, {.kind = VertexKind::kNode, .name = "n", .parent = 0});
+  for (int i = 0; i < 4096; ++i)
+    add_vertex(node, {.kind = VertexKind::kNuma,
+                      .name = "numa" + std::to_string(i),
+                      .parent = 1,
+                      .cores = 65536,
+                      .index = i});
+  const auto peak_mb = [] {
+    struct rusage usage = {};
+    EXPECT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_maxrss / 1024;
+  };
+  const int64_t before = peak_mb();
+  EXPECT_EQ(described(node, 1, 4).hosts, std::vector<int>{4});
+  EXPECT_LT(peak_mb() - before, 100);
 }
 
 TEST(InfoTiers, of_a_real_fabric) {

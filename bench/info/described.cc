@@ -183,22 +183,30 @@ void show_memory(DescribedMachine& machine, Source cores) {
 // Where the ranks of the nodes sit: on GPUs, or spread evenly over the cores of the NUMA domains.
 std::vector<int> seats_of(const Topology& topology, const std::vector<Node>& nodes,
                           const std::vector<int>& ranks, bool gpus) {
+  struct Domains {
+    std::vector<int> numas;
+    std::vector<int64_t> cores;  // of each and those before it
+  };
   std::vector<int> seats;
-  std::map<int, std::vector<int>> numa_of_core;  // by node
+  std::map<int, Domains> domains_of;  // by node
   for (const int numa : vertices_of(topology, VertexKind::kNuma)) {
     const Vertex& vertex = topology.vertices[static_cast<size_t>(numa)];
     const int cores = vertex.cores > 0 ? vertex.cores : static_cast<int>(vertex.cpus.count());
-    auto& all = numa_of_core[ancestor(topology, numa, VertexKind::kNode)];
-    all.insert(all.end(), static_cast<size_t>(cores), numa);
+    Domains& all = domains_of[ancestor(topology, numa, VertexKind::kNode)];
+    all.numas.push_back(numa);
+    all.cores.push_back((all.cores.empty() ? 0 : all.cores.back()) + cores);
   }
   for (size_t index = 0; index < nodes.size(); ++index) {
-    const auto count = static_cast<size_t>(ranks[index]);
-    const std::vector<int>& cores = numa_of_core[nodes[index].vertex];
-    for (size_t rank = 0; rank < count; ++rank)
-      if (gpus)
-        seats.push_back(nodes[index].gpus[rank]);
-      else if (!cores.empty())
-        seats.push_back(cores[rank * cores.size() / count]);
+    const int count = ranks[index];
+    const auto& [numas, cores] = domains_of[nodes[index].vertex];
+    const int64_t total = cores.empty() ? 0 : cores.back();
+    for (int rank = 0; rank < count; ++rank)
+      if (gpus) {
+        seats.push_back(nodes[index].gpus[static_cast<size_t>(rank)]);
+      } else if (total > 0) {
+        const auto place = std::upper_bound(cores.begin(), cores.end(), rank * total / count);
+        seats.push_back(numas[static_cast<size_t>(place - cores.begin())]);
+      }
   }
   return seats;
 }
