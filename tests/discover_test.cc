@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/sysfs_tree.h"
@@ -129,6 +130,23 @@ TEST(Discover, devices_of_a_tree) {
   // The speed that virtio does not know is nobody's 10 Gb/s.
   EXPECT_EQ(vertex(*found, "made/eth0:1").rate, (Figure{std::nullopt, Source::kHardware}));
   EXPECT_EQ(full_name(*found, vertex(*found, "made/eth0").parent), "made");
+}
+
+TEST(Discover, ports_that_are_up_have_a_rate) {
+  for (const auto& [state, up] :
+       {std::pair("2: INIT", false), std::pair("3: ARMED", false), std::pair("4: ACTIVE", true),
+        std::pair("5: ACTIVE_DEFER", true)}) {
+    const Tree tree;
+    tree.processors();
+    tree.devices();
+    tree.write(
+        "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0/infiniband/"
+        "mlx5_0/ports/2/state",
+        state);
+    const auto found = discover(tree.sys(), nullptr);
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    EXPECT_EQ(vertex(*found, "made/mlx5_0:2").rate.known(), up) << state;
+  }
 }
 
 TEST(Discover, interfaces_of_a_container) {

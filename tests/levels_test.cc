@@ -233,11 +233,13 @@ TEST(Rails, go_by_name_and_leaf) {
 }
 
 TEST(Rails, what_is_down_is_in_none) {
-  Topology cluster = *multiply(machine({}), 2);
-  cluster.vertices[static_cast<size_t>(find_vertex(cluster, "box-0/mlx5_1:1"))].state = "DOWN";
-  const auto found = rails(cluster);
-  ASSERT_EQ(found.size(), 4U);
-  EXPECT_EQ(found[3].nics.size(), 1U);
+  for (const char* state : {"DOWN", "INIT", "lowerlayerdown"}) {
+    Topology cluster = *multiply(machine({}), 2);
+    cluster.vertices[static_cast<size_t>(find_vertex(cluster, "box-0/mlx5_1:1"))].state = state;
+    const auto found = rails(cluster);
+    ASSERT_EQ(found.size(), 4U);
+    EXPECT_EQ(found[3].nics.size(), 1U) << state;
+  }
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/machines.h"
@@ -175,21 +177,58 @@ TEST(Paths, over_the_network_are_within_what_pci_carries) {
   EXPECT_FALSE(Asker(topology).width("box-0/numa0", "box-1/numa0").known());
 }
 
+// A card whose ports are functions of one device, each with a rate and in a state.
+Topology card(const std::vector<std::pair<const char*, double>>& ports) {
+  Topology topology =
+      machine({.gpus = 4, .gpus_per_switch = 2, .nics = {static_cast<int>(ports.size()), 1}});
+  for (size_t i = 0; i < ports.size(); ++i) {
+    const std::string name = fmt::format("box/mlx5_{}", i);
+    Vertex& port = topology.vertices[static_cast<size_t>(find_vertex(topology, name + ":1"))];
+    topology.vertices[static_cast<size_t>(port.parent)].bus_id = fmt::format("0000:c1:00.{}", i);
+    port.state = ports[i].first;
+    port.rate = {ports[i].second, Source::kHardware};
+    if (ports[i].second == 0) port.rate.value.reset();
+  }
+  return topology;
+}
+
+TEST(Paths, functions_take_what_the_others_leave) {
+  const double link = 31.5;
+  struct Case {
+    std::vector<std::pair<const char*, double>> ports;
+    std::vector<double> shares;  // 0: unknown
+  };
+  for (const auto& [ports, shares] :
+       {Case{{{"ACTIVE", 25}, {"INIT", 25}}, {25, 0}},
+        Case{{{"up", 25}, {"lowerlayerdown", 25}}, {25, 0}},
+        Case{{{"ACTIVE", 50}, {"ACTIVE", 0.125}}, {link - 0.125, 0.125}},
+        Case{{{"ACTIVE", 25}, {"ACTIVE", 0}}, {25, 0}},
+        Case{{{"", 25}, {"unknown", 10}}, {link - 10, 10}},
+        Case{{{"ACTIVE", 25}, {"ACTIVE_DEFER", 25}}, {link / 2, link / 2}},
+        Case{{{"ACTIVE", 50}, {"ACTIVE", 1}, {"ACTIVE", 2}}, {link - 3, 1, 2}}}) {
+    const Topology topology = card(ports);
+    const Paths paths(topology);
+    for (size_t i = 0; i < shares.size(); ++i) {
+      const int nic = find_vertex(topology, fmt::format("box/mlx5_{}", i));
+      EXPECT_NEAR(paths.share_of(nic, false).value.value_or(0), shares[i], 1e-9)
+          << ports[0].first << " " << ports[1].first << " " << i;
+    }
+  }
+}
+
 // Together functions of one device carry no more than its link, however many are up.
 TEST(Paths, functions_of_a_card_share_its_link) {
   for (int functions = 1; functions <= 8; ++functions)
     for (int up = 1; up <= functions; ++up)
       for (const double rate : {1.0, 12.5, 50.0}) {
-        Topology topology = machine({.gpus = 4, .gpus_per_switch = 2, .nics = {functions, 1}});
+        constexpr std::array kUp = {"ACTIVE", "ACTIVE_DEFER", "up", "unknown", ""};
+        constexpr std::array kNot = {"DOWN", "INIT", "ARMED", "down", "lowerlayerdown", "dormant"};
+        std::vector<std::pair<const char*, double>> ports;
+        for (size_t i = 0; i < static_cast<size_t>(functions); ++i)
+          ports.emplace_back(
+              i < static_cast<size_t>(up) ? kUp[i % kUp.size()] : kNot[i % kNot.size()], rate);
+        const Topology topology = card(ports);
         double together = 0;
-        for (int i = 0; i < functions; ++i) {
-          const std::string name = fmt::format("box/mlx5_{}", i);
-          const auto nic = static_cast<size_t>(find_vertex(topology, name));
-          const auto port = static_cast<size_t>(find_vertex(topology, name + ":1"));
-          topology.vertices[nic].bus_id = fmt::format("0000:c1:00.{}", i);
-          topology.vertices[port].rate = {rate, Source::kHardware};
-          if (i >= up) topology.vertices[port].state = "DOWN";
-        }
         const Paths paths(topology);
         for (int i = 0; i < functions; ++i) {
           const int nic = find_vertex(topology, fmt::format("box/mlx5_{}", i));

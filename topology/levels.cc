@@ -25,7 +25,7 @@ const Vertex& at(const Topology& topology, int vertex) {
 bool down(const Topology& topology, const std::vector<std::vector<int>>& children, int nic) {
   bool any = false;
   for (const int port : children[static_cast<size_t>(nic)]) {
-    if (port_is_up(at(topology, port))) return false;
+    if (is_up(at(topology, port))) return false;
     any = true;
   }
   return any;

@@ -99,17 +99,16 @@ class Network {
     }
     if (at(nic).name == "nic-" + bus_id) at(nic).name = name;
     if (at(nic).driver.empty()) at(nic).driver = last_of(root_.resolve(folder + "/device/driver"));
-    std::string state = text_of(folder + "/operstate");
-    const bool up = state == "up" || state == "unknown";
-    add_vertex(topology_,
-               {.kind = VertexKind::kPort,
+    Vertex port{.kind = VertexKind::kPort,
                 .name = fmt::format("{}:{}", name, index),
                 .parent = nic,
                 .index = index,
                 .interface = name,
                 .link_layer = type == kEthernet ? "Ethernet" : "InfiniBand",
-                .state = std::move(state),
-                .rate = up ? speed_of(name, folder) : Figure{std::nullopt, Source::kHardware}});
+                .state = text_of(folder + "/operstate"),
+                .rate = {std::nullopt, Source::kHardware}};
+    if (is_up(port)) port.rate = speed_of(name, folder);
+    add_vertex(topology_, std::move(port));
   }
 
  private:
@@ -128,7 +127,7 @@ class Network {
                 .gids = gids_in(folder),
                 .rate = {std::nullopt, Source::kHardware}};
     // What a port without a link reports is its slowest.
-    if (port.state == "ACTIVE") {
+    if (is_up(port)) {
       const std::string rate = text_of(folder + "/rate");
       port.rate = rdma_rate(rate);
       port.width = rdma_width(rate);

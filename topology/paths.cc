@@ -39,10 +39,6 @@ Figure capped(const Figure& rate, const Figure& limit) {
 
 }  // namespace
 
-bool port_is_up(const Vertex& port) {
-  return port.state != "DOWN" && port.state != "down";
-}
-
 std::string_view name_of(PathClass type) {
   constexpr std::array<std::string_view, 7> kNames = {"LOC", "NVL", "PIX", "PXB",
                                                       "PHB", "SYS", "NET"};
@@ -72,7 +68,11 @@ Paths::Paths(const Topology& topology) : topology_(topology), children_(children
     }
   }
   for (const int nic : vertices_of(topology, VertexKind::kNic))
-    if (nic_is_up(nic)) ++functions_[device_key(nic)];
+    if (const double rate = worth(rate_of(nic)); rate > 0) {
+      Functions& functions = functions_[device_key(nic)];
+      ++functions.count;
+      functions.rates += rate;
+    }
 }
 
 int Paths::device_of(int vertex) const {
@@ -281,7 +281,7 @@ int Paths::nearest_nic(int vertex) const {
 bool Paths::nic_is_up(int nic) const {
   const std::vector<int>& ports = children_[static_cast<size_t>(nic)];
   return ports.empty() || std::any_of(ports.begin(), ports.end(), [&](int port) {
-           return port_is_up(topology_.vertices[static_cast<size_t>(port)]);
+           return is_up(topology_.vertices[static_cast<size_t>(port)]);
          });
 }
 
@@ -297,7 +297,7 @@ Figure Paths::rate_of(int nic) const {
   Figure best{std::nullopt, Source::kHardware};
   for (const int child : children_[static_cast<size_t>(nic)]) {
     const Vertex& port = topology_.vertices[static_cast<size_t>(child)];
-    if (port_is_up(port) && (!best.known() || worth(port.rate) > worth(best))) best = port.rate;
+    if (is_up(port) && (!best.known() || worth(port.rate) > worth(best))) best = port.rate;
   }
   return capped(best, up(nic));
 }
@@ -309,10 +309,13 @@ Figure Paths::behind_switches(int nic, Figure rate) const {
 }
 
 Figure Paths::share_of(int nic, bool from_memory) const {
+  Figure rate = rate_of(nic);
   Figure link = up(nic);
-  const auto functions = functions_.find(device_key(nic));
-  if (link.known() && functions != functions_.end()) *link.value /= functions->second;
-  const Figure rate = capped(rate_of(nic), link);
+  if (link.known() && worth(rate) > 0) {
+    const auto& [count, rates] = functions_.at(device_key(nic));
+    link.value = std::max(*link.value / count, *link.value - (rates - *rate.value));
+    rate = least(rate, link);
+  }
   return from_memory ? behind_switches(nic, rate) : rate;
 }
 

@@ -35,9 +35,6 @@ struct Path {
   Figure bandwidth;
 };
 
-// Not said to be down: nobody says of most ports in files how they are.
-bool port_is_up(const Vertex& port);
-
 // Answers for one topology, which must outlive it. Thread-safe once made.
 class Paths {
  public:
@@ -57,8 +54,9 @@ class Paths {
   // Whether it has a port that is up, or none that anybody knows of.
   bool nic_is_up(int nic) const;
   // GB/s each direction that a NIC carries while all NICs of its node do: its best port, or its PCI
-  // link where that is known and narrower. Functions of one device that are up, as the ports of a
-  // card are, have equal parts of one link. From memory the links of PCI switches above limit it,
+  // link where that is known and narrower. Functions of one device, as the ports of a card are,
+  // have one link: each gets what the others leave, and an equal part at least; those that are not
+  // up or whose rate is not known take none. From memory the links of PCI switches above limit it,
   // too. Unknown where no port's rate is known.
   Figure share_of(int nic, bool from_memory) const;
 
@@ -66,6 +64,10 @@ class Paths {
   struct Half {
     int peer;
     Figure bandwidth;
+  };
+  struct Functions {
+    int count = 0;
+    double rates = 0;  // of all
   };
   using Adjacency = std::unordered_map<int, std::vector<Half>>;
 
@@ -94,7 +96,7 @@ class Paths {
   Adjacency nvlink_;
   Adjacency interconnect_;
   Adjacency network_;
-  std::map<std::pair<int, std::string>, int> functions_;  // that are up, of a device that is a NIC
+  std::map<std::pair<int, std::string>, Functions> functions_;  // of a NIC, with a rate
 };
 
 }  // namespace banyan

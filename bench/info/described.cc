@@ -63,7 +63,7 @@ std::vector<Node> nodes_of(const Topology& topology, const Paths& paths) {
   for (const int port : vertices_of(topology, VertexKind::kPort)) {
     const Vertex& vertex = topology.vertices[static_cast<size_t>(port)];
     const int index = node_above(port);
-    if (index >= 0 && port_is_up(vertex) && vertex.link_layer == "InfiniBand")
+    if (index >= 0 && is_up(vertex) && vertex.link_layer == "InfiniBand")
       nodes[static_cast<size_t>(index)].infiniband = true;
   }
   return nodes;
