@@ -141,7 +141,7 @@ std::vector<double> nics_of_this_host() {
   if (!topology.ok()) return rates;
   for (const int port : vertices_of(*topology, VertexKind::kPort)) {
     const Vertex& vertex = topology->vertices[static_cast<size_t>(port)];
-    if (vertex.state == "DOWN" || vertex.state == "down") continue;
+    if (!is_up(vertex)) continue;
     if (!(vertex.rate.value.value_or(0) > 0)) return {};
     rates.push_back(*vertex.rate.value);
   }
