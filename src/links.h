@@ -59,7 +59,7 @@ Result<Links> connect_links(Exchange& exchange, const HostIdentity& host,
 // Descriptors with one byte of data over a blocking or non-blocking AF_UNIX stream. 1 to 253 at
 // once; kBusy where the socket is full, or the user has as many under way as Linux allows.
 Status send_descriptors(int socket, std::span<const int> descriptors);
-// Waits until the deadline. Exactly `count`, close-on-exec; MSG_CTRUNC is kSystem naming the limit.
+// Waits until the deadline. Exactly `count`, close-on-exec; MSG_CTRUNC is kSystem naming why.
 Result<std::vector<Descriptor>> receive_descriptors(int socket, size_t count, TimePoint deadline);
 
 }  // namespace banyan

@@ -102,7 +102,7 @@ Result<std::vector<Descriptor>> receive_descriptors(int socket, size_t count, Ti
     return Status(
         Code::kSystem,
         fmt::format("only {} of {} descriptors could be received: the limit of open files "
-                    "(ulimit -n) is too low",
+                    "(ulimit -n) is too low, or a security policy forbids it",
                     received.size(), count));
   }
   if (byte != kMark || received.size() != count) {
