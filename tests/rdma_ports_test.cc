@@ -20,6 +20,7 @@ namespace {
 using test::Tree;
 using test::vertex;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr const char* kPort = "/sys/class/infiniband/mlx5_0/ports/1";
@@ -130,12 +131,22 @@ TEST(RdmaPorts, identities_of_zeros_are_none) {
   EXPECT_EQ(vertices_of(*merged, VertexKind::kPartition).size(), 2U);
 }
 
+TEST(RdmaPorts, have_no_identities_whose_names_are_not_numbers_of_entries) {
+  for (const char* name :
+       {"-1", "x", "99999999999999999999", "1 ", " 1", "+1", "0x1", "1x", "65536", "70000"}) {
+    const Tree tree;
+    tree.write(fmt::format("{}/gids/{}", kPort, name), kLocal);
+    EXPECT_THAT(vertex(found_in(tree), "node/mlx5_0:1").gids, IsEmpty()) << name;
+  }
+  const Tree tree;
+  write_gid(tree, 65535, kLocal);
+  EXPECT_EQ(vertex(found_in(tree), "node/mlx5_0:1").gids.size(), 1U);
+}
+
 TEST(RdmaPorts, of_a_hostile_tree_are_few_and_can_be_stored) {
   const Tree tree;
   for (int index = 0; index < 2000; ++index)
     tree.write(fmt::format("{}/gids/{}", kPort, index), std::string(3000, '\xff'));
-  for (const char* name : {"-1", "x", "99999999999999999999", "1 ", "70000"})
-    tree.write(fmt::format("{}/gids/{}", kPort, name), kLocal);
   tree.write(fmt::format("{}/gid_attrs/types/3", kPort), std::string(5000, '"'));
   tree.write(fmt::format("{}/gid_attrs/ndevs/3/x", kPort), "a folder");
   for (const char* file : {"state", "link_layer"})
