@@ -1,4 +1,4 @@
-// The one place that includes hwloc.h.
+// This machine and files of machines through hwloc.
 //
 // hwloc reads its variables (HWLOC_XMLFILE, HWLOC_FSROOT, ...) when a topology is loaded, under a
 // lock of its own; nothing here sets one, since the environment belongs to the process.
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "src/base/parse.h"
+#include "topology/hwloc_check.h"
 #include "topology/hwloc_machine.h"
 #include "topology/pci.h"
 
@@ -349,114 +350,6 @@ Topology topology_of(hwloc_topology_t handle) {
   return topology;
 }
 
-// What hwloc 2.9 takes on trust: it compares sets that are missing, and what is out of order, or
-// lacks memory, it tells stderr. Only its environment would silence it, which is the process's.
-class XmlCheck {
- public:
-  static Status check(const XmlElement& root) {
-    const std::string* version = root.find("version");
-    XmlCheck check(version != nullptr && version->starts_with("2."));
-    int machines = 0;
-    for (const XmlElement& object : root.children)
-      if (object.name == "object" && ++machines > 1)
-        return wrong(object, "a second <object> in <topology>; right is one");
-    BANYAN_TRY(check.objects_in(root));
-    if (!check.processors_) return wrong(root, "no <object> of type PU that is allowed");
-    if (check.second_ && !check.memory_)
-      return wrong(root, "no <object> of type NUMANode that is allowed");
-    return {};
-  }
-
- private:
-  using Bitmap = std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)>;
-
-  explicit XmlCheck(bool second) : second_(second) {}
-
-  static Status wrong(const XmlElement& element, std::string_view what) {
-    return {Code::kInvalidArgument, fmt::format("line {}: {}", element.line, what)};
-  }
-
-  static std::string_view type_of(const XmlElement& object) {
-    const std::string* type = object.find("type");
-    return type == nullptr ? std::string_view() : *type;
-  }
-
-  static bool is_device(std::string_view type) {
-    return type == "Bridge" || type == "PCIDev" || type == "OSDev" || type == "Misc";
-  }
-
-  // Null: it has none.
-  static Bitmap set_in(const XmlElement& object, std::string_view name) {
-    Bitmap set(nullptr, &hwloc_bitmap_free);
-    const std::string* text = object.find(name);
-    if (text == nullptr) return set;
-    set.reset(hwloc_bitmap_alloc());
-    if (set != nullptr) hwloc_bitmap_sscanf(set.get(), text->c_str());
-    return set;
-  }
-
-  // Depth is limited by parse_xml().
-  Status objects_in(const XmlElement& parent) {
-    Bitmap before(nullptr, &hwloc_bitmap_free);
-    for (const XmlElement& object : parent.children) {
-      if (object.name != "object") continue;
-      const std::string_view type = type_of(object);
-      if (type == "Machine" && allowed_cpus_ == nullptr) {
-        allowed_cpus_ = set_in(object, "allowed_cpuset");
-        allowed_nodes_ = set_in(object, "allowed_nodeset");
-      }
-      BANYAN_TRY(objects_in(object));
-      if (is_device(type)) continue;
-      if (is_device(type_of(parent)))
-        return wrong(object, fmt::format("<object type=\"{}\"> within a device",
-                                         printable(type.substr(0, 40))));
-      BANYAN_TRY(check_sets(object, parent));
-      const bool memory = type == "NUMANode" || type == "MemCache";
-      if (type == "NUMANode") memory_ = memory_ || allowed(allowed_nodes_, object, "nodeset");
-      if (type == "PU") processors_ = processors_ || allowed(allowed_cpus_, object, "cpuset");
-      Bitmap cpus = set_in(object, "complete_cpuset");
-      if (cpus == nullptr || (memory && (second_ || hwloc_bitmap_iszero(cpus.get()) != 0)))
-        continue;
-      if (before != nullptr && hwloc_bitmap_compare_first(cpus.get(), before.get()) < 0)
-        return wrong(object,
-                     "its processors come before those of the <object> before it; right "
-                     "are objects in the order of their processors");
-      before = std::move(cpus);
-    }
-    return {};
-  }
-
-  static bool allowed(const Bitmap& all, const XmlElement& object, std::string_view name) {
-    const Bitmap set = set_in(object, name);
-    if (all == nullptr || set == nullptr) return true;
-    return hwloc_bitmap_intersects(all.get(), set.get()) != 0;
-  }
-
-  // Groups of version 1 may lack some, and are left out then.
-  Status check_sets(const XmlElement& object, const XmlElement& parent) const {
-    const std::string type = printable(type_of(object).substr(0, 40));
-    for (const std::string_view name :
-         {"cpuset", "complete_cpuset", "nodeset", "complete_nodeset"}) {
-      const Bitmap set = set_in(object, name);
-      const bool needed = second_ || (name.ends_with("cpuset") && type != "Group");
-      if (needed && set == nullptr)
-        return wrong(object, fmt::format("<object type=\"{}\"> without {}", type, name));
-      const Bitmap around = set_in(parent, name);
-      if (second_ && around != nullptr && hwloc_bitmap_isincluded(set.get(), around.get()) == 0)
-        return wrong(object, fmt::format("{} of <object type=\"{}\"> is not within that of the "
-                                         "<object> around it",
-                                         name, type));
-    }
-    return {};
-  }
-
-  const bool second_;                                 // version 2
-  Bitmap allowed_cpus_{nullptr, &hwloc_bitmap_free};  // null: all are
-  Bitmap allowed_nodes_{nullptr, &hwloc_bitmap_free};
-  bool memory_ = false;
-  bool processors_ = false;
-};
-
 }  // namespace
 
 std::optional<Processors> hwloc_processors() {
@@ -476,7 +369,7 @@ std::optional<Processors> hwloc_processors() {
 }
 
 Result<Topology> read_hwloc_xml(std::string_view text, const XmlElement& root) {
-  BANYAN_TRY(XmlCheck::check(root));
+  BANYAN_TRY(check_hwloc_xml(root));
   const Handle handle = make_handle();
   if (handle == nullptr) return Status(Code::kSystem, "hwloc_topology_init failed");
   // hwloc wants the end of the text to be in it.
