@@ -5,9 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
-#include <ctime>
 #include <random>
 #include <string>
 #include <string_view>
@@ -155,22 +153,6 @@ TEST_F(HwlocCheck, damaged_files_of_version_1_say_nothing_beside_the_error) {
     EXPECT_THAT(std::string(read.status().message()), StartsWith("line "));
   }
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
-}
-
-TEST_F(HwlocCheck, large_sets_are_read_once) {
-  const auto seconds = [](int numbers) {
-    const std::string text = wide(numbers, 5000);
-    double least = 1e9;
-    for (int round = 0; round < 3; ++round) {
-      const std::clock_t begin = std::clock();
-      const auto read = import_topology(text);
-      EXPECT_TRUE(read.ok()) << read.status().message();
-      least = std::min(least, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
-    }
-    return least;
-  };
-  const double narrow = seconds(32);
-  EXPECT_LT(seconds(65536), 4 * narrow);
 }
 
 TEST_F(HwlocCheck, sets_have_a_beginning_and_an_end) {
