@@ -290,7 +290,8 @@ TEST(TuneSearch, returns_the_error_of_a_trial) {
   EXPECT_EQ(search(subjects, laboratory, 1).code(), Code::kPeerLost);
 }
 
-TEST(TuneJudge, wants_more_than_the_noise) {
+// What all have in common in a turn, as where its pages lie, is no noise.
+TEST(TuneJudge, compares_turn_by_turn) {
   const auto best = [](std::vector<double> usual, std::vector<double> other) {
     return judge(4, 0, {{0, std::move(usual)}, {1, std::move(other)}}).best;
   };
@@ -299,6 +300,8 @@ TEST(TuneJudge, wants_more_than_the_noise) {
   EXPECT_EQ(best({80, 90, 100, 110, 120}, {88, 88, 88, 88, 88}), 1);
   EXPECT_EQ(best({70, 80, 100, 120, 130}, {88, 88, 88, 88, 88}), 0);
   EXPECT_EQ(best({100, 100, 100}, {200, 200, 200}), 0);
+  EXPECT_EQ(best({100, 200, 300, 400, 500}, {90, 180, 270, 360, 450}), 1);
+  EXPECT_EQ(best({100, 200, 300, 400, 500}, {96, 192, 288, 384, 480}), 0);
   const Finding finding = judge(4, 1, {{0, {5, 7, 6}}, {1, {9, 9, 9}}, {2, {8, 8, 8}}});
   EXPECT_EQ(finding.best, 0);
   EXPECT_EQ(finding.best_us, 6);

@@ -93,7 +93,7 @@ class Searcher {
     return all;
   }
 
-  // Whom neighbours on both sides leave the default for need not be ahead by more than the noise.
+  // Whom neighbours on both sides leave the default for need not be ahead in three of four turns.
   static void follow(Subject& subject) {
     const std::vector<Finding*> all = in_order(subject);
     std::vector<Finding*> followers;
@@ -369,10 +369,12 @@ double Contender::median() const {
   return quantile(sorted(us), 0.5);
 }
 
-double Contender::noise() const {
-  const std::vector<double> all = sorted(us);
-  const double middle = quantile(all, 0.5);
-  return middle > 0 ? (quantile(all, 0.75) - quantile(all, 0.25)) / 2 / middle : 0;
+bool beats(const Contender& one, const Contender& other) {
+  std::vector<double> ratios;
+  for (size_t turn = 0; turn < std::min(one.us.size(), other.us.size()); ++turn)
+    ratios.push_back(one.us[turn] / other.us[turn]);
+  ratios = sorted(std::move(ratios));
+  return quantile(ratios, 0.5) < 1 - kLeastGain && quantile(ratios, 0.75) < 1;
 }
 
 Finding judge(uint64_t bytes, int by_default, const std::vector<Contender>& contenders) {
@@ -380,9 +382,7 @@ Finding judge(uint64_t bytes, int by_default, const std::vector<Contender>& cont
   sort_by_median(all);
   const Contender& usual = contender_of(all, by_default);
   const Contender& fastest = all.front();
-  const double margin = std::max(kLeastGain, usual.noise() + fastest.noise());
-  const bool beaten = fastest.median() < (1 - margin) * usual.median();
-  const Contender& best = beaten ? fastest : usual;
+  const Contender& best = beats(fastest, usual) ? fastest : usual;
   Finding finding{.bytes = bytes,
                   .by_default = by_default,
                   .default_us = usual.median(),

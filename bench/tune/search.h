@@ -4,7 +4,7 @@
 // At one size all algorithms that fit run in turns, in an order drawn anew each time, and those
 // that are far behind drop out (successive halving; Karnin, Koren and Somekh, ICML 2013). The last
 // ones have at least seven runs each, and their medians count. The default choice stays unless it
-// is beaten by more than the noise, or goes with its neighbours. Sizes are looked at coarsely
+// is beaten turn by turn, or goes with its neighbours. Sizes are looked at coarsely
 // first, then more finely, and at last between neighbours with different answers.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -80,9 +80,10 @@ struct Contender {
   std::vector<double> us{};
 
   double median() const;
-  // Half the distance of the quartiles, as a fraction of the median.
-  double noise() const;
 };
+// Whether it was faster by at least 5 % in the middle one of the turns, and faster at all in three
+// of four. What a turn has in common, such as where pages lie, does not count.
+bool beats(const Contender& one, const Contender& other);
 // `contenders` have runs; the one of `by_default` is among them.
 Finding judge(uint64_t bytes, int by_default, const std::vector<Contender>& contenders);
 
