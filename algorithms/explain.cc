@@ -41,12 +41,12 @@ std::string what_excludes(int algorithm, const Problem& problem, const Choice& c
   return {};
 }
 
-struct Cut {
+struct Segmented {
   uint32_t segment = 0;  // 0: its own length is best, or it has none
   double us = 0;
 };
 // Of hierarchical, whose length of segments is left to it: what it would take with the best one.
-Cut with_best_segment(const ExplainedAlgorithm& row, const Problem& problem, int ranks,
+Segmented with_best_segment(const ExplainedAlgorithm& row, const Problem& problem, int ranks,
                       const CostModel& model, const Hierarchy* hierarchy) {
   const Algorithm& which = algorithms()[static_cast<size_t>(row.algorithm)];
   if (row.predicted_us == 0 || row.parameters.segment != 0 || !which.by_levels ||
@@ -85,7 +85,7 @@ Explanation explain(const Problem& problem, int ranks, const CostModel& model, M
     } else if (fits(i, problem.collective) && !levels_missing(i, levels)) {
       row.predicted_us = predicted(i, {});
     }
-    const Cut cut = with_best_segment(row, problem, ranks, model, hierarchy);
+    const Segmented cut = with_best_segment(row, problem, ranks, model, hierarchy);
     const bool other_length = cut.segment != row.parameters.segment;
     const double least_us = other_length ? std::min(row.predicted_us, cut.us) : row.predicted_us;
     if (row.predicted_us > 0 && least_us < result.fastest_us) {
