@@ -47,7 +47,7 @@ struct Segmented {
 };
 // Of hierarchical, whose length of segments is left to it: what it would take with the best one.
 Segmented with_best_segment(const ExplainedAlgorithm& row, const Problem& problem, int ranks,
-                      const CostModel& model, const Hierarchy* hierarchy) {
+                            const CostModel& model, const Hierarchy* hierarchy) {
   const Algorithm& which = algorithms()[static_cast<size_t>(row.algorithm)];
   if (row.predicted_us == 0 || row.parameters.segment != 0 || !which.by_levels ||
       !which.takes(ParameterKey::kSegment, problem.collective))

@@ -17,7 +17,7 @@ namespace banyan::tune {
 
 namespace {
 
-constexpr double kGBps = 1e-3;  // of a byte a microsecond
+constexpr double kGBpsOfOne = 1e-3;  // of a byte a microsecond
 // What a core's own caches hold, and what they do not.
 constexpr std::array<size_t, 4> kNearBytes{16 << 10, 32 << 10, 48 << 10, 64 << 10};
 constexpr std::array<size_t, 3> kFarBytes{4 << 20, 6 << 20, 8 << 20};
@@ -49,7 +49,7 @@ std::vector<LinkSample> times_of(std::span<const size_t> lengths, int times) {
 double far_rate() {
   std::vector<double> rates;
   for (const LinkSample& sample : times_of(kFarBytes, kFarTimes))
-    rates.push_back(kGBps * sample.bytes / sample.us);
+    rates.push_back(kGBpsOfOne * sample.bytes / sample.us);
   std::sort(rates.begin(), rates.end());
   return perf::percentile(rates, 50);
 }
@@ -59,7 +59,7 @@ double far_rate() {
 std::optional<MeasuredSums> measure_sums() {
   const auto near = fit_line(times_of(kNearBytes, kNearTimes));
   if (!near) return std::nullopt;
-  const double rate = kGBps / near->byte_us;
+  const double rate = kGBpsOfOne / near->byte_us;
   return MeasuredSums{.GBps = rate, .far_GBps = std::min(far_rate(), rate)};
 }
 
