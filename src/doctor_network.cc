@@ -261,7 +261,7 @@ void examine_rdma(const Patient& patient, std::vector<Finding>& findings) {
     findings.push_back(std::move(obstacle));
   }
   if (!patient.process.no_verbs.empty())
-    findings.push_back({.id = "rdma.library",
+    findings.push_back({.id = "rdma.verbs",
                         .severity = Severity::kWarning,
                         .seen = "there are RDMA devices, and no library to use them",
                         .evidence = patient.process.no_verbs,

@@ -290,7 +290,7 @@ TEST(Doctor, reads_variables_and_asks_the_process) {
                                                  .no_verbs = "libibverbs.so.1: no",
                                                  .locked_bytes_most = 65536});
   EXPECT_THAT(ids_of(forbidden),
-              ::testing::ElementsAre("memory.share", "memory.read", "rdma.library", "rdma.locked"));
+              ::testing::ElementsAre("memory.share", "memory.read", "rdma.verbs", "rdma.locked"));
   EXPECT_THAT(forbidden.findings[1].evidence, HasSubstr("yama/ptrace_scope: 1"));
   EXPECT_THAT(forbidden.findings[3].evidence, HasSubstr("64K"));
 
