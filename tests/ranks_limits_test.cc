@@ -20,6 +20,7 @@
 
 #include "tests/forbid.h"
 #include "tests/ranks_fixture.h"
+#include "tests/sanitizers.h"
 #include "tests/temporary_folder.h"
 #include "transports/transport.h"
 
@@ -106,6 +107,7 @@ TEST_P(Limits, OfOneRanksFencesAreNobodysLoss) {
 // As in a container that may not make memory to share, or is handed none: to all ranks alike it is
 // a host of its own, which the network reaches.
 TEST_P(Limits, OfOneRanksMemoryAreTheNetworksToOvercome) {
+  if (kThreadSanitizer) GTEST_SKIP() << "UCX dies in a child of fork() under the thread sanitizer";
   for (const TransportKind& kind : transport_kinds())
     if (kind.name == "ucx" && !kind.missing().empty()) GTEST_SKIP() << kind.missing();
   // Rank 0 hands its memory to the others.
