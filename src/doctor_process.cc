@@ -13,7 +13,6 @@
 #include <system_error>
 
 #include "src/base/descriptor.h"
-#include "src/base/parse.h"
 #include "src/doctor.h"
 #include "transports/segment.h"
 
@@ -47,10 +46,9 @@ std::string why_nobody_reads() {
                                   : text_of_error("process_vm_readv", WEXITSTATUS(status));
 }
 
-// The loader's own words, or none.
 std::string why_not_opened(const char* name) {
   void* library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return printable(::dlerror());
+  if (library == nullptr) return fmt::format("{} cannot be opened", name);
   ::dlclose(library);
   return {};
 }

@@ -264,7 +264,8 @@ Topology empty_topology(std::string name) {
 }
 
 std::string set_id(std::string text) {
-  return text.find_first_not_of("0x:-.") == std::string::npos ? std::string() : text;
+  if (text.find_first_not_of("0x:-.") == std::string::npos) text.clear();
+  return text;
 }
 
 int add_vertex(Topology& topology, Vertex vertex) {
