@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bench/info/show.h"
+#include "src/tuning_file.h"
 #include "tests/sys_tree.h"
 #include "topology/discover.h"
 
@@ -126,6 +127,8 @@ const std::vector<Wrong>& wrongs() {
     return [=](const Host& host) { host.remove(path); };
   };
   static const std::vector<Wrong> all = {
+      {"processors.bound", kNote, writes("/proc/self/status", "Cpus_allowed_list:\t0-1"),
+       "/sys/devices/system/cpu/online: 0-3"},
       {"processors.quota", kWarning, writes("/sys/fs/cgroup/cpu.max", "150000 100000"),
        "/sys/fs/cgroup/cpu.max: 150000 100000"},
       {"processors.quota", kWarning,
@@ -297,6 +300,25 @@ TEST(Doctor, reads_variables_and_asks_the_process) {
   const Diagnosis built = host.diagnose({}, {}, {{"ucx", "this build has no UCX"}});
   ASSERT_THAT(ids_of(built), ::testing::ElementsAre("transports.missing"));
   EXPECT_EQ(built.findings[0].evidence, "this build has no UCX");
+}
+
+TEST(Doctor, finds_devices_at_no_numa_domain_and_files_of_other_processors) {
+  const Host host;
+  host.write("/sys/devices/system/node/node1/cpulist", "");
+  host.write(std::string(kNic) + "/numa_node", "-1");
+  host.write("/sys/devices/pci0000:00/0000:00:01.0/numa_node", "-1");
+  const Diagnosis nowhere = host.diagnose();
+  ASSERT_THAT(ids_of(nowhere), ::testing::ElementsAre("pci.numa"));
+  EXPECT_EQ(nowhere.findings[0].evidence, "/sys/bus/pci/devices/0000:01:00.0/numa_node: -1");
+
+  const Host other;
+  const std::string path = other.root() + "/tune.json";
+  for (const std::string cpu : {"Made CPU", "Another CPU"}) {
+    ASSERT_TRUE(write_tuning_file(path, {.version = "0", .tuned_on = {.cpu = cpu}}).ok());
+    EXPECT_EQ(ids_of(other.diagnose({{"BANYAN_TUNE_FILE", path}})),
+              cpu == "Made CPU" ? std::vector<std::string>{}
+                                : std::vector<std::string>{"variables.tuned"});
+  }
 }
 
 TEST(Doctor, says_that_a_host_leads_nowhere) {
