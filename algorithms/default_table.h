@@ -20,8 +20,11 @@ bool contains(const std::vector<int>& algorithms, int algorithm);
 // The collective under which a call stands in the table.
 Collective heading_of(Collective collective);
 
-// `in_hosts`: ranks share hosts on a network. -1 if all algorithms that fit are excluded.
-int from_default_table(const Problem& problem, int ranks, Medium medium, bool in_hosts,
+// How ranks on a network lie.
+enum class Lie { kApart, kInHosts, kInTwoHosts };
+
+// -1 if all algorithms that fit are excluded.
+int from_default_table(const Problem& problem, int ranks, Medium medium, Lie lie,
                        const std::vector<int>& excluded);
 
 }  // namespace banyan

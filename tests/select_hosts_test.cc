@@ -72,6 +72,26 @@ TEST(DefaultTable, goes_by_hosts_on_a_network) {
   EXPECT_EQ(of(kAllreduce, 64 * kMiB, &hosts, Medium::kMemory), "circulant");
 }
 
+TEST(DefaultTable, knows_two_hosts) {
+  using enum Collective;
+  const Hierarchy lone = Hierarchy::of_labels("host", std::vector<int>{0, 1, 1});
+  EXPECT_EQ(chosen(kReduceScatter, 64 * kKiB, 3, &lone), "pairwise");
+  EXPECT_EQ(chosen(kReduceScatter, 64 * kKiB + 4, 3, &lone), "hierarchical");
+  EXPECT_EQ(chosen(kAllgather, 16 * kKiB, 3, &lone), "bruck");  // of one of three ranks
+  EXPECT_EQ(chosen(kAllgather, 16 * kKiB + 4, 3, &lone), "hierarchical");
+  const Hierarchy fours = hosts_of(2, 4);
+  for (const Collective collective : {kAllreduce, kBroadcast}) {
+    EXPECT_EQ(chosen(collective, 32 * kKiB, 8, &fours), "leaders");
+    EXPECT_EQ(chosen(collective, 32 * kKiB + 4, 8, &fours), "hierarchical");
+  }
+  EXPECT_EQ(chosen(kAllgather, 512, 8, &fours), "star");
+  EXPECT_EQ(chosen(kAllgather, 516, 8, &fours), "hierarchical");
+  const Hierarchy eights = hosts_of(2, 8);
+  EXPECT_EQ(chosen(kAllreduce, 32 * kKiB, 16, &eights), "hierarchical");
+  const Hierarchy racks = Hierarchy::of_labels("leaf", std::vector<int>{0, 0, 1});
+  EXPECT_EQ(chosen(kReduceScatter, 4, 3, &racks), "hierarchical");
+}
+
 TEST(DefaultTable, collects_small_blocks_where_hosts_have_many) {
   const Hierarchy hosts = hosts_of(3, 4);
   EXPECT_EQ(chosen(Collective::kAlltoall, 256, 12, &hosts), "bruck");
