@@ -25,10 +25,11 @@
 namespace banyan {
 
 // Two ranks share a host when they can pass descriptors and see each other's memory: same boot,
-// same network namespace, same user. Whoever cannot even so is a host of its own after assemble().
+// same network namespace, same user (of the host, whatever a container calls it). Whoever cannot
+// even so is a host of its own after assemble().
 struct HostIdentity {
   std::string name;                  // of the host, for people
-  std::array<uint8_t, 32> digest{};  // of boot id, network namespace and uid
+  std::array<uint8_t, 32> digest{};  // of boot id, network namespace and user
   bool operator==(const HostIdentity& other) const { return digest == other.digest; }
 };
 Result<HostIdentity> this_host();

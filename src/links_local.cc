@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <sstream>
 #include <system_error>
 
 #include "src/base/system_error.h"
@@ -27,7 +28,7 @@ Result<std::string> short_file(const char* path) {
   const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
   if (!file.valid() && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
     return system_error(path, errno);
-  char buffer[1024];
+  char buffer[4096];
   const ssize_t got = file.valid() ? ::read(file.get(), buffer, sizeof buffer) : 0;
   return std::string(buffer, got > 0 ? static_cast<size_t>(got) : 0);
 }
@@ -72,16 +73,28 @@ Result<Descriptor> local_socket() {
 
 }  // namespace
 
+uint64_t outer_user(const std::string& uid_map, uint64_t user) {
+  std::istringstream lines(uid_map);
+  uint64_t inner = 0;
+  uint64_t outer = 0;
+  uint64_t count = 0;
+  while (lines >> inner >> outer >> count)
+    if (user >= inner && user - inner < count) return outer + (user - inner);
+  return user;
+}
+
 Result<HostIdentity> this_host() {
   HostIdentity host;
   host.name = host_name();
   const auto boot = short_file("/proc/sys/kernel/random/boot_id");
   BANYAN_TRY(boot.status());
+  const auto users = short_file("/proc/self/uid_map");
+  BANYAN_TRY(users.status());
   const uint64_t network = inode_of("/proc/self/ns/net");
   Writer writer;
   writer.put_text(boot->empty() ? host.name : *boot);  // a kernel may tell less
   writer.put(network);
-  writer.put(static_cast<uint64_t>(::geteuid()));
+  writer.put(outer_user(*users, ::geteuid()));
   const Mac digest = authenticate(Key{}, "banyan host", writer.bytes());
   std::transform(digest.begin(), digest.end(), host.digest.begin(),
                  [](std::byte byte) { return static_cast<uint8_t>(byte); });

@@ -3,6 +3,9 @@
 
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "banyan/status.h"
 #include "src/base/descriptor.h"
 #include "src/wire_links.h"
@@ -10,6 +13,10 @@
 namespace banyan {
 
 ProcessIdentity this_process();
+
+// Whom the kernel takes a user of this namespace for in the one around it, by the text of
+// /proc/self/uid_map: SO_PEERCRED compares those. A user that the map does not have stays.
+uint64_t outer_user(const std::string& uid_map, uint64_t user);
 
 Result<LocalName> random_local_name();
 Result<Descriptor> listen_local(const LocalName& name);

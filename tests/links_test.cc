@@ -465,23 +465,5 @@ TEST(Descriptors, TooManyOpenFilesIsSaid) {
   EXPECT_EQ(Descriptor(::dup(0)).get(), next);  // those that came were closed
 }
 
-TEST(Identity, OfHostAndProcess) {
-  const auto host = this_host();
-  ASSERT_TRUE(host.ok());
-  EXPECT_EQ(*host, *this_host());
-  EXPECT_FALSE(host->name.empty());
-  const ProcessIdentity process = this_process();
-  EXPECT_EQ(process, this_process());
-  EXPECT_EQ(process.pid, static_cast<uint64_t>(::getpid()));
-  EXPECT_GT(process.started, 0u);
-  EXPECT_GT(process.pid_namespace, 0u);
-}
-
-// Ranks that know less would take it for another host.
-TEST(Identity, OfAHostIsNotGuessedWhereDescriptorsEnd) {
-  const test::FewDescriptors none(test::FewDescriptors::kNone);
-  EXPECT_EQ(this_host().status().code(), Code::kSystem);
-}
-
 }  // namespace
 }  // namespace banyan
