@@ -196,17 +196,17 @@ constexpr Line kTwoHostsTable[] = {
 };
 // clang-format on
 
-std::vector<std::span<const Line>> tables_for(Medium medium, Lie lie) {
+std::vector<std::span<const Line>> tables_for(Medium medium, Placement placement) {
   switch (medium) {
     case Medium::kMemory: return {kTable};
     case Medium::kSharedCores: return {kSharedTable, kTable};
     case Medium::kCrowdedCores: return {kCrowdedTable, kSharedTable, kTable};
     case Medium::kNetwork: break;
   }
-  switch (lie) {
-    case Lie::kApart: return {kNetworkTable, kTable};
-    case Lie::kInHosts: return {kHostsTable, kNetworkTable, kTable};
-    case Lie::kInTwoHosts: return {kTwoHostsTable, kHostsTable, kNetworkTable, kTable};
+  switch (placement) {
+    case Placement::kApart: return {kNetworkTable, kTable};
+    case Placement::kInHosts: return {kHostsTable, kNetworkTable, kTable};
+    case Placement::kInTwoHosts: return {kTwoHostsTable, kHostsTable, kNetworkTable, kTable};
   }
   return {kTable};
 }
@@ -257,9 +257,9 @@ Collective heading_of(Collective collective) {
   return collective;
 }
 
-int from_default_table(const Problem& problem, int ranks, Medium medium, Lie lie,
+int from_default_table(const Problem& problem, int ranks, Medium medium, Placement placement,
                        const std::vector<int>& excluded) {
-  for (const std::span<const Line> table : tables_for(medium, lie)) {
+  for (const std::span<const Line> table : tables_for(medium, placement)) {
     const int found = from_table(table, problem, ranks, excluded);
     if (found >= 0) return found;
   }

@@ -21,10 +21,10 @@ bool contains(const std::vector<int>& algorithms, int algorithm);
 Collective heading_of(Collective collective);
 
 // How ranks on a network lie.
-enum class Lie { kApart, kInHosts, kInTwoHosts };
+enum class Placement { kApart, kInHosts, kInTwoHosts };
 
 // -1 if all algorithms that fit are excluded.
-int from_default_table(const Problem& problem, int ranks, Medium medium, Lie lie,
+int from_default_table(const Problem& problem, int ranks, Medium medium, Placement placement,
                        const std::vector<int>& excluded);
 
 }  // namespace banyan

@@ -32,10 +32,10 @@ bool knows_hosts(const Hierarchy* hierarchy) {
   return hierarchy != nullptr && hierarchy->depth() > 0 && hierarchy->name(0) == kHostLevel;
 }
 
-Lie lie_of(const Surroundings& place) {
-  if (!place.in_hosts()) return Lie::kApart;
+Placement placement_of(const Surroundings& place) {
+  if (!place.in_hosts()) return Placement::kApart;
   const bool two = knows_hosts(place.hierarchy) && place.hierarchy->parts(0) == 2;
-  return two ? Lie::kInTwoHosts : Lie::kInHosts;
+  return two ? Placement::kInTwoHosts : Placement::kInHosts;
 }
 
 uint64_t times(uint64_t a, uint64_t b) {
@@ -115,7 +115,7 @@ Choice by_default(const Problem& problem, const Surroundings& place,
     if (const auto best = choose_by_links(problem, *place.measured, place.in_hosts(), excluded);
         best.algorithm >= 0)
       return {best.algorithm, std::string(kByLinks), -1, best.parameters};
-  return {from_default_table(problem, place.ranks, place.medium, lie_of(place), excluded),
+  return {from_default_table(problem, place.ranks, place.medium, placement_of(place), excluded),
           "default table", -1};
 }
 
