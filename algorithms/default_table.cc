@@ -161,6 +161,16 @@ constexpr Line kNetworkTable[] = {
     {kBarrier, kAny, kAnySize, 3, 4, "star"},
 };
 
+// Comes before it over loopback, where few messages matter most: what all ranks do counts, as where
+// they share cores.
+constexpr Line kLoopbackTable[] = {
+    {kAllreduce, kAny, 8 * kKiB, 3, 8, "star"},    {kAllreduce, kNarrow, kAnySize, 3, 8, "direct"},
+    {kAllreduce, kAny, 64 * kKiB, 3, 8, "star"},   {kAllreduce, kAny, 128 * kKiB, 3, 4, "direct"},
+    {kAllgather, kAny, 128 * kKiB, 0, 2, "bruck"},  // bytes of the whole result
+    {kAllgather, kAny, 4 * kKiB, 3, 4, "star"},    {kAllgather, kAny, 2 * kMiB, 3, 8, "bruck"},
+    {kBroadcast, kAny, 256 * kKiB, 3, 8, "star"},  {kBroadcast, kAny, kAnySize, 3, 8, "binomial"},
+};
+
 // Comes first of all where several ranks of a host are on a network with others. Measured on four
 // hosts of two ranks, three of one to three and two of four; alltoall, gather and scatter on four
 // of two, and two and three of four.
@@ -201,6 +211,7 @@ std::vector<std::span<const Line>> tables_for(Medium medium, Placement placement
     case Medium::kMemory: return {kTable};
     case Medium::kSharedCores: return {kSharedTable, kTable};
     case Medium::kCrowdedCores: return {kCrowdedTable, kSharedTable, kTable};
+    case Medium::kLoopback: return {kLoopbackTable, kNetworkTable, kTable};
     case Medium::kNetwork: break;
   }
   switch (placement) {

@@ -61,7 +61,8 @@ CostModel memory_model(int ranks, int cores) {
 CostModel memory_model(int ranks, Medium medium) {
   switch (medium) {
     case Medium::kMemory:
-    case Medium::kNetwork: return memory_model(ranks, ranks);
+    case Medium::kNetwork:
+    case Medium::kLoopback: return memory_model(ranks, ranks);
     case Medium::kSharedCores: return memory_model(ranks, (ranks + 1) / 2);
     case Medium::kCrowdedCores: {
       const int cores = (ranks + 3) / 4;

@@ -210,12 +210,12 @@ Rules join_rules(Rules variable, Rules tuning_file) {
 
 int nodes_of(int ranks, Medium medium, const Hierarchy* hierarchy) {
   if (knows_hosts(hierarchy)) return hierarchy->parts(0);
-  return medium == Medium::kNetwork ? ranks : 1;
+  return is_network(medium) ? ranks : 1;
 }
 
 int ppn_of(int ranks, Medium medium, const Hierarchy* hierarchy) {
   if (knows_hosts(hierarchy)) return hierarchy->largest_part(0);
-  return medium == Medium::kNetwork ? 1 : ranks;
+  return is_network(medium) ? 1 : ranks;
 }
 
 uint64_t selection_bytes(const Problem& problem) {

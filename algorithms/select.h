@@ -97,7 +97,11 @@ uint64_t selection_bytes(const Problem& problem);
 // network, where a message costs what a hundred small ones cost in memory. In memory, how many of
 // them share a core: with two and more (kSharedCores) a call takes as long as what all of them do,
 // and with three and more (kCrowdedCores) the turns that each needs are most of it.
-enum class Medium : uint8_t { kMemory, kSharedCores, kCrowdedCores, kNetwork };
+// Between ranks of one host a network is its loopback, where messages cost cores and no wire.
+enum class Medium : uint8_t { kMemory, kSharedCores, kCrowdedCores, kNetwork, kLoopback };
+inline bool is_network(Medium medium) {
+  return medium == Medium::kNetwork || medium == Medium::kLoopback;
+}
 
 struct Choice {
   int algorithm = 0;  // index into algorithms(); -1 where none fits: kSend, kRecv

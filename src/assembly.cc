@@ -243,6 +243,8 @@ Result<Connected> connect_transports(Links& links, Exchange& exchange, const Set
       connected.routes[static_cast<size_t>(peer)] = static_cast<int>(connected.transports.size());
     connected.transports.push_back(std::move(*transport));
   }
+  if (connected.medium == Medium::kNetwork && share_a_host(links.peers))
+    connected.medium = Medium::kLoopback;
   // One transport tells all ranks the same of their cores.
   if (connected.medium == Medium::kMemory && kinds_used == 1)
     connected.medium = medium_of(connected.transports.front()->ranks_per_core());

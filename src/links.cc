@@ -284,6 +284,11 @@ Status Connector::connect_all() {
 
 }  // namespace
 
+bool share_a_host(std::span<const LinkPeer> peers) {
+  return std::all_of(peers.begin(), peers.end(),
+                     [&](const LinkPeer& peer) { return peer.host == peers.front().host; });
+}
+
 Result<Links> connect_links(Exchange& exchange, const HostIdentity& host,
                             const Environment& environment, TimePoint deadline, const Log& log) {
   auto links = introduce(exchange, host, deadline);

@@ -41,6 +41,8 @@ struct LinkPeer {
   int pid = 0;  // as the kernel says; 0: on another host, or not to be seen from here
 };
 
+bool share_a_host(std::span<const LinkPeer> peers);
+
 struct Links {
   int rank = 0;
   int size = 1;

@@ -170,7 +170,7 @@ class Membership {
   void leave_baton();
   // The same after a quick call.
   void leave_quickly() {
-    if (medium_ == Medium::kNetwork) leave_baton();
+    if (is_network(medium_)) leave_baton();
   }
   // One turn; true: something moved. Troubles become the verdict, and then the status is it.
   Result<bool> turn();

@@ -14,6 +14,7 @@
 #include "src/shared_tuning.h"
 #include "src/tuned_network.h"
 #include "tests/rendezvous_place.h"
+#include "tests/sanitizers.h"
 #include "transports/net_devices.h"
 
 namespace banyan {
@@ -197,6 +198,28 @@ TEST(Assembly, ranks_of_a_host_are_a_part) {
 }
 
 // What only some ranks can see, whether two others are one process and which, does not count.
+// Its tables are others than those of a network with cables.
+TEST(Assembly, takes_a_network_within_a_host_for_loopback) {
+  if (test::kThreadSanitizer) GTEST_SKIP() << "UCX dies under the thread sanitizer";
+  if (const std::string why = transport_kinds()[static_cast<size_t>(kind_named("ucx"))].missing();
+      !why.empty())
+    GTEST_SKIP() << why;
+  for (const std::string transport : {"ucx", "shm"}) {
+    const RawEnvironment raw({{"BANYAN_TRANSPORTS", transport}, {"BANYAN_NET_DEVICES", "lo"}});
+    const Place place;
+    together(2, [&](int rank) {
+      auto settings = make_settings({}, raw, rank);
+      ASSERT_TRUE(settings.ok()) << settings.status().message();
+      settings->log = silent();
+      auto exchange = place.join(rank, 2);
+      ASSERT_TRUE(exchange.ok()) << exchange.status().message();
+      const auto made = assemble(**exchange, std::move(*settings), deadline_after(60));
+      ASSERT_TRUE(made.ok()) << made.status().message();
+      EXPECT_EQ((*made)->medium() == Medium::kLoopback, transport == "ucx");
+    });
+  }
+}
+
 TEST(Assembly, every_rank_finds_the_same_parts) {
   std::vector<LinkPeer> there = peers_on({1, 1, 2, 2});
   std::vector<LinkPeer> here = there;

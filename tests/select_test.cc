@@ -211,6 +211,32 @@ TEST(DefaultTable, sends_fewer_messages_over_a_network) {
   EXPECT_EQ(of(kBarrier, 0, 5), "direct");
 }
 
+TEST(DefaultTable, sends_fewest_messages_over_loopback) {
+  using enum Collective;
+  const auto of = [](Collective collective, uint64_t bytes, int ranks,
+                     DataType type = DataType::kFloat32) {
+    return chosen(call(collective, bytes, ranks, type), ranks, "", Medium::kLoopback);
+  };
+  EXPECT_EQ(of(kAllreduce, 4, 2), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 64 * kKiB, 3), "star");
+  EXPECT_EQ(of(kAllreduce, 64 * kKiB, 8), "star");
+  EXPECT_EQ(of(kAllreduce, 64 * kKiB, 9), "circulant");
+  EXPECT_EQ(of(kAllreduce, 64 * kKiB + 4, 4), "direct");
+  EXPECT_EQ(of(kAllreduce, 64 * kKiB + 4, 5), "circulant");
+  EXPECT_EQ(of(kAllreduce, 128 * kKiB + 4, 4), "circulant");
+  EXPECT_EQ(of(kAllreduce, 8 * kKiB, 4, DataType::kBfloat16), "star");
+  EXPECT_EQ(of(kAllreduce, 8 * kKiB + 2, 4, DataType::kBfloat16), "direct");
+  EXPECT_EQ(of(kAllgather, 64 * kKiB, 2), "bruck");
+  EXPECT_EQ(of(kAllgather, 64 * kKiB + 4, 2), "direct");
+  EXPECT_EQ(of(kAllgather, kKiB, 4), "star");
+  EXPECT_EQ(of(kAllgather, 512 * kKiB, 4), "bruck");
+  EXPECT_EQ(of(kAllgather, 512 * kKiB + 4, 4), "circulant");
+  EXPECT_EQ(of(kBroadcast, 256 * kKiB, 8), "star");
+  EXPECT_EQ(of(kBroadcast, 256 * kKiB + 4, 8), "binomial");
+  EXPECT_EQ(of(kBroadcast, 256 * kKiB, 9), "circulant");
+  EXPECT_EQ(of(kBarrier, 0, 4), "star");  // as over any network
+}
+
 TEST(DefaultTable, does_little_in_all_where_ranks_share_cores) {
   using enum Collective;
   const auto of = [](Collective collective, uint64_t bytes, int ranks,

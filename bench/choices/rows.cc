@@ -18,6 +18,7 @@ std::string_view name_of(Medium medium) {
     case Medium::kSharedCores: return "shared_cores";
     case Medium::kCrowdedCores: return "crowded_cores";
     case Medium::kNetwork: return "network";
+    case Medium::kLoopback: return "loopback";
   }
   return "";
 }
@@ -60,8 +61,8 @@ Result<std::vector<Point>> read_points(std::string_view text) {
     point.problem.collective = *collective;
     point.problem.count = *bytes / sizeof(float);
     point.ranks = static_cast<int>(*ranks);
-    for (const Medium medium :
-         {Medium::kMemory, Medium::kSharedCores, Medium::kCrowdedCores, Medium::kNetwork})
+    for (const Medium medium : {Medium::kMemory, Medium::kSharedCores, Medium::kCrowdedCores,
+                                Medium::kNetwork, Medium::kLoopback})
       if (name_of(medium) == words[2]) point.medium = medium;
     if (point.medium == Medium::kNetwork) {
       auto hosts = read_hosts(words.size() > 8 ? words[8] : "", point.ranks);

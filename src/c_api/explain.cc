@@ -26,7 +26,7 @@ std::string predicted(const banyan::Problem& problem, const banyan::Candidate& c
   if (const banyan::MeasuredNetwork* network = membership.measured(); network != nullptr)
     return fmt::format("{:.2f}", predict(problem, candidate.algorithm, size, network->model,
                                          &network->levels, candidate.parameters));
-  if (medium == banyan::Medium::kNetwork) return "-";
+  if (is_network(medium)) return "-";
   return fmt::format(
       "{:.2f}", banyan::predict(problem, candidate.algorithm, size,
                                 banyan::memory_model(size, medium), nullptr, candidate.parameters));
