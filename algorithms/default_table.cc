@@ -33,7 +33,8 @@ using enum Values;
 // The first line that matches decides. A line behind one that always matches is for those who
 // exclude the algorithm before it. Narrow sums go direct because there they travel in their own
 // type; whoever passes on partial sums sends two or four times as many bytes.
-// clang-format off: columns
+// In columns.
+// clang-format off
 constexpr Line kTable[] = {
     // collective     values   bytes up to  ranks          algorithm
     {kAllreduce, kAny, 2 * kKiB, 3, 8, "direct"},
@@ -164,11 +165,15 @@ constexpr Line kNetworkTable[] = {
 // Comes before it over loopback, where few messages matter most: what all ranks do counts, as where
 // they share cores.
 constexpr Line kLoopbackTable[] = {
-    {kAllreduce, kAny, 8 * kKiB, 3, 8, "star"},    {kAllreduce, kNarrow, kAnySize, 3, 8, "direct"},
-    {kAllreduce, kAny, 64 * kKiB, 3, 8, "star"},   {kAllreduce, kAny, 128 * kKiB, 3, 4, "direct"},
+    {kAllreduce, kAny, 8 * kKiB, 3, 8, "star"},
+    {kAllreduce, kNarrow, kAnySize, 3, 8, "direct"},
+    {kAllreduce, kAny, 64 * kKiB, 3, 8, "star"},
+    {kAllreduce, kAny, 128 * kKiB, 3, 4, "direct"},
     {kAllgather, kAny, 128 * kKiB, 0, 2, "bruck"},  // bytes of the whole result
-    {kAllgather, kAny, 4 * kKiB, 3, 4, "star"},    {kAllgather, kAny, 2 * kMiB, 3, 8, "bruck"},
-    {kBroadcast, kAny, 256 * kKiB, 3, 8, "star"},  {kBroadcast, kAny, kAnySize, 3, 8, "binomial"},
+    {kAllgather, kAny, 4 * kKiB, 3, 4, "star"},
+    {kAllgather, kAny, 2 * kMiB, 3, 8, "bruck"},
+    {kBroadcast, kAny, 256 * kKiB, 3, 8, "star"},
+    {kBroadcast, kAny, kAnySize, 3, 8, "binomial"},
 };
 
 // Comes first of all where several ranks of a host are on a network with others. Measured on four
