@@ -135,11 +135,7 @@ class FramedTransport final : public Transport {
 
   Status flush() override {
     progress();
-    for (const FramedPeer& peer : peers_) {
-      for (const FramedSend& port : peer.send) {
-        if (!port.idle()) return busy_;
-      }
-    }
+    if (!sends_are_done()) return busy_;
     if (flushed_.state == WireOperation::State::kIdle) wire_->flush(flushed_);
     return flushed_.done() ? Status() : busy_;
   }
@@ -173,14 +169,18 @@ class FramedTransport final : public Transport {
     return flushed_.pending();
   }
 
-  bool has_left() {
-    for (const FramedPeer& peer : peers_) {
-      for (const FramedSend& port : peer.send) {
+  // What is done leaves its queue here: that takes no turn of the wire.
+  bool sends_are_done() {
+    for (FramedPeer& peer : peers_) {
+      for (FramedSend& port : peer.send) {
+        if (!port.idle()) port.progress(context_);
         if (!port.idle()) return false;
       }
     }
-    return wire_->settled();
+    return true;
   }
+
+  bool has_left() { return sends_are_done() && wire_->settled(); }
 
   bool progress() {
     const bool moved = wire_->progress();
