@@ -75,7 +75,8 @@ struct OneEnd {
     auto owned = std::make_unique<SlowWire>(turns_of_a_send);
     wire = owned.get();
     constexpr std::array kPeers = {1};
-    transport = make_framed_transport("slow", std::move(owned), 64, wiring, kPeers);
+    transport = make_framed_transport("slow", std::move(owned), 64, {.bytes = 256, .of_long = 256},
+                                      wiring, kPeers);
   }
 
   QuickLink::Departure send() {

@@ -16,12 +16,12 @@ namespace banyan::test {
 namespace {
 
 // 24 B and 32 KiB are where shm changes from line to slot and from one slot to several, 64 KiB (or
-// 8 KiB), 256 KiB and 1 MiB where ucx changes its frames.
-constexpr size_t kSizes[] = {0,      1,      24,     25,      31,
-                             32,     33,     4095,   8191,    8192,
-                             8193,   16384,  32767,  32768,   32769,
-                             65535,  65536,  65537,  98304,   99999,
-                             262144, 262145, 524289, 1 << 20, (1 << 20) + 1,
+// 8 KiB), 192 KiB and every 512 KiB where ucx changes its frames.
+constexpr size_t kSizes[] = {0,      1,      24,     25,     31,
+                             32,     33,     4095,   8191,   8192,
+                             8193,   16384,  32767,  32768,  32769,
+                             65535,  65536,  65537,  98304,  99999,
+                             196608, 262145, 524288, 524289, (1 << 20) + 1,
                              5 << 20};
 
 // Everybody sends `bytes` to everybody in both lanes, from and to unaligned memory.

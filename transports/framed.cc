@@ -45,7 +45,7 @@ class FramedLink final : public QuickLink {
 class FramedTransport final : public Transport {
  public:
   FramedTransport(std::string_view name, std::unique_ptr<Wire> wire, size_t short_most,
-                  const Wiring& wiring, std::span<const int> peers)
+                  Pieces pieces, const Wiring& wiring, std::span<const int> peers)
       : name_(name),
         wire_(std::move(wire)),
         index_of_rank_(wiring.size(), -1),
@@ -53,8 +53,10 @@ class FramedTransport final : public Transport {
                  .rank = wiring.rank(),
                  .epoch = wiring.epoch(),
                  .short_most = short_most,
+                 .pieces = pieces,
                  .frames = BufferPool(peers.empty() ? 0 : kFrames, sizeof(Envelope) + short_most),
-                 .bounces = BufferPool(peers.empty() ? 0 : kPiecesInFlight, kLongPieceBytes),
+                 .bounces = BufferPool(peers.empty() ? 0 : kPiecesInFlight,
+                                       std::max(pieces.bytes, pieces.of_long)),
                  .completions = {}} {
     peers_.reserve(peers.size());
     links_.reserve(peers.size());
@@ -208,9 +210,10 @@ class FramedTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> make_framed_transport(std::string_view name, std::unique_ptr<Wire> wire,
-                                                 size_t short_most, const Wiring& wiring,
-                                                 std::span<const int> peers) {
-  return std::make_unique<FramedTransport>(name, std::move(wire), short_most, wiring, peers);
+                                                 size_t short_most, Pieces pieces,
+                                                 const Wiring& wiring, std::span<const int> peers) {
+  return std::make_unique<FramedTransport>(name, std::move(wire), short_most, pieces, wiring,
+                                           peers);
 }
 
 }  // namespace banyan

@@ -1,7 +1,7 @@
 // A transport over a wire of tagged messages: how messages of any length become frames.
 //
 //     frame        Envelope, and the payload if it is short
-//     piece        of a longer payload: 256 KiB, beyond 1 MiB 384 KiB; the last one shorter
+//     piece        of a longer payload: as long as `Pieces` says, the last one shorter
 //     acceptance   0 bytes, from the receiver: a message of the message lane has been received
 //     greeting     0 bytes, for a wire that connects by the first message
 //
@@ -13,6 +13,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <vector>
@@ -28,11 +29,21 @@ enum class FrameKind : uint8_t { kFrame, kPiece, kAcceptance, kGreeting };
 // epoch 16 bits | kind 2 | lane 1 | sender 17 | number 28
 uint64_t frame_tag(uint32_t epoch, FrameKind kind, Lane lane, int sender, uint32_t number);
 
-// A wire may send pieces up to the first length at once; for longer ones it should ask the
-// receiver.
-inline constexpr size_t kPieceBytes = 256 << 10;
-inline constexpr size_t kLongPieceBytes = 384 << 10;
-inline constexpr uint64_t kLongPayload = 1 << 20;  // longer ones are long
+// How payloads are cut that are longer than a frame; the same on all ranks.
+struct Pieces {
+  static constexpr uint64_t kLongPayload = 1 << 20;  // longer ones are long
+  size_t bytes;
+  size_t of_long;
+
+  size_t length(uint64_t payload) const { return payload > kLongPayload ? of_long : bytes; }
+  size_t at(uint64_t offset, uint64_t payload) const {
+    return std::min<uint64_t>(payload - offset, length(payload));
+  }
+  uint32_t count(uint64_t payload) const {
+    return static_cast<uint32_t>((payload + length(payload) - 1) / length(payload));
+  }
+};
+
 inline constexpr size_t kPiecesInFlight = 4;
 
 // Equal blocks of memory. take() returns -1 when all are taken.
@@ -56,6 +67,7 @@ struct FramedContext {
   int rank;
   uint32_t epoch;
   size_t short_most;  // bytes of payload that travel in the frame; the same on all ranks
+  Pieces pieces;
   BufferPool frames;
   BufferPool bounces;
   Completions completions;
@@ -163,7 +175,7 @@ class FramedReceive {
 };
 
 std::unique_ptr<Transport> make_framed_transport(std::string_view name, std::unique_ptr<Wire> wire,
-                                                 size_t short_most, const Wiring& wiring,
-                                                 std::span<const int> peers);
+                                                 size_t short_most, Pieces pieces,
+                                                 const Wiring& wiring, std::span<const int> peers);
 
 }  // namespace banyan

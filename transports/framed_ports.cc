@@ -14,14 +14,6 @@ uint64_t tag_of(const FramedContext& context, FrameKind kind, Lane lane, int sen
   return frame_tag(context.epoch, kind, lane, sender, number);
 }
 
-size_t piece_of(uint64_t payload) {
-  return payload > kLongPayload ? kLongPieceBytes : kPieceBytes;
-}
-
-size_t piece_at(uint64_t offset, uint64_t payload) {
-  return std::min<uint64_t>(payload - offset, piece_of(payload));
-}
-
 void cancel_pending(Wire& wire, WireOperation& operation) {
   if (operation.pending()) wire.cancel(operation);
 }
@@ -108,7 +100,7 @@ void FramedSend::start(Entry& entry, FramedContext& context) {
     entry.bytes_posted = bytes;
   } else {
     entry.next_piece = pieces_;
-    pieces_ += static_cast<uint32_t>((bytes + piece_of(bytes) - 1) / piece_of(bytes));
+    pieces_ += context.pieces.count(bytes);
   }
   context.wire.send(peer_, tag_of(context, FrameKind::kFrame, lane_, context.rank, entry.number),
                     frame, length, entry.frame);
@@ -137,7 +129,7 @@ void FramedSend::advance(Entry& entry, FramedContext& context) {
     settle(entry, piece);
     if (piece.pending() || entry.code != Code::kOk) continue;
     if (entry.bytes_posted == transfer.envelope.bytes) continue;
-    const size_t bytes = piece_at(entry.bytes_posted, transfer.envelope.bytes);
+    const size_t bytes = context.pieces.at(entry.bytes_posted, transfer.envelope.bytes);
     context.wire.send(peer_,
                       tag_of(context, FrameKind::kPiece, lane_, context.rank, entry.next_piece++),
                       transfer.memory + entry.bytes_posted, bytes, piece);
@@ -291,7 +283,7 @@ bool FramedReceive::ask_for_piece(Piece& piece, FramedContext& context) {
     if (piece.bounce < 0) return false;
   }
   piece.offset = bytes_asked_;
-  piece.bytes = piece_at(bytes_asked_, head_.bytes);
+  piece.bytes = context.pieces.at(bytes_asked_, head_.bytes);
   bytes_asked_ += piece.bytes;
   std::byte* memory =
       bounces ? context.bounces.at(piece.bounce) : transfers_.front().memory + piece.offset;

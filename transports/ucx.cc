@@ -8,7 +8,6 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/eventfd.h>
 #include <ucp/api/ucp.h>
 
 #include <algorithm>
@@ -22,18 +21,24 @@
 #include "transports/framed.h"
 #include "transports/kinds.h"
 #include "transports/net_devices.h"
+#include "transports/no_wire.h"
 
 namespace banyan {
 namespace {
 
 constexpr const char* kTransports = "^posix,sysv";
 
-// What travels at once. Above it UCX asks the receiver first, which costs a round trip, and on a
-// stream of bytes spares no copy; it bounds what piles up at a receiver that is late.
-constexpr const char* kTcpEagerBelow = "320k";
-static_assert(kPieceBytes < 320 << 10 && kLongPieceBytes > 320 << 10);
-// As much as one call to the kernel brings.
-constexpr const char* kTcpReceives = "256k";
+// What travels at once over TCP; above it UCX asks the receiver first. That spares the copy of what
+// comes before its receive is there, and bounds what piles up at a late receiver. It costs a round
+// trip, which between hosts waits behind what is on its way.
+struct TcpLengths {
+  const char* eager_below;
+  Pieces pieces;
+};
+constexpr TcpLengths kBetweenHosts = {"320k", {.bytes = 256 << 10, .of_long = 384 << 10}};
+constexpr TcpLengths kInOneHost = {"192k", {.bytes = 512 << 10, .of_long = 512 << 10}};
+// As much as one call to the kernel sends or brings: 256 KiB, and UCX's headers.
+constexpr const char* kTcpReceives = "257k";
 // The longest payload that is worth two copies to spare a message of its own.
 constexpr size_t kTcpShortMost = 64 << 10;
 constexpr size_t kRdmaShortMost = 8 << 10;
@@ -177,20 +182,29 @@ void on_error(void* endpoint, ucp_ep_h /*handle*/, ucs_status_t /*status*/) {
 struct Network {
   std::string devices;  // empty: whatever it finds
   bool only_tcp = false;
+  bool one_host = false;  // only TCP, and nobody elsewhere
 };
+
+bool all_on_this_host(const Wiring& wiring) {
+  for (int rank = 0; rank < wiring.size(); ++rank) {
+    if (rank != wiring.rank() && !wiring.peer(rank).same_host) return false;
+  }
+  return true;
+}
 
 // As RDMA devices are named: mlx5_0:1.
 bool has_port(std::string_view devices) {
   return devices.find(':') != std::string_view::npos;
 }
 
-Result<Network> network_of(std::string_view wanted) {
+Result<Network> network_of(const Wiring& wiring) {
   const std::vector<std::string> here = net_devices();
-  const Result<std::string> chosen = choose_net_devices(wanted, here);
+  const Result<std::string> chosen = choose_net_devices(wiring.net_devices(), here);
   BANYAN_TRY(chosen.status());
   const bool any = chosen->empty() || *chosen == "all";
   const bool rdma = any ? std::any_of(here.begin(), here.end(), has_port) : has_port(*chosen);
-  return Network{*chosen, !rdma && !(any && here.empty())};
+  const bool only_tcp = !rdma && !(any && here.empty());
+  return Network{*chosen, only_tcp, only_tcp && all_on_this_host(wiring)};
 }
 
 class UcxWire final : public Wire {
@@ -286,7 +300,8 @@ Status UcxWire::make_context(const Wiring& wiring, const Network& network) {
   // Its warnings would name variables of ours, and a program's users see only what we say.
   if (status == UCS_OK) status = ucp_.config_modify(config, "WARN_UNUSED_ENV_VARS", "n");
   if (network.only_tcp) {  // a version that lacks one of them is only slower
-    (void)ucp_.config_modify(config, "RNDV_THRESH", kTcpEagerBelow);
+    const TcpLengths& lengths = network.one_host ? kInOneHost : kBetweenHosts;
+    (void)ucp_.config_modify(config, "RNDV_THRESH", lengths.eager_below);
     (void)ucp_.config_modify(config, "RX_SEG_SIZE", kTcpReceives);
   }
   ucp_params_t parameters{};
@@ -391,27 +406,6 @@ UcxWire::~UcxWire() {
   if (context_ != nullptr) ucp_.cleanup(context_);
 }
 
-// For a rank that needs no network in a communicator where others do.
-class NoWire final : public Wire {
- public:
-  void send(int, uint64_t, const std::byte*, size_t, WireOperation& operation) override {
-    finish(operation, UCS_ERR_UNREACHABLE, 0);
-  }
-  void receive(uint64_t, std::byte*, size_t, WireOperation& operation) override {
-    finish(operation, UCS_ERR_UNREACHABLE, 0);
-  }
-  void cancel(WireOperation&) override {}
-  void close() override {}
-  void flush(WireOperation& operation) override { finish(operation, UCS_OK, 0); }
-  bool progress() override { return false; }
-  bool lost(int) const override { return true; }
-  bool arm() override { return true; }
-  int descriptor() const override { return never_.get(); }
-
- private:
-  Descriptor never_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-};
-
 // UCX connects by the first message, and ends the process where the peer dies meanwhile (an
 // assertion of 1.13, wireup_ep.c). So that happens here, and no call finds a connection half made.
 // Whoever gets the second greeting of a peer knows that this one had the first of everybody.
@@ -446,42 +440,46 @@ Status greet(UcxWire& wire, Wiring& wiring, std::span<const int> peers,
   return {};
 }
 
-// What a rank gives: whether it has only TCP, and its address; nothing if it needs no network.
-bool all_have_only_tcp(const std::vector<Bytes>& given) {
-  return std::all_of(given.begin(), given.end(), [](const Bytes& one) {
-    return one.empty() || one.front() == std::byte{true};
+// What a rank gives: a byte for each of these, and its address; nothing if it needs no network.
+enum Claim : size_t { kOnlyTcp, kOneHost, kClaims };
+
+bool all_claim(Claim claim, const std::vector<Bytes>& given) {
+  return std::all_of(given.begin(), given.end(), [claim](const Bytes& one) {
+    return one.size() <= kClaims || one[claim] == std::byte{true};
   });
 }
 
 Result<std::unique_ptr<Transport>> connect_ucx(Wiring& wiring, std::span<const int> peers) {
   if (peers.empty()) {
     BANYAN_TRY(wiring.allgather({}).status());
-    return make_framed_transport("ucx", std::make_unique<NoWire>(), 0, wiring, peers);
+    return make_framed_transport("ucx", std::make_unique<NoWire>(), 0, kBetweenHosts.pieces, wiring,
+                                 peers);
   }
   std::vector<WireOperation> greetings;
-  const Result<Network> network = network_of(wiring.net_devices());
+  const Result<Network> network = network_of(wiring);
   BANYAN_TRY(network.status());
   auto wire = UcxWire::create(wiring, *network);
   BANYAN_TRY(wire.status());
   auto address = (*wire)->address();
   BANYAN_TRY(address.status());
-  address->insert(address->begin(), std::byte{network->only_tcp});
+  address->insert(address->begin(), {std::byte{network->only_tcp}, std::byte{network->one_host}});
   const auto given = wiring.allgather(*address);
   BANYAN_TRY(given.status());
   for (const int peer : peers) {
-    if (peer < 0 || peer >= wiring.size() || (*given)[peer].empty()) {
+    if (peer < 0 || peer >= wiring.size() || (*given)[peer].size() <= kClaims) {
       return Status(Code::kInvalidArgument,
                     fmt::format("rank {} has no UCX address for rank {}", peer, wiring.rank()));
     }
-    BANYAN_TRY((*wire)->connect(peer, std::span((*given)[peer]).subspan(1)));
+    BANYAN_TRY((*wire)->connect(peer, std::span((*given)[peer]).subspan(kClaims)));
   }
   BANYAN_TRY(greet(**wire, wiring, peers, greetings));
   BANYAN_LOG(wiring.log(), Subsystem::kNet, LogLevel::kInfo, "ucx {} to {} ranks, devices {}",
              (*wire)->version(), peers.size(),
              wiring.net_devices().empty() ? "as it likes" : wiring.net_devices());
-  const size_t best = all_have_only_tcp(*given) ? kTcpShortMost : kRdmaShortMost;
+  const size_t best = all_claim(kOnlyTcp, *given) ? kTcpShortMost : kRdmaShortMost;
+  const TcpLengths& lengths = all_claim(kOneHost, *given) ? kInOneHost : kBetweenHosts;
   return make_framed_transport("ucx", std::move(*wire), short_payload_most(best, wiring.size()),
-                               wiring, peers);
+                               lengths.pieces, wiring, peers);
 }
 
 }  // namespace
