@@ -15,9 +15,9 @@ namespace {
 constexpr uint64_t kLargeLeast = 16 << 20;
 // Of more input and output, what one rank reads is in no cache when another one wants it.
 constexpr uint64_t kCachedMost = 32 << 20;
-// What is summed was written just before, by the caller or by an earlier step. Memory that another
-// core has just written is read from afar at half the speed of memory that has lain there for a
-// while; for longer messages than this the second copy of a slot costs more.
+// A sum was written just before, by an earlier step. Memory that another core has just written is
+// read from afar at half the speed of memory that has lain there for a while; for longer messages
+// than this the second copy of a slot costs more.
 constexpr uint64_t kFreshMost = (1 << 20) - 1;
 // Messages of this length and more go the way that costs less (Flow): it is worth looking at a
 // clock, and no program has them. Of ranks that share cores only those of outputs that no cache
@@ -173,19 +173,20 @@ bool Engine::run_local() {
   return moved;
 }
 
-// Through slots, although the peer could read the memory.
-bool Engine::streams(const Execution& execution, uint64_t bytes) const {
+// Through slots, although the peer could read the memory. First hand is what no step writes.
+bool Engine::streams(const Execution& execution, uint64_t bytes, bool first_hand) const {
   if (execution.sums_)
-    return ranks_per_core_ > 1 || execution.output_bytes_ >= kLargeLeast || bytes <= kFreshMost;
+    return ranks_per_core_ > 1 || execution.output_bytes_ >= kLargeLeast ||
+           (bytes <= kFreshMost && !first_hand);
   return (ranks_per_core_ > 1 && execution.caller_bytes_ > kCachedMost) ||
          (ranks_per_core_ == 2 && bytes <= kSlotMost);
 }
 
-Flow Engine::flow_of(const Execution& execution, uint64_t bytes) const {
+Flow Engine::flow_of(const Execution& execution, uint64_t bytes, bool first_hand) const {
   const bool far = execution.output_bytes_ >= kLargeLeast;
   if (bytes < kWeighedLeast || ranks_per_core_ == 0 || (ranks_per_core_ > 1 && !far))
     return Flow::kAny;
-  if (execution.sums_) return far ? Flow::kFarSums : Flow::kSums;
+  if (execution.sums_) return far ? Flow::kFarSums : first_hand ? Flow::kTerms : Flow::kSums;
   return far ? Flow::kFarData : Flow::kData;
 }
 
@@ -195,8 +196,9 @@ Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
   place(transfer, what, execution.spaces_);
   transfer.lane = execution.lane_;
   transfer.sent = execution.sent_;
-  transfer.stream = streams(execution, transfer.envelope.bytes);
-  transfer.flow = flow_of(execution, transfer.envelope.bytes);
+  const bool first_hand = what.op == Op::kSend && what.src.space == Space::kInput;
+  transfer.stream = streams(execution, transfer.envelope.bytes, first_hand);
+  transfer.flow = flow_of(execution, transfer.envelope.bytes, first_hand);
   transfer.far = execution.output_bytes_ >= kLargeLeast && what.dst.space == Space::kOutput &&
                  execution.schedule_.successors_of(step).empty();
   transfer.cookie = (uint64_t{execution.slot_} << 32) | step;

@@ -139,8 +139,8 @@ class Engine {
   bool run_local();
   bool post_all(Trouble& trouble);
   bool post_port(size_t port, Trouble& trouble);
-  bool streams(const Execution& execution, uint64_t bytes) const;
-  Flow flow_of(const Execution& execution, uint64_t bytes) const;
+  bool streams(const Execution& execution, uint64_t bytes, bool first_hand) const;
+  Flow flow_of(const Execution& execution, uint64_t bytes, bool first_hand) const;
   Transfer transfer_for(const Execution& execution, uint32_t step) const;
   bool moves_at_once(const Transfer& transfer) const;
   Result<bool> collect(Trouble& trouble);

@@ -213,7 +213,7 @@ TEST(Engine, LetsABusyPortBlockNoOther) {
 }
 
 // A peer that shares its core with others reads faster from afar than through slots, but not what
-// was just summed, what leaves the caches, or what fits a slot where two share a core.
+// may just have been summed, what leaves the caches, or what fits a slot where two share a core.
 TEST(Engine, SaysWhatPeersHadBetterNotRead) {
   struct Case {
     Collective collective;
@@ -232,7 +232,8 @@ TEST(Engine, SaysWhatPeersHadBetterNotRead) {
       {Collective::kAlltoall, kMiB / 32, 2, true},
       {Collective::kAlltoall, kMiB / 32, 3, false},
       {Collective::kAlltoall, kMiB / 32, 1, false},
-      {Collective::kAllreduce, kMiB - 1, 1, true},
+      {Collective::kAllreduce, kMiB - 1, 1, false},
+      {Collective::kAllreduce, kMiB - 1, 1, true, true},
       {Collective::kAllreduce, 2 * kMiB, 1, false},
       {Collective::kAllreduce, 2 * kMiB, 2, true},
   };
@@ -246,6 +247,36 @@ TEST(Engine, SaysWhatPeersHadBetterNotRead) {
       ++sends;
       EXPECT_EQ(transfer.stream, row.streams)
           << row.bytes << " bytes, " << row.ranks_per_core << " ranks a core";
+    }
+    EXPECT_GT(sends, 0);
+  }
+}
+
+// What the call only reads is terms; in place it reads nothing that it does not write, too.
+TEST(Engine, TellsTermsFromSums) {
+  struct Case {
+    Collective collective;
+    uint64_t bytes;
+    bool in_place;
+    Flow flow;
+  };
+  constexpr uint64_t kMiB = 1 << 20;
+  const Case cases[] = {
+      {Collective::kAlltoall, kMiB, false, Flow::kData},
+      {Collective::kAllreduce, kMiB, false, Flow::kTerms},
+      {Collective::kAllreduce, kMiB, true, Flow::kSums},
+      {Collective::kAllreduce, 16 * kMiB, false, Flow::kFarSums},
+      {Collective::kAllreduce, 32 << 10, false, Flow::kAny},
+  };
+  for (const Case& row : cases) {
+    Calls calls = make_calls(row.collective, DataType::kInt8, ReduceOp::kSum, 2, row.bytes,
+                             row.in_place, find_algorithm("direct"), 1);
+    const Posted posted = posted_by(calls, std::make_unique<Keeper>(1));
+    int sends = 0;
+    for (const Transfer& transfer : posted.transfers) {
+      if (transfer.direction != Direction::kSend || transfer.envelope.bytes == 0) continue;
+      ++sends;
+      EXPECT_EQ(transfer.flow, row.flow) << row.bytes << " bytes, in place: " << row.in_place;
     }
     EXPECT_GT(sends, 0);
   }

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "tests/slots.h"
@@ -146,7 +147,9 @@ TEST(Ways, AKindIsAFlowAndALength) {
   EXPECT_EQ(kind_of(Flow::kSums, 0), kind_of(Flow::kSums, 127 << 10));
   EXPECT_EQ(kind_of(Flow::kSums, 128 << 10), kind_of(Flow::kSums, 64 << 10) + 1);
   EXPECT_EQ(kind_of(Flow::kSums, 2 << 20), kind_of(Flow::kSums, UINT64_MAX));
-  EXPECT_LT(kind_of(Flow::kData, UINT64_MAX), kind_of(Flow::kSums, 0));
+  EXPECT_EQ(kind_of(Flow::kData, 0), 0U);
+  EXPECT_LT(kind_of(Flow::kData, UINT64_MAX), kind_of(Flow::kTerms, 0));
+  EXPECT_LT(kind_of(Flow::kTerms, UINT64_MAX), kind_of(Flow::kSums, 0));
   EXPECT_LT(kind_of(Flow::kFarSums, UINT64_MAX), kKindCount);
 }
 
@@ -217,6 +220,29 @@ TEST(Ways, AReceiverAsksForATryAfterSomeMessages) {
                 flow == Flow::kSums ? Way::kAfar : Way::kUnknown);
     }
   }
+}
+
+// A receiver does not know whether its peer sends terms or sums.
+TEST(Ways, TheSendersFlowCounts) {
+  test::Slots slots(kBytes);
+  SendPort send(slots.channel());
+  RecvPort::Channel channel = slots.other_end();
+  channel.wanted = &slots.abilities.wanted;
+  RecvPort receive(channel);
+  std::vector<std::byte> source(kBytes, std::byte{7});
+  std::vector<std::byte> target(kBytes);
+  const auto pass = [&](std::optional<uint64_t> said) {
+    Completions completions;
+    send.push(message_of(Flow::kTerms, source, Direction::kSend));
+    send.progress(completions);
+    if (said) slots.lines[0].payload[1] = *said;
+    receive.push(message_of(Flow::kSums, target, Direction::kRecv));
+    receive.progress(completions, {});
+    EXPECT_EQ(completions.size(), 2U);
+    return slots.abilities.wanted.load();
+  };
+  EXPECT_EQ(pass(UINT64_MAX), 0U) << "of a peer that writes anything";
+  EXPECT_EQ(pass({}), with_way(0, kind_of(Flow::kTerms, kBytes), Way::kSlots));
 }
 
 // Of two that go different ways each may find that its own is the better one.

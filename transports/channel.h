@@ -38,7 +38,7 @@ namespace banyan::shm {
 using Word = std::atomic<uint64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8, "words are shared by processes");
 
-inline constexpr uint64_t kMagic = 0x374d48534e594e42;  // "BNYNSHM7"
+inline constexpr uint64_t kMagic = 0x384d48534e594e42;  // "BNYNSHM8"
 inline constexpr size_t kLineBytes = 64;
 inline constexpr size_t kPageBytes = 4096;
 inline constexpr size_t kInlineMost = 24;
@@ -71,11 +71,27 @@ constexpr SlotWord unpack(uint64_t word) {
           .bytes = static_cast<uint32_t>(word & 0xffffff)};
 }
 
+// What a receiver that weighs ways has to know of the sender's Transfer. Of a peer: anything.
+struct SenderView {
+  Flow flow = Flow::kAny;
+  bool stream = false;
+};
+constexpr uint64_t pack(const SenderView& view) {
+  return static_cast<uint64_t>(view.flow) << 1 | static_cast<uint64_t>(view.stream);
+}
+constexpr SenderView unpack_view(uint64_t word) {
+  const uint64_t flow = word >> 1;
+  return {.flow = flow <= kFlowCount ? static_cast<Flow>(flow) : Flow::kAny,
+          .stream = (word & 1) != 0};
+}
+
 // Everything but `word` is relaxed: the word publishes it.
 struct alignas(kLineBytes) Line {
   Word word;
   std::array<Word, 4> envelope;
-  std::array<Word, 3> payload;  // or in the first: offset, address, ns that filling the slot took
+  // Or in the first: offset, address, ns that filling the slot took; in the second of a message's
+  // first line: SenderView.
+  std::array<Word, 3> payload;
 
   // The payload as bytes. The word orders them between writer and reader.
   std::byte* bytes() { return reinterpret_cast<std::byte*>(payload.data()); }

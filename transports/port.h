@@ -174,6 +174,7 @@ class RecvPort {
     SlotWord word;
     Envelope envelope;
     uint64_t where = 0;  // in place: offset or address
+    SenderView view;     // of what is not in the line
   };
 
   const Line& line() const { return channel_.lines[slots_taken_ & (channel_.slots - 1)]; }
@@ -198,6 +199,7 @@ class RecvPort {
   bool is_withdrawn() const;
   size_t move_from_afar(Completions& completions, std::span<std::byte> bounce);
   int read_from_afar(uint64_t address, size_t bytes, std::span<std::byte> bounce);
+  bool may_be_weighed() const;
   bool is_weighed() const;
   Settled settled() const;
   void spend(uint64_t ns);

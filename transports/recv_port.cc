@@ -73,6 +73,7 @@ RecvPort::Head RecvPort::read_head() const {
   }
   head.envelope = std::bit_cast<Envelope>(envelope);
   head.where = line().payload[0].load(std::memory_order_relaxed);
+  head.view = unpack_view(line().payload[1].load(std::memory_order_relaxed));
   return head;
 }
 
@@ -245,19 +246,25 @@ size_t RecvPort::move(Completions& completions, std::span<std::byte> bounce) {
   return 1024;
 }
 
-bool RecvPort::is_weighed() const {
+bool RecvPort::may_be_weighed() const {
   return channel_.wanted != nullptr && pending_.front().flow != Flow::kAny;
+}
+
+// Of the message that is open.
+bool RecvPort::is_weighed() const {
+  return may_be_weighed() && head_->view.flow != Flow::kAny;
 }
 
 // What the sender does while nothing is wanted. That sums go through slots was not measured, nor
 // what lengths beyond the rehearsal take; but a copy less that pays within the caches pays there,
 // too.
 Settled RecvPort::settled() const {
-  const Transfer& transfer = pending_.front();
+  const uint64_t bytes = head_->envelope.bytes;
+  const bool stream = head_->view.stream;
   const uint64_t least = channel_.afar_least;
-  const bool afar = !transfer.stream && least != 0 && transfer.envelope.bytes >= least;
-  const bool known = transfer.envelope.bytes <= kProbeBytes || (afar && least <= kProbeBytes);
-  return {.way = afar ? Way::kAfar : Way::kSlots, .measured = !transfer.stream && known};
+  const bool afar = !stream && least != 0 && bytes >= least;
+  const bool known = bytes <= kProbeBytes || (afar && least <= kProbeBytes);
+  return {.way = afar ? Way::kAfar : Way::kSlots, .measured = !stream && known};
 }
 
 // No peer's word for it counts for more than a second.
@@ -270,7 +277,7 @@ void RecvPort::spend(uint64_t ns) {
 void RecvPort::judge_way() {
   const SlotKind kind = head_->word.kind;
   if (!is_weighed() || (kind != SlotKind::kFragment && kind != SlotKind::kMemory)) return;
-  const size_t which = kind_of(pending_.front().flow, head_->envelope.bytes);
+  const size_t which = kind_of(head_->view.flow, head_->envelope.bytes);
   Way way = channel_.led == nullptr ? Way::kUnknown
                                     : way_in(channel_.led->load(std::memory_order_relaxed), which);
   if (way == Way::kUnknown) {
@@ -369,7 +376,7 @@ bool RecvPort::progress(Completions& completions, std::span<std::byte> bounce) {
       complete(completions, broken_, {});
       continue;
     }
-    if (!open_ && !is_weighed()) {
+    if (!open_ && !may_be_weighed()) {
       const Whole whole = take_whole(pending_.front());
       if (whole == Whole::kNotThere && !head_) break;
       if (whole == Whole::kTaken) {

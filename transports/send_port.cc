@@ -212,6 +212,9 @@ size_t SendPort::send_slot(Pending& pending) {
   if (word.first) {
     word.kind = kind_for(transfer);
     write_envelope(line, transfer.envelope);
+    if (word.kind != SlotKind::kInline)
+      line.payload[1].store(pack(SenderView{transfer.flow, transfer.stream}),
+                            std::memory_order_relaxed);
   }
   const bool in_place = word.kind == SlotKind::kHeap || word.kind == SlotKind::kMemory;
   if (in_place) {

@@ -32,11 +32,12 @@ enum class Lane : uint8_t { kCollective, kMessage };
 inline constexpr int kLaneCount = 2;
 enum class Direction : uint8_t { kSend, kRecv };
 
-// What a long message is part of, as both ends see it: whether it may be summed, and whether the
-// call's output is more than caches hold. A transport with more than one way may learn which of
-// them is better for each. kAny: it goes as ever.
-enum class Flow : uint8_t { kAny, kData, kSums, kFarData, kFarSums };
-inline constexpr int kFlowCount = 5;
+// What a long message is part of. Of a call that sums: terms, which the call only reads, or sums,
+// memory that it writes; of others data. Far: the call's output is more than caches hold. A
+// transport with more than one way may learn which of them is better for each. It is the sender's
+// flow that counts, but both ends know whether it is kAny: that goes as ever.
+enum class Flow : uint8_t { kAny, kData, kTerms, kSums, kFarData, kFarSums };
+inline constexpr int kFlowCount = 5;  // without kAny
 
 // The header of a message, 32 bytes.
 struct Envelope {

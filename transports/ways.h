@@ -77,10 +77,11 @@ class WayJudge {
 inline constexpr uint64_t kShortestWeighed = 64 << 10;  // and below
 inline constexpr int kLengthClasses = 6;                // from there on each twice the one before
 inline constexpr size_t kKindCount = static_cast<size_t>(kFlowCount) * kLengthClasses;
+// Not of kAny.
 constexpr size_t kind_of(Flow flow, uint64_t bytes) {
   const int length = std::clamp(static_cast<int>(std::bit_width(bytes / kShortestWeighed)) - 1, 0,
                                 kLengthClasses - 1);
-  return static_cast<size_t>(flow) * kLengthClasses + static_cast<size_t>(length);
+  return (static_cast<size_t>(flow) - 1) * kLengthClasses + static_cast<size_t>(length);
 }
 
 // What a receiver wants of one peer, in one word: two bits for each kind.
