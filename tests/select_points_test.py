@@ -20,7 +20,7 @@ HOSTS = '0.0.2.2'
 # A reduce_scatter goes by levels between hosts, an allreduce of two ranks in memory by recursive doubling.
 CLUSTER = [f'reduce_scatter,4,network,1024,{name},{us},{us},{us},{HOSTS}'
            for name, us in (('direct', 50), ('circulant', 40), ('hierarchical', 44))]
-MEMORY = [f'allreduce,2,memory,65536,{name},{us},{us},{us},' for name, us in (('recursive_doubling', 10), ('ring', 8))]
+MEMORY = [f'allreduce,2,memory,16384,{name},{us},{us},{us},' for name, us in (('recursive_doubling', 10), ('ring', 8))]
 LINK = {'where': 'between', 'latency_us': 20, 'busy_latency_us': 20, 'message_us': 1, 'GBps': 0.1, 'busy_GBps': 0.05,
         'pairs': 2, 'spread': 0}
 
@@ -38,7 +38,7 @@ class Judge(unittest.TestCase):
 
     def test_rows_without_hosts_are_those_of_before(self):
         judged = judge([row.rstrip(',') for row in MEMORY])
-        self.assertRegex(judged.stdout, r'^allreduce,2,memory,65536,ring,8\.000,recursive_doubling,10\.000,\w+,[\d.]+,')
+        self.assertRegex(judged.stdout, r'^allreduce,2,memory,16384,ring,8\.000,recursive_doubling,10\.000,\w+,[\d.]+,')
 
     def test_what_is_wrong_with_hosts_is_named(self):
         for hosts, said in (('', 'line 1: '), ('0.0', 'line 1: hosts of 2 ranks; right are 4'), ('0.0.2.4', 'line 1: ')):

@@ -196,7 +196,7 @@ struct Layout {
 
 inline constexpr size_t kProbeBytes = 256 << 10;
 inline constexpr uint32_t kPeersMost = 1 << 16;
-inline constexpr uint32_t kSlotsMost = 64;
+inline constexpr uint32_t kSlotsMost = 128;
 inline constexpr uint32_t kSlotBytesLeast = kMessageElementMost;
 inline constexpr uint32_t kSlotBytesMost = 1 << 20;
 static_assert(kSlotBytesMost < 1 << 24, "the length of a fragment has 24 bits");

@@ -268,9 +268,9 @@ Settled RecvPort::settled() const {
 }
 
 // No peer's word for it counts for more than a second.
-void RecvPort::spend(uint64_t ns) {
+void RecvPort::spend(uint64_t ns, uint64_t times) {
   constexpr uint64_t kMost = 1'000'000'000;
-  spent_ns_ += std::min(ns, kMost);
+  spent_ns_ += std::min(ns, kMost) * times;
 }
 
 // The message that is open is done.
@@ -302,12 +302,13 @@ size_t RecvPort::move_fragment(Completions& completions) {
       return 1024;
     }
   }
-  const bool weighed = is_weighed();
-  const TimePoint begin = weighed ? Clock::now() : TimePoint();
+  const bool timed = is_weighed() && is_timed(bytes_done_, channel_.slot_bytes);
+  const TimePoint begin = timed ? Clock::now() : TimePoint();
   deliver(pending_.front(), bytes_done_, payload(), bytes);
-  if (weighed) {
-    spend(nanoseconds_since(begin));
-    spend(line().payload[0].load(std::memory_order_relaxed));
+  if (timed) {
+    const uint64_t times = std::min((left + bytes - 1) / bytes, kFragmentsOfATime);
+    spend(nanoseconds_since(begin), times);
+    spend(line().payload[0].load(std::memory_order_relaxed), times);
   }
   bytes_done_ += bytes;
   take(true);

@@ -18,7 +18,6 @@
 namespace banyan::shm {
 namespace {
 
-constexpr uint32_t kSlotBytesBest = 32 << 10;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 std::string cause(int error) {
@@ -51,6 +50,21 @@ int reserve(const Descriptor& memory, size_t bytes) {
     result = fallocate(memory.get(), 0, 0, static_cast<off_t>(bytes));
   } while (result != 0 && errno == EINTR);
   return result;
+}
+
+struct Slots {
+  uint32_t count, bytes;
+};
+
+// The slots of the collective lane. A core takes a line sooner from the cache that all share than
+// from the own one of another core, in which it would still be if the rings were shorter. Of many
+// short slots more messages pass before the first comes round again.
+Slots slots_for_collectives(size_t peers) {
+  constexpr size_t kRings = size_t{2} << 20;  // to all peers, which no core's own cache holds
+  constexpr size_t kSlotsLeast = 8;
+  const uint32_t bytes = peers <= 1 ? 16 << 10 : 32 << 10;
+  const size_t count = std::bit_floor(kRings / (bytes * std::max<size_t>(peers, 1)));
+  return {static_cast<uint32_t>(std::clamp<size_t>(count, kSlotsLeast, kSlotsMost)), bytes};
 }
 
 }  // namespace
@@ -108,14 +122,14 @@ Result<size_t> checked_size(const Descriptor& memory, int peer) {
 
 Layout choose_layout(size_t peers) {
   constexpr size_t kMost = size_t{8} << 20;
-  struct Slots {
-    uint32_t count, bytes;
-  };
   // A window of messages goes twice as fast where all of them find a slot.
-  constexpr std::array<Slots, 4> kForWindows{
-      {{64, 16 << 10}, {64, 8 << 10}, {32, 8 << 10}, {16, 8 << 10}}};
-  Layout layout{.peer_count = static_cast<uint32_t>(peers), .slots = {8, 4}, .slot_bytes = {}};
-  for (uint32_t bytes = kSlotBytesBest; bytes >= kSlotBytesLeast; bytes /= 2) {
+  constexpr std::array<Slots, 5> kForWindows{
+      {{64, 32 << 10}, {64, 16 << 10}, {64, 8 << 10}, {32, 8 << 10}, {16, 8 << 10}}};
+  const Slots collectives = slots_for_collectives(peers);
+  Layout layout{.peer_count = static_cast<uint32_t>(peers),
+                .slots = {collectives.count, 4},
+                .slot_bytes = {}};
+  for (uint32_t bytes = collectives.bytes; bytes >= kSlotBytesLeast; bytes /= 2) {
     layout.slot_bytes = {bytes, std::max(bytes / 4, kSlotBytesLeast)};
     if (layout.segment_bytes() <= kMost) break;
   }

@@ -53,7 +53,7 @@ Status seal(const Descriptor& memory, NewWriters writers);
 // Its size, once the seals show that a peer cannot change it.
 Result<size_t> checked_size(const Descriptor& memory, int peer);
 
-// Few ranks get slots as large as the L2 cache likes, many get smaller ones: the segment stays
+// Few ranks get rings that are longer than the L2 cache, many get shorter slots: the segment stays
 // below 8 MiB as long as slots of 512 bytes allow it. What is left is for windows of messages.
 Layout choose_layout(size_t peers);
 // What a segment of `bytes` bytes claims to be, if that is possible and it comes from `peer`.

@@ -226,7 +226,8 @@ size_t SendPort::send_slot(Pending& pending) {
     const uint64_t left = bytes - pending.bytes_sent;
     word.bytes = static_cast<uint32_t>(std::min<uint64_t>(left, channel_.slot_bytes));
     const std::byte* memory = transfer.memory + pending.bytes_sent;
-    if (transfer.flow == Flow::kAny || word.kind == SlotKind::kInline)
+    if (transfer.flow == Flow::kAny || word.kind == SlotKind::kInline ||
+        !is_timed(pending.bytes_sent, channel_.slot_bytes))
       copy_in(line, word, memory);
     else
       copy_in_timed(line, word, memory);
