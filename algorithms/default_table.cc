@@ -41,6 +41,7 @@ constexpr Line kTable[] = {
     {kAllreduce, kAny, 8 * kKiB, 0, kAnyRanks, "recursive_doubling"},
     {kAllreduce, kNarrow, kAnySize, 0, kAnyRanks, "direct"},
     {kAllreduce, kAny, 32 * kKiB, 0, kAnyRanks, "recursive_doubling"},
+    {kAllreduce, kAny, 256 * kKiB, 0, 2, "recursive_doubling"},
     {kAllreduce, kAny, kAnySize, 0, kAnyRanks, "circulant"},
     {kAllreduce, kAny, kAnySize, 0, kAnyRanks, "ring"},
 

@@ -122,7 +122,7 @@ TEST(DefaultTable, sizes) {
       {kAllreduce, kFloat32, 3, 32 * kKiB, "recursive_doubling", "circulant"},
       {kAllreduce, kFloat32, 1000, 32 * kKiB, "recursive_doubling", "circulant"},
       {kAllreduce, kInt8, 4, 32 * kKiB, "recursive_doubling", "circulant"},
-      {kAllreduce, kFloat32, 2, 32 * kKiB, "recursive_doubling", "circulant"},
+      {kAllreduce, kFloat32, 2, 256 * kKiB, "recursive_doubling", "circulant"},
       {kAllreduce, kBfloat16, 2, 8 * kKiB, "recursive_doubling", "direct"},
       {kAllreduce, kFloat8E4m3, 64, 8 * kKiB, "recursive_doubling", "direct"},
       {kReduceScatter, kFloat32, 2, 4, "circulant", "circulant"},
