@@ -32,6 +32,12 @@ TEST(Rehearsal, TheLengthFromWhichOnOneCopyIsNoSlower) {
       {{{16, 5, 4}, {64, 9, 8}, {256, 40, 41}}, 0},
   };
   for (const Case& row : cases) EXPECT_EQ(choose_afar_least(row.times), row.least);
+  for (const Case& row : cases) {
+    const bool near = row.least == 0 && !row.times.empty();
+    EXPECT_EQ(choose_afar_least_of_collectives(row.times), near ? 1 << 20 : row.least);
+  }
+  EXPECT_EQ(choose_afar_least_of_collectives(std::vector<WayTimes>{{256, 40, 59}}), 1 << 20);
+  EXPECT_EQ(choose_afar_least_of_collectives(std::vector<WayTimes>{{256, 40, 60}}), 0);
 }
 
 // Ranks of this process that have met.
@@ -127,7 +133,7 @@ TEST(Rehearsal, RanksOfAHostComeToAResult) {
     Host host(ranks);
     for (const auto& result : play_all(host, ranks.size())) {
       // Nothing where the machine was too busy for them to keep step.
-      const std::vector<uint64_t> possible = {0, 16 << 10, 32 << 10, 64 << 10, 256 << 10};
+      const std::vector<uint64_t> possible = {0, 16 << 10, 32 << 10, 64 << 10, 256 << 10, 1 << 20};
       for (const uint64_t least : result.value_or(AfarLeast{}))
         EXPECT_EQ(std::count(possible.begin(), possible.end(), least), 1) << least;
     }

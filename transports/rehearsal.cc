@@ -175,6 +175,17 @@ uint64_t choose_afar_least(std::span<const WayTimes> times) {
   return least;
 }
 
+uint64_t choose_afar_least_of_collectives(std::span<const WayTimes> times) {
+  constexpr uint64_t kBeyondCaches = 1 << 20;
+  constexpr double kByMuch = 1.5;
+  const uint64_t least = choose_afar_least(times);
+  if (least != 0 || times.empty()) return least;
+  const WayTimes& longest = times.back();
+  const bool by_much =
+      static_cast<double>(longest.afar_ns) >= kByMuch * static_cast<double>(longest.slots_ns);
+  return by_much ? 0 : kBeyondCaches;
+}
+
 std::optional<AfarLeast> rehearse(const Territory& own, std::span<const Neighbour> peers, int rank,
                                   std::span<std::byte> probe) {
   if (peers.empty()) return std::nullopt;
@@ -196,7 +207,7 @@ std::optional<AfarLeast> rehearse(const Territory& own, std::span<const Neighbou
     }
   }
   std::erase_if(times, [](const WayTimes& each) { return each.bytes < kLeastOfCollectives; });
-  return AfarLeast{choose_afar_least(times), choose_afar_least(of_messages)};
+  return AfarLeast{choose_afar_least_of_collectives(times), choose_afar_least(of_messages)};
 }
 
 }  // namespace banyan::shm

@@ -36,6 +36,9 @@ uint64_t afar_ns(uint64_t first, uint64_t again);
 // The shortest of these messages, in order of length, from which on reading from afar takes no
 // longer; 0: none.
 uint64_t choose_afar_least(std::span<const WayTimes> times);
+// The same for collectives. What is too long for the caches cannot be measured while ranks meet;
+// its second copy goes through memory. So 1 MiB where slots win with less, but not by a half.
+uint64_t choose_afar_least_of_collectives(std::span<const WayTimes> times);
 
 // Passes messages around the ranks of a host and times them; the result is for what `rank` reads
 // from the one before it, and stands for all of its peers. Collective over `own` and `peers`, which
