@@ -195,74 +195,70 @@ TEST(Ways, ASenderGoesByWhatItsPeerWants) {
   }
 }
 
+// A channel whose receiver weighs ways. One message after the other.
+class Weighed {
+ public:
+  explicit Weighed(const Word* led = nullptr) : send_(slots_.channel()) {
+    RecvPort::Channel channel = slots_.other_end();
+    channel.wanted = &slots_.abilities.wanted;
+    channel.led = led;
+    receive_ = RecvPort(channel);
+  }
+
+  // One, whose first line gets `said` into a word of its payload on its way.
+  void pass(Flow sent, Flow expected, size_t word = 0, std::optional<uint64_t> said = {}) {
+    Completions completions;
+    send_.push(message_of(sent, source_, Direction::kSend));
+    send_.progress(completions);
+    if (said) slots_.lines[passed_ % slots_.lines.size()].payload[word] = *said;
+    receive_.push(message_of(expected, target_, Direction::kRecv));
+    receive_.progress(completions, {});
+    EXPECT_EQ(completions.size(), 2U);
+    EXPECT_EQ(target_, source_);
+    ++passed_;
+  }
+  uint64_t wanted() const { return slots_.abilities.wanted; }
+  Way wanted_of_sums() const { return way_in(wanted(), kSums); }
+
+ private:
+  test::Slots slots_{kBytes};
+  SendPort send_;
+  RecvPort receive_;
+  std::vector<std::byte> source_ = std::vector<std::byte>(kBytes, std::byte{7});
+  std::vector<std::byte> target_ = std::vector<std::byte>(kBytes);
+  size_t passed_ = 0;
+};
+
 // What the sender says of its time may be anything.
 TEST(Ways, AReceiverAsksForATryAfterSomeMessages) {
   for (const Flow flow : {Flow::kSums, Flow::kAny}) {
     for (const uint64_t said : {uint64_t{0}, UINT64_MAX}) {
-      test::Slots slots(kBytes);
-      SendPort send(slots.channel());
-      RecvPort::Channel channel = slots.other_end();
-      channel.wanted = &slots.abilities.wanted;
-      RecvPort receive(channel);
-      std::vector<std::byte> source(kBytes, std::byte{7});
-      std::vector<std::byte> target(kBytes);
+      Weighed channel;
       for (int i = 0; i < WayJudge::kTryFirst; ++i) {
-        EXPECT_NE(way_in(slots.abilities.wanted, kSums), Way::kAfar) << i;
-        Completions completions;
-        send.push(message_of(flow, source, Direction::kSend));
-        send.progress(completions);
-        slots.lines[static_cast<size_t>(i % 4)].payload[0] = said;
-        receive.push(message_of(flow, target, Direction::kRecv));
-        receive.progress(completions, {});
-        EXPECT_EQ(target, source);
+        EXPECT_NE(channel.wanted_of_sums(), Way::kAfar) << i;
+        channel.pass(flow, flow, 0, said);
       }
-      EXPECT_EQ(way_in(slots.abilities.wanted, kSums),
-                flow == Flow::kSums ? Way::kAfar : Way::kUnknown);
+      EXPECT_EQ(channel.wanted_of_sums(), flow == Flow::kSums ? Way::kAfar : Way::kUnknown);
     }
   }
 }
 
 // A receiver does not know whether its peer sends terms or sums.
 TEST(Ways, TheSendersFlowCounts) {
-  test::Slots slots(kBytes);
-  SendPort send(slots.channel());
-  RecvPort::Channel channel = slots.other_end();
-  channel.wanted = &slots.abilities.wanted;
-  RecvPort receive(channel);
-  std::vector<std::byte> source(kBytes, std::byte{7});
-  std::vector<std::byte> target(kBytes);
-  const auto pass = [&](std::optional<uint64_t> said) {
-    Completions completions;
-    send.push(message_of(Flow::kTerms, source, Direction::kSend));
-    send.progress(completions);
-    if (said) slots.lines[0].payload[1] = *said;
-    receive.push(message_of(Flow::kSums, target, Direction::kRecv));
-    receive.progress(completions, {});
-    EXPECT_EQ(completions.size(), 2U);
-    return slots.abilities.wanted.load();
-  };
-  EXPECT_EQ(pass(UINT64_MAX), 0U) << "of a peer that writes anything";
-  EXPECT_EQ(pass({}), with_way(0, kind_of(Flow::kTerms, kBytes), Way::kSlots));
+  Weighed channel;
+  channel.pass(Flow::kTerms, Flow::kSums, 1, UINT64_MAX);
+  EXPECT_EQ(channel.wanted(), 0U) << "of a peer that writes anything";
+  channel.pass(Flow::kTerms, Flow::kSums);
+  EXPECT_EQ(channel.wanted(), with_way(0, kind_of(Flow::kTerms, kBytes), Way::kSlots));
 }
 
 // Of two that go different ways each may find that its own is the better one.
 TEST(Ways, OneThatIsLedWantsWhatItsPeerWants) {
-  test::Slots slots(kBytes);
-  SendPort send(slots.channel());
-  RecvPort::Channel channel = slots.other_end();
   Word wanted_by_peer = 0;
-  channel.wanted = &slots.abilities.wanted;
-  channel.led = &wanted_by_peer;
-  RecvPort receive(channel);
-  std::vector<std::byte> source(kBytes, std::byte{7});
-  std::vector<std::byte> target(kBytes);
+  Weighed channel(&wanted_by_peer);
   const auto pass = [&] {
-    Completions completions;
-    send.push(message_of(Flow::kSums, source, Direction::kSend));
-    send.progress(completions);
-    receive.push(message_of(Flow::kSums, target, Direction::kRecv));
-    receive.progress(completions, {});
-    return way_in(slots.abilities.wanted, kSums);
+    channel.pass(Flow::kSums, Flow::kSums);
+    return channel.wanted_of_sums();
   };
   EXPECT_EQ(pass(), Way::kSlots) << "the peer has not said anything";
   for (int i = 0; i < 2 * WayJudge::kTryFirst; ++i) {
