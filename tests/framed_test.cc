@@ -113,5 +113,23 @@ TEST(Framed, WhatNeedsMoreTurnsHasNotLeft) {
   EXPECT_EQ(end.wire->turns(), 3);
 }
 
+TEST(Framed, PiecesMakeUpAPayload) {
+  constexpr uint64_t kMiB = 1 << 20;
+  constexpr Pieces kPieces{.bytes = 256 << 10, .of_long = 384 << 10};
+  for (const uint64_t payload : {uint64_t{1}, kMiB / 4, kMiB / 4 + 1, kMiB, kMiB + 1, 5 * kMiB}) {
+    const size_t longest = payload > kMiB ? kPieces.of_long : kPieces.bytes;
+    uint64_t offset = 0;
+    uint32_t count = 0;
+    for (; offset < payload; ++count) {
+      const size_t bytes = kPieces.at(offset, payload);
+      EXPECT_EQ(bytes, std::min<uint64_t>(longest, payload - offset))
+          << offset << " of " << payload;
+      offset += bytes;
+    }
+    EXPECT_EQ(offset, payload);
+    EXPECT_EQ(count, kPieces.count(payload)) << payload;
+  }
+}
+
 }  // namespace
 }  // namespace banyan::test

@@ -26,8 +26,8 @@ inline constexpr size_t kPendingMost = 8;
 // A receive of so many bytes says where in our heap it wants its message. Not of more: after a
 // failure what was offered is copied before the call returns.
 inline constexpr uint64_t kOfferLeast = 64 << 10;
-// Of a message that is weighed, one fragment of so many is timed, for all of them: to look at a
-// clock four times takes a tenth of what both copies of a fragment do.
+// Of a message that is weighed, one fragment of so many is timed, for all of them: with a look at
+// the clock before and after every copy, calls of 64 KiB to 1 MiB took 5 to 8 % longer.
 inline constexpr uint64_t kFragmentsOfATime = 4;
 constexpr bool is_timed(uint64_t bytes_before, uint64_t slot_bytes) {
   return bytes_before / slot_bytes % kFragmentsOfATime == 0;
