@@ -1,12 +1,19 @@
 // Status and Result<T>: how every fallible function in this library reports failure.
 //
 // Nothing here throws. A failure is returned and carries one Code and one sentence with the values
-// involved and the remedy.
+// involved and the remedy. A caller that takes a value where there is none has a bug; the process
+// ends there, with that sentence on stderr.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
 
+#if __cplusplus < 202002L
+#error "The C++ headers of Banyan need C++20 (-std=c++20); banyan/banyan.h serves older programs."
+#endif
+
 #include <cassert>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -57,24 +64,40 @@ class [[nodiscard]] Status {
   std::shared_ptr<const Rep> rep_;
 };
 
-// A T, or a Status that is not ok.
+// A T, or a Status that is not ok. `*` and `->` are for a Result that is ok().
 template <typename T>
 class [[nodiscard]] Result {
  public:
   // Implicit, so that a function can `return value;` or `return status;`.
   // NOLINTBEGIN(google-explicit-constructor)
   Result(T value) : state_(std::move(value)) {}
-  Result(Status status) : state_(std::move(status)) { assert(!std::get<Status>(state_).ok()); }
+  Result(Status status) : state_(std::move(status)) { assert(!this->status().ok()); }
   // NOLINTEND(google-explicit-constructor)
 
-  bool ok() const { return std::holds_alternative<T>(state_); }
-  Status status() const { return ok() ? Status() : std::get<Status>(state_); }
-  T& operator*() { return std::get<T>(state_); }
-  const T& operator*() const { return std::get<T>(state_); }
-  T* operator->() { return &std::get<T>(state_); }
-  const T* operator->() const { return &std::get<T>(state_); }
+  bool ok() const noexcept { return std::holds_alternative<T>(state_); }
+  Status status() const noexcept {
+    const Status* failure = std::get_if<Status>(&state_);
+    return failure == nullptr ? Status() : *failure;
+  }
+  T& operator*() noexcept { return *value_of(*this); }
+  const T& operator*() const noexcept { return *value_of(*this); }
+  T* operator->() noexcept { return value_of(*this); }
+  const T* operator->() const noexcept { return value_of(*this); }
 
  private:
+  template <typename Self>
+  static auto* value_of(Self& self) noexcept {
+    auto* value = std::get_if<T>(&self.state_);
+    if (value == nullptr) self.end_process();
+    return value;
+  }
+  [[noreturn]] void end_process() const noexcept {
+    const Status failure = status();
+    std::fprintf(stderr, "banyan: a result was taken for a value, and it is a failure: %.*s\n",
+                 static_cast<int>(failure.message().size()), failure.message().data());
+    std::abort();
+  }
+
   std::variant<T, Status> state_;
 };
 

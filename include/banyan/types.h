@@ -3,6 +3,10 @@
 
 #pragma once
 
+#if __cplusplus < 202002L
+#error "The C++ headers of Banyan need C++20 (-std=c++20); banyan/banyan.h serves older programs."
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
