@@ -6,9 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "banyan/version.h"
+
 /** @file banyan.h
  * @brief The C interface.
- *
  * @section failure Failure
  * Every function returns a #banyan_result_t unless it says otherwise, and #banyan_last_error gives
  * the sentence that belongs to it. Two kinds of failure:
@@ -31,10 +32,10 @@
  * a child of fork() a call on one is `INVALID_USAGE`; it may make communicators of its own.
  *
  * @section structs Structs
- * A struct that the caller fills starts with `size` and is set from its initializer. A smaller
- * struct, of an older header, is completed with defaults; a larger one is accepted only where its
- * unknown tail is zero. `size` 0 is `INVALID_ARGUMENT`. A null pointer to a config means all
- * defaults. A timeout that is negative or NaN is `INVALID_ARGUMENT`; infinity means no deadline.
+ * A struct that the caller fills starts with `size` and is set from its initializer. A smaller one,
+ * of an older header, is completed with defaults; a larger one is accepted only where its unknown
+ * tail is zero. A null config means all defaults. `size` 0 is `INVALID_ARGUMENT`, and so is a
+ * timeout that is negative or NaN; infinity means no deadline.
  *
  * @section numbers Numbers
  * All ranks end with identical bits. Sums and products of 16- and 8-bit floating types are
@@ -373,8 +374,7 @@ typedef enum {
   BANYAN_RECV
 } banyan_collective_t;
 
-/** A call as a value. Set from #BANYAN_CALL_INIT; fields that the collective has no use for are
- * ignored. */
+/** A call as a value, set from #BANYAN_CALL_INIT. Fields that its collective lacks are ignored. */
 typedef struct {
   size_t size; /**< of this struct */
   banyan_collective_t collective;

@@ -79,8 +79,10 @@ const char* banyan_result_string(banyan_result_t result) {
   return banyan::describe(static_cast<Code>(banyan::number_in(result))).data();
 }
 
+static_assert(BANYAN_VERSION == BANYAN_BUILD_VERSION,
+              "banyan/version.h and meson.build have the same version");
 int banyan_version(void) {
-  return BANYAN_VERSION_NUMBER;
+  return BANYAN_VERSION;
 }
 
 banyan_result_t banyan_mem_alloc(banyan_comm_t comm, void** memory, size_t bytes) {

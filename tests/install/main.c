@@ -3,6 +3,10 @@
 #include <banyan/banyan.h>
 #include <stdio.h>
 
+#if BANYAN_VERSION < 100
+#error "banyan.h has no version"
+#endif
+
 int main(void) {
   banyan_unique_id_t id;
   banyan_comm_t comm = NULL;
@@ -15,5 +19,5 @@ int main(void) {
     return 1;
   }
   printf("version %d, sum %g %g %g\n", banyan_version(), x[0], x[1], x[2]);
-  return x[0] == 1 && x[1] == 2 && x[2] == 3 ? 0 : 1;
+  return x[0] == 1 && x[1] == 2 && x[2] == 3 && banyan_version() == BANYAN_VERSION ? 0 : 1;
 }
