@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every tracked source file is short enough, says what it is for and under which licence, and has no loose ends.
+"""Every tracked source file is short enough, says what it is for and under which licence, and has no loose ends. The
+README's program is one that is built, and no line or table cell of the README is too long to be read.
 
 usage: check_files.py ROOT     exit status 77 where ROOT is no git checkout
 """
@@ -11,7 +12,10 @@ import subprocess
 import sys
 
 WALL = 500  # lines
+WIDTH = 120  # columns of a document, outside tables and programs
+CELL = 200  # characters in a cell of a table
 CODE = {'.c', '.h', '.cc', '.cu', '.cuh', '.inc', '.in', '.py', '.sh'}
+PROSE = ('README.md', 'CHANGELOG.md', 'docs/state.md')
 LICENCE = re.compile(r'^\s*(//|#|\*|/\*) SPDX-License-Identifier: Apache-2\.0')
 LOOSE = re.compile(r'\b(TODO|FIXME|XXX|HACK)\b(?!\()')
 
@@ -38,6 +42,18 @@ def check_readme(root):
         yield 'README.md: its C program is not examples/allreduce.c'
 
 
+def check_prose(path, text):
+    """Lines that a window shows whole, and cells that fit beside each other."""
+    program = False
+    for number, line in enumerate(text.split('\n'), 1):
+        program ^= line.startswith('```')
+        if line.startswith('|'):
+            if any(len(cell) > CELL for cell in line.split('|')):
+                yield f'{path}:{number}: a cell of more than {CELL} characters'
+        elif len(line) > WIDTH and not program and not line.startswith('    '):
+            yield f'{path}:{number}: {len(line)} columns; a document has {WIDTH}'
+
+
 def main(root):
     tracked = subprocess.run(['git', '-C', str(root), 'ls-files', '-z'], stdout=subprocess.PIPE, text=True, check=False)
     if tracked.returncode != 0:
@@ -47,6 +63,8 @@ def main(root):
     paths = [path for path in paths if path.suffix in CODE and (root / path).is_file()]
     found = [line for path in paths for line in check(path, (root / path).read_text(encoding='utf-8'))]
     found += check_readme(root)
+    for page in PROSE:
+        found += check_prose(page, (root / page).read_text(encoding='utf-8'))
     print('\n'.join(found) or f'{len(paths)} files are in order')
     return 1 if found else 0
 
