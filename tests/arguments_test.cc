@@ -83,6 +83,43 @@ TEST_F(Arguments, LooksAtNoCountWhereThereAreLists) {
   }
 }
 
+// Wherever the lists say that it is, in whichever list, in a call or a request.
+TEST_F(Arguments, LooksAtNoPlaceOfAnEmptyBlock) {
+  const size_t none[] = {0}, some[] = {4}, nowhere[] = {SIZE_MAX}, far[] = {SIZE_MAX / 4};
+  for (const size_t* places : {nowhere, far}) {
+    EXPECT_EQ(banyan_alltoallv(in_, none, places, out_, none, places, BANYAN_FLOAT32, comm_),
+              BANYAN_SUCCESS)
+        << banyan_last_error(comm_);
+    EXPECT_EQ(banyan_alltoallv(nullptr, none, places, nullptr, none, nullptr, BANYAN_INT8, comm_),
+              BANYAN_SUCCESS)
+        << banyan_last_error(comm_);
+    EXPECT_EQ(banyan_allgatherv(in_, 0, out_, none, places, BANYAN_FLOAT64, comm_), BANYAN_SUCCESS)
+        << banyan_last_error(comm_);
+    banyan_call_t call = BANYAN_CALL_INIT;
+    call.collective = BANYAN_ALLTOALLV;
+    call.send = in_;
+    call.recv = out_;
+    call.send_counts = call.recv_counts = none;
+    call.send_displacements = call.recv_displacements = places;
+    banyan_request_t request = nullptr;
+    EXPECT_EQ(banyan_request_create(comm_, &call, &request), BANYAN_SUCCESS)
+        << banyan_last_error(comm_);
+    for (int turn = 0; turn < 2; ++turn) {
+      EXPECT_EQ(banyan_request_start(request), BANYAN_SUCCESS);
+      EXPECT_EQ(banyan_request_wait(request), BANYAN_SUCCESS) << banyan_last_error(comm_);
+    }
+    EXPECT_EQ(banyan_request_destroy(request), BANYAN_SUCCESS);
+    EXPECT_EQ(banyan_group_start(), BANYAN_SUCCESS);
+    EXPECT_EQ(banyan_allgatherv(in_, 0, out_, none, places, BANYAN_FLOAT32, comm_), BANYAN_SUCCESS)
+        << banyan_last_error(comm_);
+    EXPECT_EQ(banyan_group_end(), BANYAN_SUCCESS) << banyan_last_error(comm_);
+    refused(banyan_alltoallv(in_, some, places, out_, some, nullptr, BANYAN_FLOAT32, comm_),
+            "send_counts[0] is 4 at displacement");
+    refused(banyan_allgatherv(in_, 4, out_, some, places, BANYAN_FLOAT32, comm_),
+            "recv_counts[0] is 4 at displacement");
+  }
+}
+
 TEST_F(Arguments, RefusesWhatDoesNotExist) {
   refused(banyan_allreduce(in_, out_, 4, type_of(12), BANYAN_SUM, comm_), "12");
   refused(banyan_allreduce(in_, out_, 4, type_of(-1), BANYAN_SUM, comm_), "-1");

@@ -82,6 +82,12 @@ Layout layout_of_reduction(Collective collective, size_t n, int size, int me, bo
   return layout;
 }
 
+// An empty block lies nowhere: what the lists say of its place counts for nothing.
+void lose_empty(const std::vector<size_t>& counts, std::vector<size_t>& places) {
+  for (size_t i = 0; i < counts.size(); ++i)
+    if (counts[i] == 0) places[i] = SIZE_MAX - i;
+}
+
 Layout layout_of_lists(Collective collective, size_t n, int size, int me) {
   Layout layout;
   for (int peer = 0; peer < size; ++peer) {
@@ -114,6 +120,8 @@ Layout layout_of_lists(Collective collective, size_t n, int size, int me) {
     layout.send = {{0, layout.recv_counts[own], me, 0}};
     layout.send_at = layout.recv_displacements[own];
   }
+  lose_empty(layout.send_counts, layout.send_displacements);
+  lose_empty(layout.recv_counts, layout.recv_displacements);
   return layout;
 }
 

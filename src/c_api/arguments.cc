@@ -199,7 +199,8 @@ class Checker {
     return {};
   }
 
-  // Copies a list of counts and its displacements; packed in rank order where there are none.
+  // Copies a list of counts and its displacements; packed in rank order where there are none. An
+  // empty block lies nowhere, whatever the caller gave for its place.
   Status list(std::string_view name, const size_t* given, const size_t* given_displacements,
               std::vector<uint64_t>& into, std::vector<uint64_t>& displacements) {
     if (given == nullptr) return wrong("{} is NULL; it has one entry for each rank", name);
@@ -207,10 +208,13 @@ class Checker {
     uint64_t total = 0;
     for (int rank = 0; rank < size_; ++rank) {
       const uint64_t count = given[rank];
-      const uint64_t from = given_displacements != nullptr ? given_displacements[rank] : total;
-      if (count > most || from > most || count + from > most || total + count > most)
-        return wrong("{}[{}] is {} at displacement {}: count is more than memory can hold", name,
-                     rank, count, from);
+      if (count > most || total + count > most)
+        return wrong("{}[{}] is {}: count is more than memory can hold", name, rank, count);
+      uint64_t from = total;
+      if (given_displacements != nullptr) from = count != 0 ? given_displacements[rank] : 0;
+      if (from > most - count)
+        return wrong("{}[{}] is {} at displacement {}: the block ends beyond what memory can hold",
+                     name, rank, count, from);
       into.push_back(count);
       displacements.push_back(from);
       total += count;
