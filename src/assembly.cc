@@ -330,7 +330,7 @@ Result<VerdictBoard> board_of_host(const Links& links, Exchange& exchange, Verdi
 Result<VerdictBoard> share_board(Links& links, Exchange& exchange, const Settings& settings,
                                  TimePoint deadline) {
   if (all_are_alone(links)) return VerdictBoard::alone(links.size);
-  Result<VerdictBoard> own = VerdictBoard::create(links.size);
+  Result<VerdictBoard> own = VerdictBoard::create(links.size, deadline);
   BANYAN_TRY(part_hosts(links, exchange, settings, own.status(), deadline));
   const auto self = static_cast<size_t>(links.rank);
   Result<VerdictBoard> board = is_alone(links, self)

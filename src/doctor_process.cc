@@ -57,8 +57,9 @@ std::string why_not_opened(const char* name) {
 
 ProcessFacts facts_of_process() {
   ProcessFacts facts;
-  const auto memory =
-      shm::create_memory(static_cast<size_t>(::sysconf(_SC_PAGESIZE)), shm::Pages::kReserved);
+  constexpr double kPatience = 4;  // seconds
+  const auto memory = shm::create_memory(static_cast<size_t>(::sysconf(_SC_PAGESIZE)),
+                                         shm::Pages::kReserved, deadline_after(kPatience));
   if (!memory.ok()) facts.no_shared_memory = memory.status().message();
   facts.no_reading = why_nobody_reads();
   facts.no_ucx = why_not_opened("libucp.so.0");

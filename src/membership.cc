@@ -397,7 +397,7 @@ Status Membership::depart(TimePoint deadline) {
 
 Result<void*> Membership::allocate(size_t bytes) {
   for (const auto& transport : engine_.transports()) {
-    const Result<std::byte*> memory = transport->allocate(bytes);
+    const Result<std::byte*> memory = transport->allocate(bytes, deadline);
     if (memory.ok()) {
       transport_memory_[*memory] = transport.get();
       return static_cast<void*>(*memory);
@@ -429,3 +429,4 @@ Status Membership::release(void* memory) {
 }
 
 }  // namespace banyan
+  const TimePoint deadline = deadline_after(settings_.timeout_s);

@@ -93,8 +93,9 @@ VerdictBoard::~VerdictBoard() {
   if (page_ != nullptr) munmap(page_, bytes_);
 }
 
-Result<VerdictBoard> VerdictBoard::create(int ranks) {
-  Result<Descriptor> memory = shm::create_memory(bytes_of_page(ranks), shm::Pages::kReserved);
+Result<VerdictBoard> VerdictBoard::create(int ranks, TimePoint deadline) {
+  Result<Descriptor> memory =
+      shm::create_memory(bytes_of_page(ranks), shm::Pages::kReserved, deadline);
   BANYAN_TRY(memory.status());
   BANYAN_TRY(shm::seal(*memory, shm::NewWriters::kAllowed));
   Result<VerdictBoard> board = attach(*memory, ranks);

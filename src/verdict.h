@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "banyan/status.h"
+#include "src/base/clock.h"
 #include "src/base/descriptor.h"
 #include "src/blame.h"
 #include "src/places.h"
@@ -33,7 +34,7 @@ struct Verdict {
 class VerdictBoard {
  public:
   // A new board in a sealed memfd, for a communicator of `ranks`.
-  static Result<VerdictBoard> create(int ranks);
+  static Result<VerdictBoard> create(int ranks, TimePoint deadline = TimePoint::max());
   // Of a rank that shares none with others.
   static Result<VerdictBoard> alone(int ranks);
   // A board that another rank made; the descriptor's size and seals are checked.

@@ -15,14 +15,14 @@
 namespace banyan::test {
 
 // For good: where the third argument has all of those flags. Whether that could be done.
-inline bool forbid(long call, unsigned flags = 0) {
+inline bool forbid(long call, unsigned flags = 0, unsigned error = ENOSYS) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(call), 0, 4),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args) + 2 * sizeof(__u64)),
       BPF_STMT(BPF_ALU | BPF_AND | BPF_K, flags),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, flags, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog filter{sizeof program / sizeof *program, program};

@@ -157,6 +157,38 @@ TEST_P(Limits, OfOneRanksMemoryAreToldToAllWithoutANetwork) {
   }
 }
 
+// As by a timer that is faster than the kernel takes pages: nobody waits for ever.
+TEST_P(Limits, OfOneRanksPatienceWithSignalsAreToldToAll) {
+  for (const int victim : {0, 2}) {
+    const double patience = 4 * time_factor();
+    Job job(GetParam(), 3, [&](Rank& self) {
+      if (self.rank() == victim)
+        self.expect(forbid(SYS_fallocate, 0, EINTR), "interrupting fallocate");
+      banyan_unique_id_t id{};
+      if (self.rank() == 0) self.expect_ok(banyan_get_unique_id(&id), "get_unique_id");
+      self.share(&id, sizeof id);
+      banyan_config_t config = BANYAN_CONFIG_INIT;
+      config.init_timeout_s = patience;
+      banyan_comm_t comm = nullptr;
+      const TimePoint begin = Clock::now();
+      const banyan_result_t result = banyan_comm_init(&comm, 3, &id, self.rank(), &config);
+      self.report(comm, result, seconds_since(begin));
+    });
+    job.finish();
+    for (int rank = 0; rank < 3; ++rank) {
+      const Outcome& outcome = job.outcome(rank);
+      ASSERT_TRUE(outcome.seen) << "rank " << rank << " returned nothing";
+      EXPECT_EQ(outcome.code, BANYAN_ERR_TIMEOUT) << outcome.text;
+      EXPECT_NE(outcome.text.find("signals interrupt it again and again"), std::string::npos)
+          << outcome.text;
+      EXPECT_TRUE(rank == victim ||
+                  outcome.text.find(fmt::format("rank {}: ", victim)) != std::string::npos)
+          << outcome.text;
+      EXPECT_LT(outcome.seconds, patience);
+    }
+  }
+}
+
 // Threads share their descriptors.
 INSTANTIATE_TEST_SUITE_P(All, Limits, testing::Values(Kind::kProcesses),
                          testing::PrintToStringParamName());

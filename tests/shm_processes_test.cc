@@ -113,7 +113,7 @@ TEST(ShmProcesses, CarryEverySizeAndLeaveNoName) {
   const std::string trouble = test::run_processes(3, [&](MeshWiring& wiring) {
     const auto transport = connected("shm", wiring);
     if (transport == nullptr || names_in("/dev/shm") != before) return false;
-    auto heap = transport->allocate(3 << 20);
+    auto heap = transport->allocate(3 << 20, deadline_after(10));
     if (!heap.ok()) return false;
     for (const size_t bytes : {1, 24, 25, 32769, 65535, 65536, 1 << 20, (3 << 20) - 7}) {
       std::vector<std::byte> own(bytes);
@@ -166,7 +166,7 @@ bool send_to_a_heap(MeshWiring& wiring, Function between) {
     const Code code = wait(*transport, 1);
     return wiring.allgather({}).ok() && wiring.allgather({}).ok() && code == Code::kOk;
   }
-  auto heap = transport->allocate(kBytes + 4096);
+  auto heap = transport->allocate(kBytes + 4096, deadline_after(10));
   if (!heap.ok()) return false;
   transfer.direction = Direction::kRecv;
   transfer.memory = *heap + 100;
@@ -343,8 +343,8 @@ TEST(ShmLimits, AShortLimitOnFilesMeansASmallerHeap) {
     setrlimit(RLIMIT_FSIZE, &limit);
     const auto transport = connected("shm", wiring);
     if (transport == nullptr) return false;
-    auto memory = transport->allocate(50 << 20);
-    const bool good = memory.ok() && !transport->allocate(300 << 20).ok();
+    auto memory = transport->allocate(50 << 20, deadline_after(10));
+    const bool good = memory.ok() && !transport->allocate(300 << 20, deadline_after(10)).ok();
     return wiring.allgather({}).ok() && good;
   });
   EXPECT_EQ(trouble, "");
@@ -356,7 +356,8 @@ TEST(ShmLimits, WithoutAHeapEverythingElseWorks) {
     setrlimit(RLIMIT_FSIZE, &limit);
     const auto transport = connected("shm", wiring);
     if (transport == nullptr) return false;
-    if (transport->allocate(1).status().code() != Code::kUnsupported) return false;
+    if (transport->allocate(1, deadline_after(10)).status().code() != Code::kUnsupported)
+      return false;
     std::vector<std::byte> own(1 << 20);
     return pass_on(wiring, *transport, own.data(), own.size(), true) && wiring.allgather({}).ok();
   });

@@ -182,13 +182,13 @@ TEST_P(TransportTest, SendsFromItsOwnMemory) {
     Driver driver(kind(), wiring);
     ASSERT_TRUE(driver.ok());
     constexpr size_t kBytes = 300'000;
-    auto memory = driver->allocate(kBytes + 64);
+    auto memory = driver->allocate(kBytes + 64, deadline_after(10));
     if (!memory.ok()) {
       EXPECT_EQ(memory.status().code(), Code::kUnsupported);
       EXPECT_EQ(driver->release(nullptr).code(), Code::kInvalidArgument);
       return;
     }
-    auto other = driver->allocate(100);
+    auto other = driver->allocate(100, deadline_after(10));
     ASSERT_TRUE(other.ok());
     std::byte* const out = *memory + 5;
     for (size_t i = 0; i < kBytes; ++i) out[i] = pattern(wiring.rank(), i);
@@ -206,10 +206,10 @@ TEST_P(TransportTest, SendsFromItsOwnMemory) {
     EXPECT_TRUE(driver->release(*memory).ok());
     EXPECT_EQ(driver->release(*memory).code(), Code::kInvalidArgument);
     EXPECT_TRUE(driver->release(*other).ok());
-    auto again = driver->allocate(kBytes);
+    auto again = driver->allocate(kBytes, deadline_after(10));
     ASSERT_TRUE(again.ok());
     EXPECT_EQ((*again)[100], std::byte{0}) << "released memory went back to the system";
-    EXPECT_FALSE(driver->allocate(SIZE_MAX / 2).ok());
+    EXPECT_FALSE(driver->allocate(SIZE_MAX / 2, deadline_after(10)).ok());
   });
 }
 

@@ -54,7 +54,13 @@ std::optional<uint64_t> Heap::offset_of(const std::byte* memory, size_t bytes) c
   return offset;
 }
 
-Result<std::byte*> Heap::allocate(size_t bytes) {
+// A failure costs memory, not correctness: the block can be given out again either way.
+void Heap::punch(size_t offset, size_t bytes) const {
+  fallocate(memory_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+            static_cast<off_t>(bytes));
+}
+
+Result<std::byte*> Heap::allocate(size_t bytes, TimePoint deadline) {
   const auto refuse = [&](std::string_view why) {
     return Status(Code::kSystem, fmt::format("no {} bytes of shared memory: {}", bytes, why));
   };
@@ -65,11 +71,11 @@ Result<std::byte*> Heap::allocate(size_t bytes) {
   if (fit == free_.end()) return refuse("the heap is full");
   const auto [offset, whole] = *fit;
   // Now rather than at the first store, where the lack of it would be a SIGBUS.
-  int result = 0;
-  do {
-    result = fallocate(memory_.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(size));
-  } while (result != 0 && errno == EINTR);
-  if (result != 0) return refuse(std::generic_category().message(errno));
+  if (const int error = reserve(memory_, offset, size, deadline); error != 0) {
+    punch(offset, size);
+    return refuse(error == EINTR ? "signals interrupt fallocate again and again"
+                                 : std::generic_category().message(error));
+  }
   free_.erase(fit);
   if (whole > size) free_.emplace(offset + size, whole - size);
   used_.emplace(offset, size);
@@ -85,9 +91,7 @@ Status Heap::release(const std::byte* memory) {
   }
   const auto [start, bytes] = *block;
   used_.erase(block);
-  // A failure costs memory, not correctness: the block can be given out again either way.
-  fallocate(memory_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(start),
-            static_cast<off_t>(bytes));
+  punch(start, bytes);
   add_free(start, bytes);
   return {};
 }

@@ -30,8 +30,8 @@ class Heap {
   // Where [memory, memory + bytes) lies, if it lies in the heap.
   std::optional<uint64_t> offset_of(const std::byte* memory, size_t bytes) const;
 
-  // kSystem: the machine has no more memory. Zeroed, page aligned.
-  Result<std::byte*> allocate(size_t bytes);
+  // kSystem: the machine has no more memory, or signals keep it from coming. Zeroed, page aligned.
+  Result<std::byte*> allocate(size_t bytes, TimePoint deadline = TimePoint::max());
   // kInvalidArgument: not from allocate().
   Status release(const std::byte* memory);
   // What peers still write there goes elsewhere: the pages become this process's own, with what
@@ -41,6 +41,7 @@ class Heap {
 
  private:
   void add_free(size_t offset, size_t bytes);
+  void punch(size_t offset, size_t bytes) const;
 
   Descriptor memory_;
   Mapping mapping_;

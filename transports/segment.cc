@@ -44,12 +44,11 @@ bool exceeds_file_limit(size_t bytes) {
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur;
 }
 
-int reserve(const Descriptor& memory, size_t bytes) {
-  int result = 0;
-  do {
-    result = fallocate(memory.get(), 0, 0, static_cast<off_t>(bytes));
-  } while (result != 0 && errno == EINTR);
-  return result;
+// How long signals may keep a part of a reservation from coming.
+TimePoint patience_before(TimePoint deadline) {
+  constexpr Clock::duration kMost = std::chrono::seconds(10);
+  const TimePoint now = Clock::now();
+  return now + std::clamp((deadline - now) / 2, Clock::duration::zero(), kMost);
 }
 
 struct Slots {
@@ -83,16 +82,37 @@ Mapping::~Mapping() {
   if (base_ != nullptr) munmap(base_, bytes_);
 }
 
-Result<Descriptor> create_memory(size_t bytes, Pages pages) {
+int reserve(const Descriptor& memory, size_t offset, size_t bytes, TimePoint deadline) {
+  size_t part = bytes;
+  TimePoint give_up = patience_before(deadline);
+  for (size_t done = 0; done < bytes;) {
+    part = std::min(part, bytes - done);
+    if (fallocate(memory.get(), 0, static_cast<off_t>(offset + done), static_cast<off_t>(part)) ==
+        0) {
+      done += part;
+      give_up = patience_before(deadline);
+      continue;
+    }
+    if (errno != EINTR || Clock::now() >= give_up) return errno;
+    part = std::max(Layout::pages(part / 2), kPageBytes);
+  }
+  return 0;
+}
+
+Result<Descriptor> create_memory(size_t bytes, Pages pages, TimePoint deadline) {
   Descriptor memory = open_memory();
   if (!memory.valid()) return failed("memfd_create", bytes, errno);
   if (exceeds_file_limit(bytes)) return failed("ftruncate", bytes, EFBIG);
   if (ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) {
     return failed("ftruncate", bytes, errno);
   }
-  if (pages == Pages::kReserved && bytes > 0 && reserve(memory, bytes) != 0) {
-    return failed("fallocate", bytes, errno);
+  const int error = pages == Pages::kReserved ? reserve(memory, 0, bytes, deadline) : 0;
+  if (error == EINTR) {
+    return Status(Code::kTimeout, fmt::format("fallocate of {} bytes of shared memory: signals "
+                                              "interrupt it again and again",
+                                              bytes));
   }
+  if (error != 0) return failed("fallocate", bytes, error);
   // F_SEAL_SEAL comes later for memory that is yet to be closed to new writers.
   if (fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
     return failed("sealing", bytes, errno);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "banyan/status.h"
+#include "src/base/clock.h"
 #include "src/base/descriptor.h"
 #include "transports/channel.h"
 
@@ -44,8 +45,12 @@ enum class Pages : uint8_t {
   kReserved,  // taken now, so that a later store cannot fail with SIGBUS
   kSparse,    // taken when touched
 };
-// A memfd that can neither shrink nor grow.
-Result<Descriptor> create_memory(size_t bytes, Pages pages);
+// Takes pages of a memfd, in parts, since the kernel gives back all of a part that a signal
+// interrupts; whatever came of those before stays. 0, or the error. EINTR: signals let nothing
+// through for 10 s, or for half the time to the deadline, so that others can still be told.
+int reserve(const Descriptor& memory, size_t offset, size_t bytes, TimePoint deadline);
+// A memfd that can neither shrink nor grow. kTimeout: see EINTR above.
+Result<Descriptor> create_memory(size_t bytes, Pages pages, TimePoint deadline = TimePoint::max());
 // The last seal, before the memory is passed on. kForbidden: no process can map it writable from
 // now on; mappings that are there stay as they are, but holes can no longer be punched.
 enum class NewWriters : uint8_t { kAllowed, kForbidden };

@@ -201,12 +201,12 @@ class ShmTransport final : public Transport {
 
   int descriptor() const override { return doorbell_.get(); }
 
-  Result<std::byte*> allocate(size_t bytes) override {
+  Result<std::byte*> allocate(size_t bytes, TimePoint deadline) override {
     if (own_->heap.bytes() == 0) {
       return Status(Code::kUnsupported,
                     "shm could not reserve address space for shared buffers; see ulimit -v");
     }
-    return own_->heap.allocate(bytes);
+    return own_->heap.allocate(bytes, deadline);
   }
 
   Status release(std::byte* memory) override { return own_->heap.release(memory); }

@@ -98,7 +98,7 @@ Result<Own> make_own(Wiring& wiring, std::span<const int> peers) {
   own.probe = make_probe();
   territory.fences = take_part_in_far_fences() && fence_from_afar();
   const size_t bytes = territory.layout.segment_bytes();
-  auto segment = create_memory(bytes, Pages::kReserved);
+  auto segment = create_memory(bytes, Pages::kReserved, wiring.deadline());
   BANYAN_TRY(segment.status());
   auto mapping = Mapping::map(*segment, bytes, Mapping::Access::kReadWrite);
   BANYAN_TRY(mapping.status());

@@ -127,7 +127,7 @@ class Transport {
   virtual int descriptor() const = 0;
 
   // Memory that peers read in place. kUnsupported where the transport has none.
-  virtual Result<std::byte*> allocate(size_t bytes);
+  virtual Result<std::byte*> allocate(size_t bytes, TimePoint deadline);
   // kInvalidArgument: not from allocate().
   virtual Status release(std::byte* memory);
 

@@ -13,7 +13,7 @@
 
 namespace banyan {
 
-Result<std::byte*> Transport::allocate(size_t /*bytes*/) {
+Result<std::byte*> Transport::allocate(size_t /*bytes*/, TimePoint /*deadline*/) {
   return Status(Code::kUnsupported,
                 fmt::format("transport {} has no memory that peers read in place", name()));
 }
