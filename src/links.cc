@@ -47,8 +47,16 @@ void derive_secrets(Links& links, const std::vector<Introduction>& all,
   links.epoch = std::max(links.epoch, 1u);
 }
 
-// Of whoever says the same the kernel makes sure when they connect (SO_PEERCRED).
-Status check_one_user(const Links& links) {
+// Of whoever says the same the kernel makes sure when they connect (SO_PEERCRED), where it can.
+Status check_one_user(const Links& links, const HostIdentity& host) {
+  if (!host.user_is_known) {
+    return {Code::kMismatch,
+            fmt::format("rank {} runs as user {}, the number that its user namespace shows for all "
+                        "users that it does not have, and the ranks meet on loopback with a key "
+                        "that other users of the host may know; set BANYAN_SECRET to the same "
+                        "random text on all ranks",
+                        links.rank, ::geteuid())};
+  }
   for (size_t rank = 1; rank < links.peers.size(); ++rank) {
     if (links.peers[rank].host == links.peers[0].host) continue;
     return {Code::kMismatch,
@@ -86,7 +94,7 @@ Result<Links> introduce(Exchange& exchange, const HostIdentity& host, TimePoint 
   if (all.size() != static_cast<size_t>(links.size)) {
     return Status(Code::kInternal, "an exchange gave another number of parts than it has ranks");
   }
-  if (exchange.of_one_user()) BANYAN_TRY(check_one_user(links));
+  if (exchange.of_one_user()) BANYAN_TRY(check_one_user(links, host));
   derive_secrets(links, all, exchange.key());
   links.sockets.resize(links.peers.size());
   return links;

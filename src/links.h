@@ -30,6 +30,8 @@ namespace banyan {
 struct HostIdentity {
   std::string name;                  // of the host, for people
   std::array<uint8_t, 32> digest{};  // of boot id, network namespace and user
+  // SO_PEERCRED tells its user from all others: not one that goes by the overflow number.
+  bool user_is_known = true;
   bool operator==(const HostIdentity& other) const { return digest == other.digest; }
 };
 Result<HostIdentity> this_host();

@@ -83,6 +83,18 @@ uint64_t outer_user(const std::string& uid_map, uint64_t user) {
   return user;
 }
 
+bool is_one_user(const std::string& uid_map, uint64_t user, uint64_t overflow) {
+  if (user != overflow) return true;
+  constexpr uint64_t kAll = UINT32_MAX;  // but for -1, which is none
+  std::istringstream lines(uid_map);
+  uint64_t inner = 0;
+  uint64_t outer = 0;
+  uint64_t count = 0;
+  uint64_t mapped = 0;
+  while (lines >> inner >> outer >> count) mapped += std::min(count, kAll);
+  return mapped >= kAll;
+}
+
 Result<HostIdentity> this_host() {
   HostIdentity host;
   host.name = host_name();
@@ -90,6 +102,12 @@ Result<HostIdentity> this_host() {
   BANYAN_TRY(boot.status());
   const auto users = short_file("/proc/self/uid_map");
   BANYAN_TRY(users.status());
+  const auto overflow = short_file("/proc/sys/kernel/overflowuid");
+  BANYAN_TRY(overflow.status());
+  constexpr uint64_t kUsualOverflow = 65534;
+  uint64_t nobody = kUsualOverflow;
+  (void)std::from_chars(overflow->data(), overflow->data() + overflow->size(), nobody);
+  host.user_is_known = is_one_user(*users, ::geteuid(), nobody);
   const uint64_t network = inode_of("/proc/self/ns/net");
   Writer writer;
   writer.put_text(boot->empty() ? host.name : *boot);  // a kernel may tell less

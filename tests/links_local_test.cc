@@ -48,6 +48,35 @@ TEST(Identity, OfAUserIsThatOutside) {
   EXPECT_EQ(outer_user("no map", 7), 7U);
 }
 
+TEST(Identity, OfAUserIsNoneByTheNumberOfAllThatHaveNone) {
+  constexpr uint64_t kNobody = 65534;
+  const std::string all = "         0          0 4294967295\n";
+  const std::string some = "0 1000 1\n1 100000 65536\n";
+  for (const std::string& map : {all, some, std::string()}) {
+    EXPECT_TRUE(is_one_user(map, 0, kNobody));
+    EXPECT_TRUE(is_one_user(map, 1000, kNobody));
+    EXPECT_EQ(is_one_user(map, kNobody, kNobody), map == all) << map;
+    EXPECT_EQ(is_one_user(map, 99, 99), map == all) << map;
+  }
+  EXPECT_TRUE(is_one_user("0 7 4294967294\n4294967294 3 1\n", kNobody, kNobody));
+}
+
+// 77: there is no such namespace to be had.
+TEST(Identity, OfAUserWithoutAMapIsNotKnown) {
+  EXPECT_TRUE(this_host()->user_is_known) << "this test runs as nobody in particular";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::unshare(CLONE_NEWUSER) != 0) ::_exit(77);
+    const auto host = this_host();
+    ::_exit(host.ok() && !host->user_is_known ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+    GTEST_SKIP() << "user namespaces are not allowed here";
+  EXPECT_EQ(status, 0);
+}
+
 // What a process says of itself as user 0 of a namespace whose users are those from `outer` on;
 // nothing where that is not allowed.
 std::optional<HostIdentity> host_as_seen_by(unsigned outer) {
