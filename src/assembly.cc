@@ -180,11 +180,12 @@ class LinkWiring final : public Wiring {
   std::vector<Peer> peers_;
 };
 
-// The kind that ranks i and j use, -1: none. Symmetrical, and the same seen from anywhere.
+// The kind that ranks i and j use, -1: none. Symmetrical, and the same seen from anywhere: by what
+// ranks say of themselves, not by what one sees of another, as the number of its process.
 int kind_between(const LinkPeer& i, const LinkPeer& j, std::span<const int> offered) {
   Wiring::Peer pair;
   pair.same_host = i.host == j.host;
-  pair.same_process = pair.same_host && i.pid == j.pid;
+  pair.same_process = pair.same_host && i.process >= 0 && i.process == j.process;
   for (const int kind : offered)
     if (transport_kinds()[static_cast<size_t>(kind)].reaches(pair)) return kind;
   return -1;

@@ -86,8 +86,13 @@ Result<Links> introduce(Exchange& exchange, const HostIdentity& host, TimePoint 
     peer.host = {one->host_name, one->host_digest};
     peer.same_host = peer.host == host;
     peer.same_process = peer.same_host && one->process == mine.process;
-    const bool visible = peer.same_host && one->process.pid_namespace == mine.process.pid_namespace;
-    peer.pid = visible ? static_cast<int>(one->process.pid) : 0;
+    const auto first = std::find_if(all.begin(), all.end(), [&](const Introduction& other) {
+      return other.host_digest == one->host_digest && other.process == one->process;
+    });
+    peer.process = static_cast<int>(first - all.begin());
+    peer.same_pid_namespace =
+        peer.same_host && one->process.pid_namespace == mine.process.pid_namespace;
+    peer.pid = peer.same_pid_namespace ? static_cast<int>(one->process.pid) : 0;
     links.peers.push_back(std::move(peer));
     all.push_back(std::move(*one));
   }

@@ -40,7 +40,9 @@ struct LinkPeer {
   HostIdentity host;
   bool same_host = false;
   bool same_process = false;
-  int pid = 0;  // as the kernel says; 0: on another host, or not to be seen from here
+  bool same_pid_namespace = false;  // each sees the process of the other
+  int process = -1;  // its lowest rank, the same wherever one looks from; -1: it has no other
+  int pid = 0;       // as the kernel says; 0: on another host, or not to be seen from here
 };
 
 bool share_a_host(std::span<const LinkPeer> peers);

@@ -19,13 +19,9 @@ int count_of(std::span<const int> host_of_rank) {
   return 1 + *std::max_element(host_of_rank.begin(), host_of_rank.end());
 }
 
-// As Membership::transport_names() of rank 0, if each rank is a process: of the others' processes
-// only the ranks of their host know.
+// As Membership::transport_names() of rank 0.
 std::string transports_of_first(std::span<const LinkPeer> peers, std::span<const int> offered) {
-  std::vector<LinkPeer> processes(peers.begin(), peers.end());
-  for (size_t rank = 0; rank < processes.size(); ++rank)
-    processes[rank].pid = static_cast<int>(rank) + 1;
-  const Result<std::vector<int>> routes = choose_routes(processes, 0, offered);
+  const Result<std::vector<int>> routes = choose_routes(peers, 0, offered);
   if (!routes.ok()) return "";
   std::vector<int> used;
   for (const int kind : offered)

@@ -1,7 +1,8 @@
-// Ranks in namespaces of their own, as in containers: a number that stands for several users proves
-// none.
+// Ranks in namespaces of their own, as in containers: what only some of them see of the others
+// decides nothing, and a number that stands for several users proves none.
 // SPDX-License-Identifier: Apache-2.0
 
+#include <fmt/format.h>
 #include <grp.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -26,6 +27,68 @@ bool can_make(int kind) {
   if (child == 0) _exit(unshare(kind) == 0 ? 0 : 1);
   int status = -1;
   return waitpid(child, &status, 0) == child && status == 0;
+}
+
+// As the first process of a PID namespace, which sees nobody outside.
+void be_alone(Rank& self, const Job::Body& body) {
+  if (!self.expect(unshare(CLONE_NEWPID) == 0, "a PID namespace")) return;
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    body(self);
+    std::exit(0);  // NOLINT(concurrency-mt-unsafe): destructors of the library run
+  }
+  int status = -1;
+  self.expect(waitpid(child, &status, 0) == child && status == 0,
+              fmt::format("the process inside ended with {:#x}", status));
+}
+
+// Two outside see all four; each of the others sees itself.
+TEST_P(Namespaces, OfProcessesLeaveAllWithTheSameTransports) {
+  if (!can_make(CLONE_NEWPID)) GTEST_SKIP() << "PID namespaces are not allowed here";
+  for (const char* transports : {"loopback,shm", "shm"}) {
+    const auto body = [](Rank& self) {
+      banyan_config_t config = BANYAN_CONFIG_INIT;
+      config.init_timeout_s = 10 * time_factor();
+      config.timeout_s = 10 * time_factor();
+      banyan_comm_t comm = self.join(&config);
+      if (comm == nullptr) return;
+      for (uint64_t round = 0; round < 5; ++round) self.verify(comm, 50000, round);
+      self.leave(comm);
+    };
+    run(4, [&](Rank& self) { self.rank() < 2 ? body(self) : be_alone(self, body); },
+        {.environment = {{"BANYAN_TRANSPORTS", transports}}});
+    if (HasFailure()) return;
+  }
+}
+
+// The watcher of a process must see it: here ranks 1 and 2 see nobody, and nobody sees back.
+TEST_P(Namespaces, OfProcessesHideNoDeath) {
+  if (!can_make(CLONE_NEWPID)) GTEST_SKIP() << "PID namespaces are not allowed here";
+  Job job(GetParam(), 4, [](Rank& self) {
+    const auto body = [](Rank& inside) {
+      banyan_comm_t comm = inside.join();
+      if (comm == nullptr) return;
+      inside.verify(comm, 10, 1);
+      if (inside.rank() == 3 && fork() == 0) {
+        sleep(4);  // holds the sockets of its parent, longer than anybody may need to notice
+        _exit(0);
+      }
+      inside.mark(1);
+      inside.report(comm, wait_for_error(inside, comm));
+      inside.expect_ok(banyan_comm_destroy(comm), "destroy");
+    };
+    self.rank() == 1 || self.rank() == 2 ? be_alone(self, body) : body(self);
+  });
+  ASSERT_TRUE(job.wait_for_marks(1, 20));
+  const TimePoint killed = Clock::now();
+  job.signal(3, SIGKILL);
+  job.finish();
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(job.outcome(rank).code, BANYAN_ERR_PEER_LOST) << job.outcome(rank).text;
+    EXPECT_EQ(job.outcome(rank).failed_rank, 3);
+    EXPECT_LT(std::chrono::duration<double>(job.outcome(rank).at - killed).count(), stall_s());
+  }
 }
 
 int free_port() {

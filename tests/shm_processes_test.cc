@@ -337,6 +337,25 @@ TEST(ShmLimits, TooFewDescriptorsIsAnError) {
   }
 }
 
+// The first two reach each other otherwise, as threads of one process may; they still share cores.
+// Who thought that it has one to itself would have others pass fences that these do not expect.
+TEST(ShmProcesses, CountAllRanksOfTheHostForItsCores) {
+  const std::string trouble = test::run_processes(3, [](MeshWiring& wiring) {
+    cpu_set_t cores;
+    if (sched_getaffinity(0, sizeof cores, &cores) != 0) return false;
+    int first = 0;
+    while (!CPU_ISSET(first, &cores)) ++first;
+    CPU_ZERO(&cores);
+    CPU_SET(first, &cores);
+    if (sched_setaffinity(0, sizeof cores, &cores) != 0) return false;
+    const std::vector<int> peers =
+        wiring.rank() == 2 ? std::vector<int>{0, 1} : std::vector<int>{2};
+    const auto met = meet(wiring, peers);
+    return met.ok() && met->cores.count == 1 && met->cores.ranks_per_core == 3 && !met->own->fences;
+  });
+  EXPECT_EQ(trouble, "");
+}
+
 TEST(ShmLimits, AShortLimitOnFilesMeansASmallerHeap) {
   const std::string trouble = test::run_processes(2, [](MeshWiring& wiring) {
     const rlimit limit{.rlim_cur = 200 << 20, .rlim_max = 200 << 20};

@@ -171,8 +171,8 @@ Result<Neighbour> receive(Wiring& wiring, int peer, bool own_fences, Directory* 
   return neighbour;
 }
 
-// Ranks that share cores sleep often, which is dear with far fences. All of them come to the same
-// conclusion.
+// Ranks that share cores sleep often, which is dear with far fences. All ranks of a host come to
+// the same conclusion, also where some of them have others as peers.
 void fence_nearby(Territory& own, std::span<Neighbour> peers) {
   own.fences = false;
   for (Neighbour& peer : peers) peer.fence = Fence::kNear;
@@ -192,6 +192,14 @@ cpu_set_t own_cores() {
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof cores, &cores) != 0) std::memset(&cores, 0xff, sizeof cores);
   return cores;
+}
+
+// Whoever shares this rank's cores, by whatever transport they are reached.
+std::vector<int> others_on_this_host(const Wiring& wiring) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < wiring.size(); ++rank)
+    if (rank != wiring.rank() && wiring.peer(rank).same_host) ranks.push_back(rank);
+  return ranks;
 }
 
 }  // namespace
@@ -297,7 +305,7 @@ Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
       abilities->afar_least[lane].store(peer.afar_least[lane], std::memory_order_release);
   }
   // From here on everybody knows what everybody can do.
-  const Result<SharedCores> sharing = tell_cores(wiring, peers);
+  const Result<SharedCores> sharing = tell_cores(wiring, others_on_this_host(wiring));
   BANYAN_TRY(sharing.status());
   result.cores = *sharing;
   if (sharing->ranks_per_core > 1) fence_nearby(*own->territory, result.peers);

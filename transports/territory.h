@@ -69,7 +69,7 @@ struct Neighbourhood {
   std::shared_ptr<Territory> own;  // owners: this rank, and peers that are threads of this process
   Descriptor doorbell;
   std::vector<Neighbour> peers;  // in the order of the directory
-  SharedCores cores;             // with them
+  SharedCores cores;             // with all ranks of this host
 };
 
 // The last round of meet(), for a rank without peers, which may not be able to make memory.
@@ -83,8 +83,8 @@ Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers);
 Result<Neighbour> inspect(const Descriptor& segment, const Descriptor& heap, int peer, int self,
                           uint32_t epoch, const Log& log);
 
-// Of `self` and its peers. cores[r]: those of rank r, a cpu_set_t, as r told. kCorrupt: one of
-// these is none.
+// Of `self` and the ranks `peers`. cores[r]: those of rank r, a cpu_set_t, as r told. kCorrupt: one
+// of these is none.
 Result<SharedCores> shared_cores(std::span<const Bytes> cores, std::span<const int> peers,
                                  int self);
 
