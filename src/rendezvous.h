@@ -77,6 +77,9 @@ struct JoinOptions {
   bool key_is_private = true;  // other users of the host cannot know it
   TimePoint deadline{};
   TimePoint begun = Clock::now();
+  // Called once the rendezvous has let this rank in, before it waits for the others: with
+  // must_listen once. An error ends it.
+  std::function<Status()> arrived = {};
   Watch watch = {};  // outlives the exchange; what it says is the result of whatever waits
 };
 Result<std::unique_ptr<Exchange>> join_rendezvous(const JoinOptions& options, const Log& log);

@@ -297,6 +297,7 @@ Result<std::unique_ptr<Exchange>> join_rendezvous(const JoinOptions& options, co
       if (tried.end == Attempt::End::kJoined) {
         auto exchange = std::make_unique<RendezvousExchange>(
             options, candidate, tried.dial->take_stream(), tried.dial->session());
+        if (options.arrived) BANYAN_TRY(options.arrived());
         tried.why = exchange->await_ready(options.deadline);
         if (tried.why.ok()) return std::unique_ptr<Exchange>(std::move(exchange));
         if (tried.why.code() != Code::kBusy) return tried.why;

@@ -1,6 +1,8 @@
 // banyan.h: communicators, from their making to their end.
 // SPDX-License-Identifier: Apache-2.0
 
+#include "src/c_api/communicator.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +12,6 @@
 #include "src/c_api/arguments.h"
 #include "src/c_api/run.h"
 #include "src/c_api/structs.h"
-#include "src/cluster.h"
 #include "src/launcher.h"
 #include "src/process.h"
 #include "src/rendezvous.h"
@@ -20,9 +21,12 @@ using banyan::Code;
 using banyan::Collective;
 using banyan::DataType;
 using banyan::door;
+using banyan::open_communicator;
 using banyan::OpenCommunicator;
 using banyan::Result;
+using banyan::run_internal;
 using banyan::Settings;
+using banyan::settings_of;
 using banyan::Status;
 
 namespace {
@@ -74,7 +78,9 @@ Result<banyan::Wishes> wishes_of(const banyan_config_t* given) {
   return wishes;
 }
 
-Result<Settings> settings_of(const banyan_config_t* config, int rank) {
+}  // namespace
+
+Result<Settings> banyan::settings_of(const banyan_config_t* config, int rank) {
   const Result<banyan::Wishes> wishes = wishes_of(config);
   BANYAN_TRY(wishes.status());
   const banyan::RawEnvironment raw = banyan::RawEnvironment::of_process();
@@ -83,9 +89,8 @@ Result<Settings> settings_of(const banyan_config_t* config, int rank) {
   return settings;
 }
 
-// Connects, and gives the handle out.
-Status open(banyan::Exchange& exchange, Settings settings, banyan::TimePoint deadline,
-            banyan_comm_t* comm) {
+Status banyan::open_communicator(Exchange& exchange, Settings settings, TimePoint deadline,
+                                 banyan_comm_t* comm) {
   Result<std::unique_ptr<banyan::Membership>> membership =
       banyan::assemble(exchange, std::move(settings), deadline);
   BANYAN_TRY(membership.status());
@@ -98,6 +103,21 @@ Status open(banyan::Exchange& exchange, Settings settings, banyan::TimePoint dea
   *comm = communicator.release()->handle;  // owned through its handle until banyan_comm_destroy
   return {};
 }
+
+Status banyan::run_internal(OpenCommunicator& communicator, Collective collective, const void* send,
+                            void* recv, size_t bytes, double timeout_s) {
+  Call call;
+  call.problem.collective = collective;
+  call.problem.type = DataType::kUint8;
+  call.problem.count = bytes;
+  call.problem.check = communicator.membership->settings().environment.check;
+  call.send = send;
+  call.recv = recv;
+  call.timeout_s = timeout_s;
+  return run_now(communicator, call);
+}
+
+namespace {
 
 Status init(banyan_comm_t* comm, int rank_count, const banyan_unique_id_t* id, int rank,
             const banyan_config_t* config) {
@@ -121,7 +141,7 @@ Status init(banyan_comm_t* comm, int rank_count, const banyan_unique_id_t* id, i
                                  .deadline = deadline};
   Result<std::unique_ptr<banyan::Exchange>> exchange = banyan::join_rendezvous(join, settings->log);
   BANYAN_TRY(exchange.status());
-  return open(**exchange, std::move(*settings), deadline, comm);
+  return open_communicator(**exchange, std::move(*settings), deadline, comm);
 }
 
 Status get_unique_id(banyan_unique_id_t* id) {
@@ -160,7 +180,7 @@ Status init_env(banyan_comm_t* comm, const banyan_config_t* config) {
   Result<std::unique_ptr<banyan::Exchange>> exchange =
       banyan::meet(*launch, raw, settings->environment, count, deadline, settings->log);
   BANYAN_TRY(exchange.status());
-  return open(**exchange, std::move(*settings), deadline, comm);
+  return open_communicator(**exchange, std::move(*settings), deadline, comm);
 }
 
 Status init_exchange(banyan_comm_t* comm, const banyan_exchange_t* given,
@@ -182,135 +202,7 @@ Status init_exchange(banyan_comm_t* comm, const banyan_exchange_t* given,
   BANYAN_TRY(banyan::call_roll(whole->rank, whole->rank_count, allgather, settings.status()));
   const auto exchange = banyan::exchange_over(whole->rank, whole->rank_count, allgather);
   const banyan::TimePoint deadline = banyan::deadline_after(settings->init_timeout_s);
-  return open(*exchange, std::move(*settings), deadline, comm);
-}
-
-// ---- Split
-// ------------------------------------------------------------------------------------------
-
-// A call of the library itself on a communicator of the caller's.
-Status run_internal(OpenCommunicator& communicator, Collective collective, const void* send,
-                    void* recv, size_t bytes) {
-  banyan::Call call;
-  call.problem.collective = collective;
-  call.problem.type = DataType::kUint8;
-  call.problem.count = bytes;
-  call.problem.check = communicator.membership->settings().environment.check;
-  call.send = send;
-  call.recv = recv;
-  return banyan::run_now(communicator, call);
-}
-
-struct Membership {
-  int32_t color;
-  int32_t key;
-};
-
-// What each rank says before the new ranks meet.
-struct Readiness {
-  std::array<std::byte, sizeof(banyan_unique_id_t)> id{};  // of the first rank of each colour
-  uint8_t ready = 0;                                       // 1: it can go on
-};
-
-// The ranks of one colour in their new order, as ranks of the parent.
-std::vector<int> members_of(std::span<const Membership> all, int color) {
-  std::vector<int> members;
-  for (size_t rank = 0; rank < all.size(); ++rank)
-    if (all[rank].color == color) members.push_back(static_cast<int>(rank));
-  std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
-    return all[static_cast<size_t>(a)].key < all[static_cast<size_t>(b)].key;
-  });
-  return members;
-}
-
-// The first of the new ranks opens a rendezvous for the others.
-Result<banyan::UniqueId> open_for(const Settings& settings, bool one_host,
-                                  banyan::TimePoint deadline) {
-  const Result<banyan::Key> key = banyan::random_key();
-  BANYAN_TRY(key.status());
-  const Result<banyan::Address> address = banyan::listening_address(settings.environment, one_host);
-  BANYAN_TRY(address.status());
-  const Result<banyan::Address> bound =
-      banyan::open_rendezvous({.address = *address,
-                               .ports = settings.environment.port_range,
-                               .key = *key,
-                               .deadline = deadline},
-                              settings.log);
-  BANYAN_TRY(bound.status());
-  return banyan::UniqueId{.address = *bound, .key = *key};
-}
-
-Status split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
-             const banyan_config_t* config) {
-  clear(child);
-  BANYAN_TRY(banyan::refuse_in_group("banyan_comm_split"));
-  const Result<OpenCommunicator*> found = banyan::find_communicator(comm);
-  BANYAN_TRY(found.status());
-  BANYAN_TRY(check_out(child, "child"));
-  if (color < BANYAN_NO_COLOR)
-    return wrong("color is {}; valid: 0 or more, or {} (BANYAN_NO_COLOR)", color, BANYAN_NO_COLOR);
-  OpenCommunicator& parent = **found;
-  BANYAN_TRY(banyan::check_usable(parent));
-  const auto ranks = static_cast<size_t>(parent.membership->size());
-
-  BANYAN_TRY(run_internal(parent, Collective::kSplit, nullptr, nullptr, 0));
-  const Membership mine{color, key};
-  std::vector<Membership> all(ranks);
-  BANYAN_TRY(run_internal(parent, Collective::kAllgather, &mine, all.data(), sizeof mine));
-  const std::vector<int> members =
-      color == BANYAN_NO_COLOR ? std::vector<int>() : members_of(all, color);
-  const int own = parent.membership->rank();
-  const auto place = std::find(members.begin(), members.end(), own);
-  const auto rank = static_cast<int>(place - members.begin());
-
-  // Whoever cannot go on still takes part in the second round, to say so.
-  Result<Settings> settings = settings_of(config, rank);
-  if (settings.ok()) {
-    banyan::inherit_cluster(*settings, parent.membership->hierarchy(), members);
-    settings->tuning = parent.membership->settings().tuning;
-  }
-  const double patience =
-      settings.ok() ? settings->init_timeout_s : parent.membership->settings().init_timeout_s;
-  const banyan::TimePoint deadline = banyan::deadline_after(patience);
-  Readiness readiness;
-  Status status = settings.status();
-  if (status.ok() && !members.empty() && rank == 0) {
-    const Result<banyan::UniqueId> opened =
-        open_for(*settings, parent.membership->one_host(), deadline);
-    if (opened.ok())
-      readiness.id = opened->pack();
-    else
-      status = opened.status();
-  }
-  readiness.ready = status.ok() ? 1 : 0;
-  std::vector<Readiness> said(ranks);
-  BANYAN_TRY(
-      run_internal(parent, Collective::kAllgather, &readiness, said.data(), sizeof readiness));
-  BANYAN_TRY(status);
-  if (members.empty()) return {};
-
-  for (const int member : members)
-    if (said[static_cast<size_t>(member)].ready != 1)
-      return {Code::kRemote,
-              fmt::format("rank {} cannot take part in colour {}; its own error says "
-                          "why",
-                          member, color)};
-  const Result<banyan::UniqueId> meeting =
-      banyan::unpack_unique_id(said[static_cast<size_t>(members.front())].id);
-  BANYAN_TRY(meeting.status());
-  // The failure of the parent explains why others have gone, not the other way round.
-  const banyan::Watch news = parent.membership->watch();
-  Result<std::unique_ptr<banyan::Exchange>> exchange =
-      banyan::join_rendezvous({.rank = rank,
-                               .size = static_cast<int>(members.size()),
-                               .candidates = {meeting->address},
-                               .must_listen = true,
-                               .key = meeting->key,
-                               .deadline = deadline,
-                               .watch = news},
-                              settings->log);
-  if (!exchange.ok()) return banyan::or_earlier_news(news, exchange.status());
-  return banyan::or_earlier_news(news, open(**exchange, std::move(*settings), deadline, child));
+  return open_communicator(*exchange, std::move(*settings), deadline, comm);
 }
 
 // ---- Ends ---------------------------------------------------------------------------------------
@@ -414,11 +306,6 @@ banyan_result_t banyan_comm_init_env(banyan_comm_t* comm, const banyan_config_t*
 banyan_result_t banyan_comm_init_exchange(banyan_comm_t* comm, const banyan_exchange_t* exchange,
                                           const banyan_config_t* config) {
   return door([&] { return init_exchange(comm, exchange, config); });
-}
-
-banyan_result_t banyan_comm_split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
-                                  const banyan_config_t* config) {
-  return door(comm, [&] { return split(comm, color, key, child, config); });
 }
 
 banyan_result_t banyan_comm_rank(banyan_comm_t comm, int* rank) {

@@ -1,0 +1,251 @@
+// banyan.h: the split of a communicator. Its ranks meet elsewhere, and tell each other over the
+// parent whether they can: whoever cannot get there has no other way to say so.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <new>
+#include <optional>
+#include <vector>
+
+#include "src/c_api/communicator.h"
+#include "src/c_api/run.h"
+#include "src/cluster.h"
+#include "src/descriptor_room.h"
+#include "src/rendezvous.h"
+#include "src/wire.h"
+
+namespace banyan {
+namespace {
+
+// As each rank gives it.
+struct Place {
+  int32_t color;
+  int32_t key;
+};
+
+// The ranks of this rank's colour.
+struct Party {
+  std::vector<int> members{};  // as ranks of the parent, in their new order; none without a colour
+  int rank = 0;                // of this one among them
+  int color = BANYAN_NO_COLOR;
+};
+
+// What each rank says before it goes to where the new ranks meet, and once it is there.
+struct Word {
+  std::array<std::byte, sizeof(banyan_unique_id_t)> id{};  // of the first rank of each colour
+  double patience_s = 0;                                   // until it gives up
+  uint64_t bytes = 0;                                      // of `why`; 0: it can go on
+  std::array<std::byte, 240> why{};                        // encode_verdict()
+};
+
+Word word_of(const Status& status) {
+  Word word;
+  if (status.ok()) return word;
+  constexpr size_t kBeforeText = 2 * sizeof(uint32_t);
+  const std::string_view text = status.message().substr(0, word.why.size() - kBeforeText);
+  const Bytes why = encode_verdict({status.code(), std::string(text)});
+  word.bytes = why.size();
+  std::copy(why.begin(), why.end(), word.why.begin());
+  return word;
+}
+
+// What a member said by its word, as another one tells it. Wrong arguments are its own affair.
+Status said_in(const Word& word, int member, int color) {
+  if (word.bytes == 0) return {};
+  const auto said =
+      parse_verdict(std::span(word.why).first(std::min<uint64_t>(word.bytes, word.why.size())));
+  if (!said.ok())
+    return {Code::kCorrupt, fmt::format("rank {} sent a word that cannot be read", member)};
+  const Code code = said->status.code();
+  if (code == Code::kInvalidArgument || code == Code::kInvalidUsage || code == Code::kUnsupported)
+    return {Code::kRemote,
+            fmt::format("rank {} cannot take part in colour {}; its own error says why", member,
+                        color)};
+  return {code, fmt::format("rank {}: {}", member, said->status.message())};
+}
+
+// Of the first member that cannot go on.
+Status failure_among(const Party& party, std::span<const Word> said) {
+  for (const int member : party.members)
+    BANYAN_TRY(said_in(said[static_cast<size_t>(member)], member, party.color));
+  return {};
+}
+
+Result<Party> gather(OpenCommunicator& parent, const Place& mine) {
+  BANYAN_TRY(run_internal(parent, Collective::kSplit, nullptr, nullptr, 0));
+  std::vector<Place> all(static_cast<size_t>(parent.membership->size()));
+  BANYAN_TRY(run_internal(parent, Collective::kAllgather, &mine, all.data(), sizeof mine));
+  Party party{.color = mine.color};
+  if (mine.color == BANYAN_NO_COLOR) return party;
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank].color == mine.color) party.members.push_back(static_cast<int>(rank));
+  std::stable_sort(party.members.begin(), party.members.end(), [&](int a, int b) {
+    return all[static_cast<size_t>(a)].key < all[static_cast<size_t>(b)].key;
+  });
+  const int own = parent.membership->rank();
+  const auto place = std::find(party.members.begin(), party.members.end(), own);
+  party.rank = static_cast<int>(place - party.members.begin());
+  return party;
+}
+
+// One rank's way through a split. Whoever cannot go on still takes part in every round over the
+// parent, to say so.
+class Split {
+ public:
+  Split(OpenCommunicator& parent, Party party, const banyan_config_t* config)
+      : parent_(parent), party_(std::move(party)), config_(config) {}
+
+  // Ok: to be opened.
+  Status meet() {
+    status_ = without_memory([&] {
+      settings_ = settings_of(config_, party_.rank);
+      return settings_.status();
+    });
+    patience_s_ =
+        settings_.ok() ? settings_->init_timeout_s : parent_.membership->settings().init_timeout_s;
+    deadline_ = deadline_after(patience_s_);
+    if (status_.ok()) status_ = without_memory([&] { return prepare(); });
+    BANYAN_TRY(say_that_it_is_ready());
+    if (status_.ok() && !party_.members.empty()) status_ = without_memory([&] { return join(); });
+    if (has_said_how_it_went_) return status_;
+    const Status heard = say_how_it_went(status_);
+    return status_.ok() ? heard : status_;
+  }
+
+  Status open(banyan_comm_t* child) {
+    if (exchange_ == nullptr) return {};  // without a colour
+    return or_earlier_news(news_,
+                           open_communicator(*exchange_, std::move(*settings_), deadline_, child));
+  }
+
+ private:
+  template <typename Body>
+  static Status without_memory(const Body& body) {
+    try {
+      return body();
+    } catch (const std::bad_alloc&) {
+      return {Code::kSystem, "out of memory"};
+    }
+  }
+
+  // The first of the new ranks opens a rendezvous for the others.
+  Status prepare() {
+    const Membership& membership = *parent_.membership;
+    inherit_cluster(*settings_, membership.hierarchy(), party_.members);
+    settings_->tuning = membership.settings().tuning;
+    if (party_.members.empty() || party_.rank != 0) return {};
+    // Whom it could not let in would wait for nothing. Of its own it takes five.
+    const size_t ranks = party_.members.size();
+    BANYAN_TRY(require_descriptors(ranks + 5, fmt::format("a split among {} ranks", ranks)));
+    UniqueId id;
+    const Result<Key> key = random_key();
+    BANYAN_TRY(key.status());
+    id.key = *key;
+    const Environment& environment = settings_->environment;
+    const Result<Address> address = listening_address(environment, membership.one_host());
+    BANYAN_TRY(address.status());
+    const Result<Address> bound = open_rendezvous(
+        {.address = *address, .ports = environment.port_range, .key = *key, .deadline = deadline_},
+        settings_->log);
+    BANYAN_TRY(bound.status());
+    id.address = *bound;
+    id_ = id.pack();
+    return {};
+  }
+
+  Status say_that_it_is_ready() {
+    Word mine = word_of(status_);
+    mine.id = id_;
+    mine.patience_s = patience_s_;
+    std::vector<Word> said(static_cast<size_t>(parent_.membership->size()));
+    BANYAN_TRY(run_internal(parent_, Collective::kAllgather, &mine, said.data(), sizeof mine));
+    // They wait for whoever is on the way there.
+    for (const Word& word : said)
+      if (word.patience_s > patience_s_) patience_s_ = word.patience_s;
+    if (!status_.ok() || party_.members.empty()) return {};
+    status_ = failure_among(party_, said);
+    id_ = said[static_cast<size_t>(party_.members.front())].id;
+    return {};
+  }
+
+  Status join() {
+    const Result<UniqueId> meeting = unpack_unique_id(id_);
+    BANYAN_TRY(meeting.status());
+    Result<std::unique_ptr<Exchange>> joined =
+        join_rendezvous({.rank = party_.rank,
+                         .size = static_cast<int>(party_.members.size()),
+                         .candidates = {meeting->address},
+                         .must_listen = true,
+                         .key = meeting->key,
+                         .deadline = deadline_,
+                         .arrived = [this] { return say_how_it_went({}); },
+                         .watch = news_},
+                        settings_->log);
+    if (!joined.ok()) return or_earlier_news(news_, joined.status());
+    exchange_ = std::move(*joined);
+    return {};
+  }
+
+  Status say_how_it_went(const Status& status) {
+    has_said_how_it_went_ = true;
+    const Word mine = word_of(status);
+    std::vector<Word> said(static_cast<size_t>(parent_.membership->size()));
+    BANYAN_TRY(run_internal(parent_, Collective::kAllgather, &mine, said.data(), sizeof mine,
+                            patience_s_ + parent_.membership->settings().timeout_s));
+    return failure_among(party_, said);
+  }
+
+  OpenCommunicator& parent_;
+  Party party_;
+  const banyan_config_t* config_;
+  Result<Settings> settings_{Status(Code::kInternal, "not asked for")};
+  Status status_;  // of this rank, or of what it has heard
+  std::array<std::byte, sizeof(banyan_unique_id_t)> id_{};
+  double patience_s_ = 0;
+  TimePoint deadline_;
+  bool has_said_how_it_went_ = false;
+  std::unique_ptr<Exchange> exchange_;
+  // The failure of the parent explains why others have gone, not the other way round.
+  Watch news_ = parent_.membership->watch();
+};
+
+Status split(OpenCommunicator& parent, const Place& mine, banyan_comm_t* child,
+             const banyan_config_t* config) {
+  std::optional<Split> split;
+  Membership* membership = parent.membership.get();
+  BANYAN_TRY(with_memory({&membership, 1}, [&]() -> Status {
+    Result<Party> party = gather(parent, mine);
+    if (!party.ok()) return party.status();
+    return split.emplace(parent, std::move(*party), config).meet();
+  }));
+  return split->open(child);
+}
+
+Status check_and_split(banyan_comm_t comm, const Place& mine, banyan_comm_t* child,
+                       const banyan_config_t* config) {
+  if (child != nullptr) *child = nullptr;
+  BANYAN_TRY(refuse_in_group("banyan_comm_split"));
+  const Result<OpenCommunicator*> found = find_communicator(comm);
+  BANYAN_TRY(found.status());
+  if (child == nullptr) return {Code::kInvalidArgument, "child is NULL"};
+  if (mine.color < BANYAN_NO_COLOR)
+    return {Code::kInvalidArgument, fmt::format("color is {}; valid: 0 or more, or {} "
+                                                "(BANYAN_NO_COLOR)",
+                                                mine.color, BANYAN_NO_COLOR)};
+  BANYAN_TRY(check_usable(**found));
+  return split(**found, mine, child, config);
+}
+
+}  // namespace
+}  // namespace banyan
+
+banyan_result_t banyan_comm_split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
+                                  const banyan_config_t* config) {
+  return banyan::door(comm, [&] {
+    return banyan::check_and_split(comm, {color, key}, child, config);
+  });
+}

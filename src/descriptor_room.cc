@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/descriptor_room.h"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <optional>
+
+#include "src/base/parse.h"
+
+namespace banyan {
+namespace {
+
+// Those that count against the limit; nothing where that cannot be seen.
+std::optional<size_t> open_below(rlim_t limit) {
+  DIR* folder = opendir("/proc/self/fd");
+  if (folder == nullptr && (errno == EMFILE || errno == ENFILE)) return limit;
+  if (folder == nullptr) return std::nullopt;
+  size_t count = 0;
+  while (const dirent* entry = readdir(folder)) {  // NOLINT(concurrency-mt-unsafe): our own stream
+    const Result<int64_t> number = parse_integer(entry->d_name, 0, INT32_MAX);
+    if (number.ok() && *number != dirfd(folder) && static_cast<rlim_t>(*number) < limit) ++count;
+  }
+  closedir(folder);
+  return count;
+}
+
+}  // namespace
+
+Status require_descriptors(size_t count, std::string_view what) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
+  const std::optional<size_t> open = open_below(limit.rlim_cur);
+  if (!open || *open + count <= limit.rlim_cur) return {};
+  return {Code::kSystem,
+          fmt::format("{} takes {} descriptors, and {} of the {} that this process may have are in "
+                      "use: raise the limit of open files (ulimit -n) to {} or more",
+                      what, count, *open, limit.rlim_cur, *open + count)};
+}
+
+}  // namespace banyan
