@@ -341,7 +341,7 @@ TimePoint Engine::deadline() const {
   return earliest;
 }
 
-int Engine::waiting_for() const {
+const Execution* Engine::most_urgent() const {
   const auto due = [](const Execution& execution) {
     return std::pair(execution.deadline, execution.order_);
   };
@@ -349,6 +349,11 @@ int Engine::waiting_for() const {
   for (const Execution* execution : running_)
     if (execution != nullptr && (first == nullptr || due(*execution) < due(*first)))
       first = execution;
+  return first;
+}
+
+int Engine::waiting_for() const {
+  const Execution* first = most_urgent();
   if (first == nullptr) return -1;
   const Schedule& schedule = first->schedule_;
   int sending_to = -1;

@@ -15,8 +15,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "algorithms/problem.h"
 #include "algorithms/schedule.h"
 #include "banyan/status.h"
 #include "compression/kernels.h"
@@ -37,7 +39,11 @@ class Execution {
   bool cancelled() const { return cancelled_; }
   const Envelope& envelope() const { return envelope_; }
 
-  TimePoint deadline = TimePoint::max();  // set before it is started
+  // Set before it is started.
+  TimePoint deadline = TimePoint::max();
+  double timeout_s = 0;              // how long before the deadline it began
+  std::string_view timeout_from;     // what has set that; outlives it
+  const Problem* problem = nullptr;  // for who speaks of it; outlives it
 
  private:
   friend class Engine;
@@ -108,8 +114,9 @@ class Engine {
   bool has_call_before(uint32_t call) const;
   // The earliest of what is running.
   TimePoint deadline() const;
-  // The peer that the running operation with the earliest deadline waits for, of several the one
-  // started first; -1: none.
+  // What is running with the earliest deadline, of several the one started first. Null: nothing.
+  const Execution* most_urgent() const;
+  // The peer that it waits for; -1: none.
   int waiting_for() const;
 
   std::span<const std::unique_ptr<Transport>> transports() const { return transports_; }

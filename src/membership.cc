@@ -34,6 +34,30 @@ Patience::Core core_of(const Links& links, Engine& engine) {
   return Patience::Core::kOwn;
 }
 
+// "allreduce of 1024 float32, sum, call 7".
+std::string text_of(const Problem& problem, uint32_t number) {
+  const Collective collective = problem.collective;
+  std::string text(name_of(collective));
+  if (is_message(collective))
+    return fmt::format("{} of {} {} {} rank {}, message {}", text, problem.count,
+                       name_of(problem.type), collective == Collective::kSend ? "to" : "from",
+                       problem.root, number);
+  const bool moves = collective != Collective::kBarrier && collective != Collective::kFinalize &&
+                     collective != Collective::kSplit;
+  if (moves && problem.recv_counts.empty())
+    text += fmt::format(" of {} {}", problem.count, name_of(problem.type));
+  else if (moves)
+    text += fmt::format(" of {}", name_of(problem.type));
+  if (reduces(collective)) text += fmt::format(", {}", name_of(problem.op));
+  return fmt::format("{}, call {}", text, number);
+}
+
+void limit(Execution& execution, double timeout_s, std::string_view from) {
+  execution.deadline = deadline_after(timeout_s);
+  execution.timeout_s = timeout_s;
+  execution.timeout_from = from;
+}
+
 // As plans number them in signatures.
 std::vector<std::string_view> algorithm_names() {
   std::vector<std::string_view> names;
@@ -117,8 +141,10 @@ Result<Operation*> Membership::prepare(const std::shared_ptr<Plan>& plan, const 
     return give_up(fmt::format("{} bytes of working memory cannot be had", needed));
   }
   operation->plan = plan;
-  const double timeout = call.timeout_s > 0 ? call.timeout_s : settings_.timeout_s;
-  operation->execution.deadline = deadline_after(timeout);
+  if (call.timeout_s > 0)
+    limit(operation->execution, call.timeout_s, "timeout_s of the call");
+  else
+    limit(operation->execution, settings_.timeout_s, settings_.timeout_from);
   ++prepared_;
   return operation.release();
 }
@@ -202,7 +228,7 @@ std::unique_ptr<QuickCall> Membership::prepare_quick(const std::shared_ptr<Plan>
 }
 
 void Membership::hand_over(QuickCall& quick) {
-  quick.operation->execution.deadline = deadline_after(settings_.timeout_s);
+  limit(quick.operation->execution, settings_.timeout_s, settings_.timeout_from);
   quick.program.hand_over(engine_, quick.operation->execution);
 }
 
@@ -321,7 +347,12 @@ void Membership::time_out() {
       said.push_back(failure_.board().waiting_for(other));
     culprit = culprit_of(rank(), peer, said);
   }
-  std::string text = "timeout: an operation did not end in time";
+  const Execution& late = *engine_.most_urgent();
+  const double waited =
+      late.timeout_s + std::chrono::duration<double>(Clock::now() - late.deadline).count();
+  std::string text = fmt::format(
+      "timeout: {} has not ended after {:.3g} s; the limit of {:.6g} s is from {}",
+      text_of(*late.problem, late.envelope().call), waited, late.timeout_s, late.timeout_from);
   if (culprit >= 0) text += fmt::format("; rank {} waits for rank {}", rank(), culprit);
   report({Code::kTimeout, culprit, text});
 }
@@ -375,7 +406,10 @@ Status Membership::depart(TimePoint deadline) {
     Wait wait = this->wait();
     while (status.code() == Code::kBusy) {
       if (Clock::now() >= deadline)
-        report({Code::kTimeout, -1, "timeout: what was sent did not leave in time"});
+        report({Code::kTimeout, -1,
+                fmt::format("timeout: what was sent did not leave within {:.6g} s, the limit from "
+                            "{}",
+                            settings_.timeout_s, settings_.timeout_from)});
       const Result<bool> moved = turn();
       BANYAN_TRY(moved.status());
       if (*moved) {
@@ -396,6 +430,7 @@ Status Membership::depart(TimePoint deadline) {
 // ---------------------------------------------------------------------------------------
 
 Result<void*> Membership::allocate(size_t bytes) {
+  const TimePoint deadline = deadline_after(settings_.timeout_s);
   for (const auto& transport : engine_.transports()) {
     const Result<std::byte*> memory = transport->allocate(bytes, deadline);
     if (memory.ok()) {
@@ -429,4 +464,3 @@ Status Membership::release(void* memory) {
 }
 
 }  // namespace banyan
-  const TimePoint deadline = deadline_after(settings_.timeout_s);

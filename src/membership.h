@@ -42,6 +42,7 @@ namespace banyan {
 struct Settings {
   std::string name;  // of the communicator; empty until it has its number
   double timeout_s = 30;
+  std::string_view timeout_from = "BANYAN_TIMEOUT";  // a literal
   double init_timeout_s = 60;
   int determinism = 1;
   Rules rules;           // BANYAN_ALGO, then the tuning table once the ranks have met

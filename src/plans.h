@@ -35,7 +35,9 @@ struct Plan {
 
 // One use of a plan, from its start to its end.
 struct Operation {
-  explicit Operation(const Plan& origin) : execution(origin.schedule) {}
+  explicit Operation(const Plan& origin) : execution(origin.schedule) {
+    execution.problem = &origin.problem;
+  }
 
   std::shared_ptr<Plan> plan;  // owners: the cache, and operations and requests that use it
   Execution execution;

@@ -45,6 +45,7 @@ Result<Settings> make_settings(const Wishes& wishes, const RawEnvironment& raw, 
   const Environment& values = settings.environment;
   settings.name = printable(std::string_view(wishes.name).substr(0, kMostName));
   settings.timeout_s = wishes.timeout_s > 0 ? wishes.timeout_s : values.timeout_s;
+  if (wishes.timeout_s > 0) settings.timeout_from = "timeout_s of the communicator's configuration";
   settings.init_timeout_s =
       wishes.init_timeout_s > 0 ? wishes.init_timeout_s : values.init_timeout_s;
   settings.determinism = wishes.determinism == 0 ? kDeterministic : wishes.determinism;

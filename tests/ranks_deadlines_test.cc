@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "tests/ranks_cases.h"
 #include "tests/ranks_fixture.h"
 #include "tests/ranks_values.h"
 
@@ -13,6 +14,62 @@ namespace banyan::test {
 namespace {
 
 class Deadlines : public WithRanks {};
+
+// One rank does not come: which call of the other that was, after how long, and who has set that.
+void be_late(Rank& self, const banyan_config_t& config, int kind) {
+  banyan_comm_t comm = self.join(&config);
+  if (comm == nullptr) return;
+  float values[8] = {};
+  const auto sum = [&] {
+    return banyan_allreduce(values, values, 7, BANYAN_FLOAT32, BANYAN_SUM, comm);
+  };
+  for (int turn = 0; turn < 3; ++turn) self.expect_ok(sum(), "a call with all ranks");
+  if (self.rank() == 0) {
+    const size_t counts[] = {3, 4};
+    banyan_call_t call = call_of([&](banyan_call_t& c) {
+      c.send = c.recv = values;
+      c.count = 5;
+      c.timeout_s = 0.3;
+    });
+    const TimePoint begin = Clock::now();
+    const banyan_result_t result =
+        kind == 0   ? sum()
+        : kind == 1 ? banyan_recv(values, 5, BANYAN_INT32, 1, comm)
+        : kind == 2 ? banyan_allgatherv(values, 3, values, counts, nullptr, BANYAN_INT8, comm)
+        : kind == 3 ? banyan_barrier(comm)
+                    : call_request(call, comm);
+    self.report(comm, result, seconds_since(begin));
+  } else {
+    wait_for_error(self, comm);
+  }
+  self.expect_ok(banyan_comm_destroy(comm), "destroy");
+}
+
+TEST_P(Deadlines, ThatPassSayOfWhichCall) {
+  const std::string calls[] = {"allreduce of 7 float32, sum, call 3",
+                               "recv of 5 int32 from rank 1, "
+                               "message 0",
+                               "allgatherv of int8, call 3", "barrier, call 3",
+                               "allreduce of 5 float32, sum, call 3"};
+  for (int kind = 0; kind < 5; ++kind) {
+    banyan_config_t config = BANYAN_CONFIG_INIT;
+    if (kind == 1) config.timeout_s = 0.3;
+    Job job(GetParam(), 2, [&](Rank& self) { be_late(self, config, kind); },
+            {.environment = {{"BANYAN_TIMEOUT", kind == 4 ? "60s" : "300ms"}}});
+    job.finish();
+    const Outcome& outcome = job.outcome(0);
+    EXPECT_EQ(outcome.code, BANYAN_ERR_TIMEOUT) << outcome.text;
+    const auto says = [&](const std::string& text) {
+      return outcome.text.find(text) != std::string::npos;
+    };
+    EXPECT_TRUE(says(calls[kind] + " has not ended after 0.3")) << outcome.text;
+    EXPECT_TRUE(says(kind == 4   ? "the limit of 0.3 s is from timeout_s of the call"
+                     : kind == 1 ? "from timeout_s of the communicator's configuration"
+                                 : "the limit of 0.3 s is from BANYAN_TIMEOUT"))
+        << outcome.text;
+    EXPECT_TRUE(says("rank 0 waits for rank 1")) << outcome.text;
+  }
+}
 
 // One group receives on two communicators, with deadlines of their own. The first has no message.
 TEST_P(Deadlines, OfAGroupAreThoseOfItsCalls) {
