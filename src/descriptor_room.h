@@ -11,8 +11,8 @@
 namespace banyan {
 
 // kSystem, with the numbers: this process may not open so many descriptors more, which `what`
-// takes ("a split among 3 ranks"). Its limit stays as it is: it is the program's, whose children
-// inherit it, and whose select() may know no descriptor beyond it.
+// takes ("a split among 3 ranks"). Its limit stays as it is, since it is the program's: children
+// inherit it, and who calls select() counts on it.
 Status require_descriptors(size_t count, std::string_view what);
 
 }  // namespace banyan

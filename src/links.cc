@@ -12,6 +12,7 @@
 #include <cstring>
 #include <optional>
 
+#include "src/descriptor_room.h"
 #include "src/handshake_dial.h"
 #include "src/handshake_gate.h"
 #include "src/links_local.h"
@@ -103,6 +104,17 @@ Result<Links> introduce(Exchange& exchange, const HostIdentity& host, TimePoint 
   derive_secrets(links, all, exchange.key());
   links.sockets.resize(links.peers.size());
   return links;
+}
+
+// What one rank holds in the end, and the few that it needs meanwhile: a link to each other rank,
+// the doorbell of each on its host, and its own.
+Status require_descriptors_for(const Links& links) {
+  constexpr size_t kOwn = 8;
+  const auto here = static_cast<size_t>(std::count_if(
+      links.peers.begin(), links.peers.end(), [](const LinkPeer& peer) { return peer.same_host; }));
+  return require_descriptors(
+      links.peers.size() - 1 + here - 1 + kOwn,
+      fmt::format("a rank of {}, {} of them on this host,", links.size, here));
 }
 
 struct Listening {
@@ -306,6 +318,7 @@ Result<Links> connect_links(Exchange& exchange, const HostIdentity& host,
                             const Environment& environment, TimePoint deadline, const Log& log) {
   auto links = introduce(exchange, host, deadline);
   if (!links.ok()) return links.status();
+  if (links->size > 1) BANYAN_TRY(require_descriptors_for(*links));
   auto listening = listen_for_higher(*links, environment);
   if (!listening.ok()) return listening.status();
   const auto given = exchange.allgather(encode_whereabouts(listening->where), deadline);

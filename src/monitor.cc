@@ -26,6 +26,20 @@ bool is_failure(uint32_t code) {
   return (code >= 1 && code <= 8 && code != 7) || (code >= 32 && code <= 37);
 }
 
+// Whether this rank is the one that watches the process. A process that ends shows at its link,
+// unless children of it hold that; then it is enough that one rank sees it and tells the others.
+// That is the one before it, or any that sees it without being seen.
+bool watches(const Links& links, int rank) {
+  const LinkPeer& peer = links.peers[static_cast<size_t>(rank)];
+  if (!peer.same_pid_namespace) return true;
+  for (int next = (links.rank + 1) % links.size; next != links.rank;
+       next = (next + 1) % links.size) {
+    const LinkPeer& other = links.peers[static_cast<size_t>(next)];
+    if (other.same_pid_namespace && !other.same_process) return next == rank;
+  }
+  return false;
+}
+
 // Where it cannot be had, the end of the link must do.
 Descriptor process_of(const LinkPeer& peer) {
   if (peer.pid <= 0 || peer.pid == ::getpid()) return {};
@@ -99,7 +113,7 @@ Monitor::Monitor(Links& links, Failure& failure, const Log& log)
     one_host_ = one_host_ && (rank == links.rank || links.peers[index].same_host);
     Peer& peer = peers_[index];
     peer.open = links.sockets[index].valid();
-    peer.process = process_of(links.peers[index]);
+    if (watches(links, rank)) peer.process = process_of(links.peers[index]);
     peer.key_in = link_key(links.key, rank, links.rank);
     peer.key_out = link_key(links.key, links.rank, rank);
   }

@@ -78,7 +78,7 @@ class Monitor {
     uint64_t frames_out = 0;
     Key key_in{};
     Key key_out{};
-    Descriptor process;  // readable when it ends; none: it cannot be seen from here
+    Descriptor process;  // readable when it ends; none: it cannot be seen, or another rank watches
     bool open = false;
     bool said_goodbye = false;
     bool proposed = false;  // it has no verdict, and asked this rank for one

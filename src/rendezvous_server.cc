@@ -12,6 +12,7 @@
 #include <cerrno>
 
 #include "src/base/system_error.h"
+#include "src/descriptor_room.h"
 
 namespace banyan {
 namespace {
@@ -59,8 +60,21 @@ void RendezvousServer::run() {
     gate_.serve(admitted);
     for (Admitted& one : admitted) admit(std::move(one));
     admitted.clear();
+    if (gate_.starved()) look_for_room();
     if (!verdict_ && Clock::now() >= deadline_) late();
   }
+}
+
+// Nobody else will ever get in: those who are here need not wait for the deadline to hear it.
+void RendezvousServer::look_for_room() {
+  if (verdict_ || ready_ || members_.empty()) return;
+  const std::vector<bool>& present = roll_.present();
+  const auto absent = static_cast<size_t>(std::count(present.begin(), present.end(), false));
+  Status room = require_descriptors(
+      absent, fmt::format("where the ranks meet (in the process of rank 0, or where the unique id "
+                          "was made), letting {} more in",
+                          absent));
+  if (!room.ok()) decide(std::move(room));
 }
 
 bool RendezvousServer::over() const {

@@ -55,6 +55,7 @@ class RendezvousServer {
   void pump(Member& member);
   void gone(Member& member, const Status& why);
   void late();
+  void look_for_room();
   void decide(Status verdict);
   void tell(Member& member);
   void watch(Member& member);

@@ -157,6 +157,74 @@ TEST_P(Limits, OfOneRanksMemoryAreToldToAllWithoutANetwork) {
   }
 }
 
+// What docs/architecture.md says that a job takes.
+TEST_P(Limits, OfDescriptorsAreTwoForEachRankOfTheHost) {
+  const auto held_by_one_of = [&](int size) {
+    Job job(GetParam(), size, [](Rank& self) {
+      const int before = holdings().descriptors;
+      banyan_comm_t comm = self.join();
+      if (comm == nullptr) return;
+      self.verify(comm, 10, 1);
+      self.report(comm, BANYAN_SUCCESS, holdings().descriptors - before);
+      self.leave(comm);
+    });
+    job.finish();
+    return static_cast<int>(job.outcome(1).seconds);
+  };
+  const int of_four = held_by_one_of(4);
+  EXPECT_EQ(held_by_one_of(8) - of_four, 2 * 4);
+  EXPECT_LE(of_four, 2 * 3 + 6);
+}
+
+TEST_P(Limits, ThatAreTooLowAreSaidAtTheStart) {
+  constexpr int kVictim = 3;
+  Job job(GetParam(), 5, [](Rank& self) {
+    banyan_unique_id_t id{};
+    if (self.rank() == 0) self.expect_ok(banyan_get_unique_id(&id), "get_unique_id");
+    self.share(&id, sizeof id);
+    std::optional<FewDescriptors> few;
+    if (self.rank() == kVictim) few.emplace(8);
+    banyan_comm_t comm = nullptr;
+    self.report(comm, banyan_comm_init(&comm, 5, &id, self.rank(), nullptr));
+  });
+  job.finish();
+  for (int rank = 0; rank < 5; ++rank) {
+    const Outcome& outcome = job.outcome(rank);
+    EXPECT_EQ(outcome.code, BANYAN_ERR_SYSTEM) << outcome.text;
+    for (const char* part : {"5 of them on this host, takes 16 descriptors", "(ulimit -n) to "})
+      EXPECT_NE(outcome.text.find(part), std::string::npos) << outcome.text;
+    EXPECT_TRUE(rank == kVictim || outcome.text.find("rank 3: ") != std::string::npos)
+        << outcome.text;
+  }
+}
+
+// Its process lets the others in, and has room for some of them only.
+TEST_P(Limits, OfWhereTheRanksMeetAreToldToAll) {
+  Job job(GetParam(), 6, [](Rank& self) {
+    banyan_unique_id_t id{};
+    if (self.rank() == 0) self.expect_ok(banyan_get_unique_id(&id), "get_unique_id");
+    std::optional<FewDescriptors> few;
+    if (self.rank() == 0) few.emplace(4);
+    self.share(&id, sizeof id);
+    banyan_config_t config = BANYAN_CONFIG_INIT;
+    config.init_timeout_s = 20 * time_factor();
+    banyan_comm_t comm = nullptr;
+    const TimePoint begin = Clock::now();
+    const banyan_result_t result = banyan_comm_init(&comm, 6, &id, self.rank(), &config);
+    self.report(comm, result, seconds_since(begin));
+    self.meet();
+  });
+  job.finish();
+  for (int rank = 0; rank < 6; ++rank) {
+    const Outcome& outcome = job.outcome(rank);
+    EXPECT_EQ(outcome.code, BANYAN_ERR_SYSTEM) << outcome.text;
+    EXPECT_LT(outcome.seconds, 5 * time_factor()) << outcome.text;
+    if (rank > 0) {
+      EXPECT_NE(outcome.text.find("(ulimit -n) to "), std::string::npos) << outcome.text;
+    }
+  }
+}
+
 // As by a timer that is faster than the kernel takes pages: nobody waits for ever.
 TEST_P(Limits, OfOneRanksPatienceWithSignalsAreToldToAll) {
   for (const int victim : {0, 2}) {
