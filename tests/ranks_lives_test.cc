@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +9,7 @@
 #include <cstring>
 #include <vector>
 
+#include "tests/free_port.h"
 #include "tests/ranks_fixture.h"
 #include "tests/sanitizers.h"
 
@@ -64,18 +63,6 @@ TEST_P(Lives, BeginWithTheCallersExchange) {
       self.expect_code(banyan_comm_init_exchange(&comm, &bad, nullptr), BANYAN_ERR_INVALID_ARGUMENT,
                        "size 0");
     });
-}
-
-int free_port() {
-  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  if (bind(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-      getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
-    return 0;
-  return ntohs(address.sin_port);
 }
 
 // Variables belong to a process, so threads cannot be told apart by them.

@@ -4,10 +4,8 @@
 
 #include <fmt/format.h>
 #include <grp.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +13,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "tests/free_port.h"
 #include "tests/ranks_fixture.h"
 
 namespace banyan::test {
@@ -89,18 +88,6 @@ TEST_P(Namespaces, OfProcessesHideNoDeath) {
     EXPECT_EQ(job.outcome(rank).failed_rank, 3);
     EXPECT_LT(std::chrono::duration<double>(job.outcome(rank).at - killed).count(), stall_s());
   }
-}
-
-int free_port() {
-  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  if (bind(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-      getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
-    return 0;
-  return ntohs(address.sin_port);
 }
 
 // Both are shown to each other as the user of whom there are all that have no number.
