@@ -27,6 +27,7 @@ namespace {
 using test::boxes;
 using test::fabric;
 using test::machine;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -298,20 +299,13 @@ TEST(ToDotOfTopology, every_vertex_and_link_is_there) {
   }
 }
 
-TEST(ToSvgOfTopology, what_is_within_is_drawn_within) {
+TEST(ToSvgOfTopology, holds_together) {
   for (const Topology& topology : everything()) {
     const std::string svg = to_svg(topology);
-    const std::regex box("<rect x=\"(\\d+)\" y=\"(\\d+)\" width=\"(\\d+)\" height=\"(\\d+)\"");
     std::smatch size;
     ASSERT_TRUE(std::regex_search(svg, size, std::regex("viewBox=\"0 0 (\\d+) (\\d+)\"")));
-    long boxes = 0;
-    for (auto it = std::sregex_iterator(svg.begin(), svg.end(), box); it != std::sregex_iterator();
-         ++it, ++boxes) {
-      EXPECT_LT(std::stol((*it)[1]) + std::stol((*it)[3]), std::stol(size[1]));
-      EXPECT_LT(std::stol((*it)[2]) + std::stol((*it)[4]), std::stol(size[2]));
-    }
-    EXPECT_EQ(boxes, static_cast<long>(folded(topology).vertices.size()));
-    for (const char* element : {"g", "text", "title", "line"}) {
+    EXPECT_LE(std::stol(size[1]), 1600);
+    for (const char* element : {"svg", "text", "title"}) {
       const std::regex opened(fmt::format("<{}[ >]", element));
       const std::regex closed(fmt::format("</{}>", element));
       EXPECT_EQ(std::distance(std::sregex_iterator(svg.begin(), svg.end(), opened), {}),
@@ -319,6 +313,29 @@ TEST(ToSvgOfTopology, what_is_within_is_drawn_within) {
           << element;
     }
   }
+}
+
+// Whether it hangs on NUMA domains, switches or the node itself, as long as there are few.
+TEST(ToSvgOfTopology, every_device_is_named) {
+  for (const test::Box& box : boxes()) {
+    const Topology topology = machine(box);
+    const std::string svg = to_svg(topology);
+    for (const VertexKind kind : {VertexKind::kNuma, VertexKind::kGpu, VertexKind::kNic})
+      for (const int vertex : vertices_of(topology, kind))
+        EXPECT_THAT(svg,
+                    ContainsRegex(fmt::format(">([^<]*, )?{}<",
+                                              topology.vertices[static_cast<size_t>(vertex)].name)))
+            << box.name;
+  }
+}
+
+TEST(ToSvgOfTopology, figures_stand_at_links) {
+  const std::string svg = to_svg(rich());
+  for (const char* text :
+       {">PCIe x16 16 GT/s: 31.5 GB/s every link<", ">CPU interconnect: numa0 - numa1 ~22 GB/s<",
+        ">NVLink through 1 NVSwitch: each of 2 GPUs has 50 GB/s over 1 link<", ">1 leaf switch<",
+        ">1 cable<", "memory ~205 GB/s", "through memory 7.25 GB/s"})
+    EXPECT_THAT(svg, HasSubstr(text));
 }
 
 TEST(Markup, is_escaped_and_well_formed) {

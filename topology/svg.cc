@@ -1,190 +1,195 @@
-// A topology as a drawing: boxes within boxes. A box is as large as its words and what is in it,
-// and what is in it stands in rows of about a square. Lines join what is linked outside the tree.
+// A topology as a drawing: a title, the network above the nodes, a node of each kind in detail, and
+// what colours and signs mean.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "src/base/markup.h"
-#include "topology/compose.h"
+#include "src/base/picture.h"
 #include "topology/describe.h"
+#include "topology/draw.h"
 #include "topology/print.h"
+#include "topology/sketch.h"
 
 namespace banyan {
 
 namespace {
 
-constexpr int kPadding = 8;
-constexpr int kGap = 10;
-constexpr int kLine = 13;
-constexpr int kLetter = 6;  // at least as wide as one at the font size of 9
-constexpr int kMostLetters = 48;
+constexpr int kMostWidth = 1600;
+constexpr int kLeastWidth = 620;
+constexpr int kMargin = 20;
+constexpr int kTitleSize = 18;
+constexpr int kGap = 16;
+constexpr size_t kMostDetails = 4;  // kinds of nodes
 
-using Out = std::back_insert_iterator<std::string>;
+constexpr std::pair<VertexKind, std::string_view> kBoxes[] = {
+    {VertexKind::kSwitch, "network switch"},
+    {VertexKind::kNode, "node"},
+    {VertexKind::kPackage, "package"},
+    {VertexKind::kNuma, "NUMA domain"},
+    {VertexKind::kPciSwitch, "PCI switch"},
+    {VertexKind::kGpu, "GPU"},
+    {VertexKind::kNic, "NIC"}};
+constexpr std::pair<LinkKind, std::string_view> kLinks[] = {
+    {LinkKind::kPcie, "PCIe"},      {LinkKind::kCpuInterconnect, "between NUMA domains"},
+    {LinkKind::kNvlink, "NVLink"},  {LinkKind::kXgmi, "xGMI"},
+    {LinkKind::kC2c, "NVLink-C2C"}, {LinkKind::kNetwork, "network"}};
 
-struct Box {
-  int x = 0, y = 0, width = 0, height = 0;
-  std::vector<std::string> words{};
-};
-
-std::string_view colour_of(VertexKind kind) {
-  switch (kind) {
-    case VertexKind::kCluster: return "#ffffff";
-    case VertexKind::kSwitch: return "#d9d2e9";
-    case VertexKind::kNode: return "#f7f7f7";
-    case VertexKind::kPackage: return "#eeeeee";
-    case VertexKind::kNuma: return "#fff2cc";
-    case VertexKind::kCache: return "#fce5cd";
-    case VertexKind::kPciSwitch: return "#e6eef8";
-    case VertexKind::kNvSwitch: return "#c9e7c0";
-    case VertexKind::kGpu: return "#d9ead3";
-    case VertexKind::kPartition: return "#f0f8ec";
-    case VertexKind::kNic: return "#cfe2f3";
-    case VertexKind::kPort: return "#e8f1fa";
-  }
-  return "#ffffff";
-}
-
-class Drawing {
+// Entries beside each other, in rows.
+class Legend {
  public:
-  explicit Drawing(const Topology& topology)
-      : topology_(topology),
-        links_(sort_links(topology)),
-        children_(children_of(topology)),
-        boxes_(topology.vertices.size()) {
-    // Parents first, so that the other way round is children first.
-    order_ = {0};
-    for (size_t i = 0; i < order_.size(); ++i)
-      for (const int child : children_[static_cast<size_t>(order_[i])]) order_.push_back(child);
-    for (auto vertex = order_.rbegin(); vertex != order_.rend(); ++vertex) measure(*vertex);
-    at(0).x = at(0).y = kGap;
-    for (const int vertex : order_) place(vertex);
-  }
+  explicit Legend(int most_width) : most_width_(most_width) {}
 
-  std::string draw() {
-    std::string svg = svg_begin(at(0).width + 2 * kGap, at(0).height + 2 * kGap,
-                                "text{font:9px monospace} .name{font-weight:bold}"
-                                " g rect{stroke:#666666} line{stroke:#cc4125;stroke-opacity:0.5}"
-                                " .network{stroke:#1155cc}");
-    for (const int vertex : order_) draw_box(svg, vertex);
-    for (const int index : links_.beside)
-      draw_link(svg, topology_.links[static_cast<size_t>(index)]);
-    return svg + "</svg>\n";
+  void add_box(const Colours& colours, std::string_view words, bool several, bool dashed) {
+    const int x = next(kSwatch + text_width(words, kSmallSize));
+    picture_.boxes.push_back({.x = x,
+                              .y = y_ + 2,
+                              .width = kSwatch - 8,
+                              .height = 12,
+                              .fill = colours.fill,
+                              .edge = colours.edge,
+                              .dashed = dashed,
+                              .several = several});
+    write(x, words);
+  }
+  void add_line(std::string_view colour, std::string_view words) {
+    const int x = next(kSwatch + text_width(words, kSmallSize));
+    picture_.lines.push_back(
+        {.points = {{x, y_ + 8}, {x + kSwatch - 8, y_ + 8}}, .colour = colour, .width = 2});
+    write(x, words);
+  }
+  void add_sentence(std::string_view words) {
+    const int x = next(text_width(words, kSmallSize));
+    write(x - kSwatch, words);
+  }
+  Picture take() {
+    picture_.height = y_ + kRow;
+    return std::move(picture_);
   }
 
  private:
-  Box& at(int vertex) { return boxes_[static_cast<size_t>(vertex)]; }
+  static constexpr int kSwatch = 34;
+  static constexpr int kRow = 20;
 
-  void write_words(int vertex) {
-    const Vertex& each = topology_.vertices[static_cast<size_t>(vertex)];
-    std::vector<std::string>& words = at(vertex).words;
-    words = facts_of(each);
-    if (const int up = links_.up[static_cast<size_t>(vertex)]; up >= 0)
-      words.push_back(text_of(topology_.links[static_cast<size_t>(up)]));
-    words.insert(words.begin(), each.name);
-    for (std::string& word : words)
-      if (word.size() > kMostLetters) word = word.substr(0, kMostLetters - 3) + "...";
-  }
-
-  static int words_height(const Box& box) {
-    return 2 * kPadding + static_cast<int>(box.words.size()) * kLine;
-  }
-
-  // How many children stand beside each other.
-  size_t columns(int vertex) const {
-    const size_t count = children_[static_cast<size_t>(vertex)].size();
-    return std::max<size_t>(
-        1, static_cast<size_t>(std::ceil(std::sqrt(1.5 * static_cast<double>(count)))));
-  }
-
-  // Rows of children: calls what(child, x, y) and returns the size of all together.
-  template <typename What>
-  std::pair<int, int> rows(int vertex, const What& what) {
-    int x = 0, y = 0, tallest = 0, widest = 0;
-    size_t column = 0;
-    for (const int child : children_[static_cast<size_t>(vertex)]) {
-      if (column == columns(vertex)) {
-        y += tallest + kGap;
-        x = tallest = 0;
-        column = 0;
-      }
-      what(child, x, y);
-      x += at(child).width + kGap;
-      tallest = std::max(tallest, at(child).height);
-      widest = std::max(widest, x);
-      ++column;
+  int next(int width) {
+    if (x_ > 0 && x_ + width > most_width_) {
+      x_ = 0;
+      y_ += kRow;
     }
-    return {widest, y + tallest + kGap};
+    const int x = x_;
+    x_ += width + 20;
+    picture_.width = std::max(picture_.width, x + width);
+    return x;
+  }
+  void write(int x, std::string_view words) {
+    picture_.texts.push_back(
+        {.x = x + kSwatch, .y = y_ + 12, .words = std::string(words), .size = kSmallSize});
   }
 
-  void measure(int vertex) {
-    write_words(vertex);
-    Box& box = at(vertex);
-    size_t longest = 0;
-    for (const std::string& word : box.words) longest = std::max(longest, word.size());
-    box.width = 2 * kPadding + static_cast<int>(longest) * kLetter;
-    box.height = words_height(box);
-    if (children_[static_cast<size_t>(vertex)].empty()) return;
-    const auto [width, height] = rows(vertex, [](int, int, int) {});
-    box.width = std::max(box.width, width + kGap);
-    box.height += height;
-  }
-
-  void place(int vertex) {
-    const Box& box = at(vertex);
-    rows(vertex, [&](int child, int x, int y) {
-      at(child).x = box.x + kGap + x;
-      at(child).y = box.y + words_height(box) + y;
-    });
-  }
-
-  void draw_box(std::string& svg, int vertex) {
-    const Box& box = at(vertex);
-    fmt::format_to(Out(svg),
-                   "<g><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"3\" fill=\"{}\"/>",
-                   box.x, box.y, box.width, box.height,
-                   colour_of(topology_.vertices[static_cast<size_t>(vertex)].kind));
-    int y = box.y + kPadding;
-    std::string_view style = " class=\"name\"";
-    for (const std::string& word : box.words) {
-      y += kLine;
-      fmt::format_to(Out(svg), "<text{} x=\"{}\" y=\"{}\">{}</text>", std::exchange(style, ""),
-                     box.x + kPadding, y - 3, escape_markup(word));
-    }
-    svg += "</g>\n";
-  }
-
-  void draw_link(std::string& svg, const Link& link) {
-    if (link.from == link.to) return;
-    const Box& from = at(link.from);
-    const Box& to = at(link.to);
-    fmt::format_to(Out(svg),
-                   "<line class=\"{}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"><title>{} - {}: {}"
-                   "</title></line>\n",
-                   name_of(link.kind), from.x + from.width / 2, from.y + from.height / 2,
-                   to.x + to.width / 2, to.y + to.height / 2,
-                   escape_markup(full_name(topology_, link.from)),
-                   escape_markup(full_name(topology_, link.to)), escape_markup(text_of(link)));
-  }
-
-  const Topology& topology_;
-  const SortedLinks links_;
-  const std::vector<std::vector<int>> children_;
-  std::vector<int> order_;
-  std::vector<Box> boxes_;
+  int most_width_;
+  int x_ = 0, y_ = 0;
+  Picture picture_;
 };
+
+Picture legend_of(const Picture& drawn, int most_width) {
+  Legend legend(most_width);
+  const auto any = [&](auto what) {
+    return std::any_of(drawn.boxes.begin(), drawn.boxes.end(), what);
+  };
+  for (const auto& [kind, words] : kBoxes) {
+    const Colours colours = colours_of(kind);
+    if (any([&](const PictureBox& box) {
+          return box.fill == colours.fill && box.edge == colours.edge;
+        }))
+      legend.add_box(colours, words, false, false);
+  }
+  for (const auto& [kind, words] : kLinks) {
+    const std::string_view colour = colour_of(kind);
+    const bool line = std::any_of(drawn.lines.begin(), drawn.lines.end(),
+                                  [&](const PictureLine& each) { return each.colour == colour; });
+    if (line || any([&](const PictureBox& box) { return box.edge == colour; }))
+      legend.add_line(colour, words);
+  }
+  if (any([](const PictureBox& box) { return box.several; }))
+    legend.add_box({"#ffffff", "#555555"}, "several that are alike", true, false);
+  if (any([](const PictureBox& box) { return box.dashed; }))
+    legend.add_box({"#f0f0f0", "#555555"}, "down, left out or not known", false, true);
+  const auto says = [&](std::string_view sign) {
+    return std::any_of(drawn.texts.begin(), drawn.texts.end(), [&](const PictureText& text) {
+      return text.words.find(sign) != std::string::npos;
+    });
+  };
+  if (says("GB/s")) legend.add_sentence("GB/s: 10^9 bytes a second, each direction");
+  if (says("~")) legend.add_sentence("~ by a table or assumed");
+  if (says("? GB/s")) legend.add_sentence("? unknown");
+  return legend.take();
+}
+
+std::string title_of(const Topology& topology) {
+  const std::vector<int> nodes = vertices_of(topology, VertexKind::kNode);
+  const bool cluster = nodes.size() != 1 || !vertices_of(topology, VertexKind::kSwitch).empty();
+  std::string text = topology.vertices[cluster ? 0 : static_cast<size_t>(nodes.front())].name;
+  std::string_view separator = ": ";
+  for (const auto& [kind, word] :
+       {std::pair(VertexKind::kSwitch, "network switch"), std::pair(VertexKind::kNode, "node"),
+        std::pair(VertexKind::kGpu, "GPU"), std::pair(VertexKind::kNic, "NIC")}) {
+    const size_t count = vertices_of(topology, kind).size();
+    if (kind == VertexKind::kNode ? cluster : count > 0)
+      text += fmt::format("{}{}", std::exchange(separator, ", "), counted(count, word));
+  }
+  int processors = 0;
+  for (const int node : nodes)
+    processors += topology.vertices[static_cast<size_t>(node)].cpus.count();
+  if (processors > 0)
+    text += fmt::format("{}{}", separator, counted(static_cast<size_t>(processors), "processor"));
+  return text;
+}
 
 }  // namespace
 
 std::string to_svg(const Topology& topology) {
-  const Topology shown = folded(topology);
-  return Drawing(shown).draw();
+  const Topology all = canonical(topology);
+  const std::vector<int> shapes = shapes_of(all);
+  const int room = kMostWidth - 2 * kMargin;
+  std::vector<Picture> panels;
+  if (const auto site = sketch_network(all, shapes))
+    panels.push_back(draw_network(all, *site, room));
+  const std::vector<int> nodes = nodes_to_show(all, shapes, kMostDetails + 1);
+  for (size_t i = 0; i < std::min(nodes.size(), kMostDetails); ++i)
+    panels.push_back(draw_node(all, sketch_node(all, shapes, nodes[i]), room));
+  Picture drawn;
+  for (const Picture& panel : panels) drawn.width = std::max(drawn.width, panel.width);
+  for (Picture& panel : panels) {
+    stretch(panel, drawn.width, panel.height);
+    if (drawn.height > 0) drawn.height += kGap;
+    place(drawn, panel, 0, drawn.height);
+    drawn.height += panel.height;
+  }
+  Picture whole{.width = std::max(drawn.width, kLeastWidth) + 2 * kMargin};
+  const int inner = whole.width - 2 * kMargin;
+  int y = kMargin + kTitleSize;
+  for (std::string& line : wrapped(title_of(all), inner, kTitleSize, true)) {
+    whole.texts.push_back(
+        {.x = kMargin, .y = y, .words = std::move(line), .size = kTitleSize, .bold = true});
+    y += kTitleSize + 6;
+  }
+  if (nodes.size() > kMostDetails) {
+    const std::string note =
+        fmt::format("Nodes of {} kinds are shown in detail; there are more kinds.", kMostDetails);
+    whole.texts.push_back({.x = kMargin, .y = y, .words = note});
+    y += kTitleSize;
+  }
+  place(whole, drawn, kMargin, y);
+  y += drawn.height + kGap;
+  const Picture legend = legend_of(drawn, inner);
+  place(whole, legend, kMargin, y);
+  whole.height = y + legend.height + kMargin - 8;
+  return to_svg(whole);
 }
 
 }  // namespace banyan
