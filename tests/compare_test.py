@@ -17,6 +17,8 @@ sys.path.insert(0, str(ROOT / 'bench'))
 
 from compare_lib import contenders, figures, launch, options, plot, program  # noqa: E402
 
+import picture_check  # noqa: E402
+
 TWO = contenders.Case('allreduce', 2, (4, 6))
 CROWD = contenders.Case('allreduce', 3, (4, 6))
 
@@ -220,16 +222,23 @@ class Plot(unittest.TestCase):
 
     def test_less_time_is_lower_and_everything_inside(self):
         marks = plot.decades(1.0, 100.0)
-        places = plot.horizontal(list(TABLE))
+        places = plot.horizontal(list(TABLE), 700)
         self.assertEqual(marks, [1.0, 10.0, 100.0])
         height = [plot.scale(value, 1, 100, plot.HEIGHT - plot.BOTTOM, plot.TOP) for value in (1.0, 10.0, 100.0)]
         self.assertEqual(height, sorted(height, reverse=True))
         self.assertAlmostEqual(height[1], (height[0] + height[2]) / 2)
-        self.assertEqual([places[4], places[1 << 20]], [plot.LEFT, plot.WIDTH - plot.RIGHT])
+        self.assertEqual([places[4], places[1 << 20]], [plot.LEFT, 700])
 
     def test_one_size_and_none(self):
         self.assertIsNotNone(tree.fromstring(plot.svg({0: {'banyan': 1.0}}, ['banyan'], 'barrier', [])))
         self.assertIsNone(plot.svg({}, ['banyan'], 'nothing', []))
+
+    def test_many_curves_are_told_apart_and_named(self):
+        names = ['banyan', *(f'an_algorithm_with_a_{"long" * 5}_name_{i}' for i in range(20))]
+        drawing = picture_check.read(plot.svg({size: {name: 1.0 + i + size for i, name in enumerate(names)} for size in (4, 8, 16)},
+                                              names, 'allreduce', []))
+        self.assertEqual(list(picture_check.problems_of(drawing, 1600)), [])
+        self.assertEqual(len(set(drawing.strokes)), len(names))
 
     def test_wrapped(self):
         self.assertEqual(plot.wrap('a bb ccc dd', 5), ['a bb', 'ccc', 'dd'])

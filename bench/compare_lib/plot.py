@@ -7,9 +7,11 @@ from xml.sax.saxutils import escape
 from compare_lib.figures import BANYAN, latency_text, size_text
 
 WIDTH, HEIGHT = 960, 600
-LEFT, RIGHT, TOP, BOTTOM = 90, 150, 96, 60
-# Told apart with any eyes (Okabe and Ito); Banyan's is the darkest and thickest.
+LEFT, TOP, BOTTOM = 90, 96, 60
+BESIDE, LETTER = 52, 8  # the legend's room: its samples and gaps, and at most so much for each letter
+# Told apart with any eyes (Okabe and Ito); Banyan's is the darkest and thickest. Where there are more curves than colours, dashes differ.
 COLOURS = ('#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#999999')
+DASHES = ('', '7 3', '2 3', '9 3 2 3')
 SECOND_LINE = 130  # letters of the command that fit a line
 
 
@@ -34,16 +36,20 @@ def line(x1, y1, x2, y2, colour):
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}"/>'
 
 
-def horizontal(sizes):
+def right_of(names):
+    """Where the plot ends and the legend begins."""
+    return WIDTH - BESIDE - LETTER * max(12, *map(len, names))
+
+
+def horizontal(sizes, right):
     """{size: x}. Sizes double, so they are evenly spaced; one of 0 bytes has a place, too."""
-    right = WIDTH - RIGHT
     if len(sizes) == 1:
         return {sizes[0]: (LEFT + right) / 2}
     return {size: LEFT + (right - LEFT) * i / (len(sizes) - 1) for i, size in enumerate(sizes)}
 
 
-def axes(places, marks):
-    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
+def axes(places, marks, right):
+    bottom = HEIGHT - BOTTOM
     parts = []
     for mark in marks:
         y = scale(mark, marks[0], marks[-1], bottom, TOP)
@@ -60,9 +66,13 @@ def axes(places, marks):
     return parts
 
 
-def colour_of(name, names):
-    others = [other for other in names if other != BANYAN]
-    return '#000000' if name == BANYAN else COLOURS[others.index(name) % len(COLOURS)]
+def stroke_of(name, names):
+    """Of a contender's line; no two are the same."""
+    if name == BANYAN:
+        return 'stroke="#000000" stroke-width="3"', '#000000', 3
+    place = [other for other in names if other != BANYAN].index(name)
+    colour, dashes = COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS) % len(DASHES)]
+    return f'stroke="{colour}" stroke-width="1.6"' + (f' stroke-dasharray="{dashes}"' if dashes else ''), colour, 1.6
 
 
 def curve(name, names, table, places, marks):
@@ -70,21 +80,19 @@ def curve(name, names, table, places, marks):
     bottom = HEIGHT - BOTTOM
     points = [(places[size], scale(row[name], marks[0], marks[-1], bottom, TOP), size, row[name])
               for size, row in table.items() if name in row]
-    colour, width = colour_of(name, names), 3 if name == BANYAN else 1.6
+    stroke, colour, width = stroke_of(name, names)
     path = ' '.join(f'{x:.1f},{y:.1f}' for x, y, _, _ in points)
     dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{width + 0.6:.1f}" fill="{colour}">'
             f'<title>{escape(name)}, {size_text(size)}: {latency_text(latency)} us</title></circle>'
             for x, y, size, latency in points]
-    return [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{width}"/>', *dots]
+    return [f'<polyline points="{path}" fill="none" {stroke}/>', *dots]
 
 
-def legend(names):
-    parts, x = [], WIDTH - RIGHT + 16
-    for i, name in enumerate(names):
+def legend(present, names, right):
+    parts, x = [], right + 16
+    for i, name in enumerate(present):
         y = TOP + 14 + 20 * i
-        width = 3 if name == BANYAN else 1.6
-        parts += [f'<line x1="{x}" y1="{y}" x2="{x + 24}" y2="{y}" stroke="{colour_of(name, names)}" '
-                  f'stroke-width="{width}"/>', text(x + 30, y + 4, name)]
+        parts += [f'<line x1="{x}" y1="{y}" x2="{x + 24}" y2="{y}" {stroke_of(name, names)[0]}/>', text(x + 30, y + 4, name)]
     return parts
 
 
@@ -103,14 +111,15 @@ def svg(table, names, title, notes):
     values = [row[name] for row in table.values() for name in present if name in row]
     if not values:
         return None
-    places, marks = horizontal(list(table)), decades(min(values), max(values))
+    right = right_of(present)
+    places, marks = horizontal(list(table), right), decades(min(values), max(values))
     small = [part for note in notes for part in wrap(note, SECOND_LINE)][:4]
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
              f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" fill="#222222">',
              f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
              text(LEFT, 28, title, size=18, more=' font-weight="bold"'),
              *(text(LEFT, 46 + 14 * i, words, size=11) for i, words in enumerate(small)),
-             *axes(places, marks)]
+             *axes(places, marks, right)]
     for name in sorted(present, key=lambda name: name == BANYAN):  # Banyan's on top
         parts += curve(name, names, table, places, marks)
-    return '\n'.join([*parts, *legend(present), '</svg>']) + '\n'
+    return '\n'.join([*parts, *legend(present, names, right), '</svg>']) + '\n'
