@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "algorithms/schedule.h"
 
@@ -15,6 +16,7 @@ namespace banyan {
 std::string to_text(const Schedule& schedule, int rank);
 // The ranks' schedules side by side, edges for dependencies and, dashed, for messages.
 std::string to_dot(std::span<const Schedule> schedules, std::span<const int> ranks);
-std::string to_svg(std::span<const Schedule> schedules, std::span<const int> ranks);
+std::string to_svg(std::span<const Schedule> schedules, std::span<const int> ranks,
+                   std::string_view title);
 
 }  // namespace banyan

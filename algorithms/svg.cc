@@ -1,7 +1,8 @@
 // A schedule as a drawing: a column for each rank, time downwards.
 //
 // A step stands below everything that it waits for, on its own rank or as a message from another,
-// so every line points down. Our own writer: a few rectangles and lines need no library.
+// so every line points down. Lines cross only the gaps between rows and, where they pass rows,
+// those between columns.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
@@ -9,189 +10,282 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <iterator>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "algorithms/messages.h"
 #include "algorithms/print.h"
 #include "algorithms/step_text.h"
-#include "src/base/markup.h"
+#include "src/base/picture_page.h"
 
 namespace banyan {
 
 namespace {
 
 constexpr int kBoxHeight = 34;
-constexpr int kGap = 12;        // between the boxes of one row
-constexpr int kRowGap = 26;     // between rows
-constexpr int kColumnGap = 60;  // room for the lines of messages
-constexpr int kMargin = 20;
-constexpr int kHeading = 40;
+constexpr int kHeading = 24;
 constexpr int kPadding = 6;  // beside the text of a box
-constexpr int kLetter = 7;   // at least as wide as one at the font size of 10
-constexpr int kStub = 18;    // of a message to a rank that is not drawn
+constexpr int kTextSize = 10;
+constexpr int kRankSize = 14;
+constexpr int kLeastRowGap = 26;  // higher where lines go far sideways, so that they are told apart
+constexpr int kMostRowGap = 90;
+constexpr int kLane = 6;        // between lines beside a column
+constexpr int kMostLanes = 10;  // beyond, lines share one
+constexpr int kBesideBox = 8;   // between lanes and boxes
+constexpr int kStub = 18;       // of a message to a rank that is not drawn
+constexpr int kAside = 14;      // of a line's end from the middle of its box
+constexpr std::string_view kMessage = "#0a68a8";
+constexpr std::string_view kDependency = "#9a9a9a";
 
-struct Point {
-  int x;
-  int y;
+struct Kind {
+  std::string_view words;
+  std::string_view fill;
+  std::string_view edge;
 };
+constexpr std::array<Kind, 6> kKinds = {{{"send", "#d6e6f5", "#3a76a8"},
+                                         {"receive", "#e4efe0", "#5f8a4e"},
+                                         {"receive and reduce", "#c5e3c8", "#2f7a48"},
+                                         {"reduce", "#fbe6cf", "#b07c3c"},
+                                         {"encode or decode", "#eedceb", "#94598a"},
+                                         {"copy", "#eeeeee", "#777777"}}};
 
-struct Layout {
-  std::vector<std::vector<Point>> boxes;  // left upper corners, per schedule and step
-  int box_width = 0;
-  int width = 0;
-  int height = 0;
-};
-
-int column(size_t schedule, int box_width) {
-  return kMargin + static_cast<int>(schedule) * (box_width + kColumnGap);
-}
-
-// As wide as the longest text needs.
-int box_width_of(std::span<const Schedule> schedules) {
-  size_t longest = 20;  // "rank 7: no steps" in its larger letters
-  for (const Schedule& schedule : schedules) {
-    for (const Step& step : schedule.steps) {
-      const StepText words = text_of(step);
-      longest = std::max({longest, words.what.size() + 8, words.where.size()});  // 8: the number
-    }
-  }
-  return 2 * kPadding + static_cast<int>(longest) * kLetter;
-}
-
-// The steps of one depth share a row; a rank that has several there stacks them.
-Layout arrange(std::span<const Schedule> schedules, std::span<const Message> messages) {
-  const auto depths = depths_of(schedules, messages, {.dependency = 1, .message = 1});
-  std::vector<int> stacked;  // per row: the most boxes of one rank
-  std::vector<std::vector<int>> place(schedules.size());
-  for (size_t i = 0; i < schedules.size(); ++i) {
-    std::vector<int> used;
-    for (const uint32_t depth : depths[i]) {
-      used.resize(std::max<size_t>(used.size(), depth + size_t{1}));
-      place[i].push_back(used[depth]++);
-    }
-    stacked.resize(std::max(stacked.size(), used.size()));
-    for (size_t row = 0; row < used.size(); ++row) stacked[row] = std::max(stacked[row], used[row]);
-  }
-  std::vector<int> top;
-  int y = kMargin + kHeading;
-  for (const int boxes : stacked) {
-    top.push_back(y);
-    y += boxes * (kBoxHeight + kGap) - kGap + kRowGap;
-  }
-  Layout layout;
-  layout.box_width = box_width_of(schedules);
-  for (size_t i = 0; i < schedules.size(); ++i) {
-    auto& boxes = layout.boxes.emplace_back();
-    for (size_t step = 0; step < depths[i].size(); ++step)
-      boxes.push_back({column(i, layout.box_width),
-                       top[depths[i][step]] + place[i][step] * (kBoxHeight + kGap)});
-  }
-  layout.width =
-      std::max(column(schedules.size(), layout.box_width) - kColumnGap + kMargin, 2 * kMargin);
-  layout.height = y + kMargin;
-  return layout;
-}
-
-std::string_view colour_of(Op op) {
+const Kind& kind_of(Op op) {
   switch (op) {
-    case Op::kSend: return "#cfe2f3";
-    case Op::kRecv: return "#d9ead3";
+    case Op::kSend: return kKinds[0];
+    case Op::kRecv: return kKinds[1];
     case Op::kRecvReduce:
-    case Op::kRecvDecodeAdd: return "#c9e7c0";
+    case Op::kRecvDecodeAdd: return kKinds[2];
     case Op::kReduce:
-    case Op::kDecodeAdd: return "#fce5cd";
+    case Op::kDecodeAdd: return kKinds[3];
     case Op::kEncode:
-    case Op::kDecode: return "#ead1dc";
-    case Op::kCopy: return "#eeeeee";
+    case Op::kDecode: return kKinds[4];
+    case Op::kCopy: return kKinds[5];
   }
-  return "#ffffff";
+  return kKinds[5];
 }
 
-void line(std::string& svg, std::string_view kind, Point from, Point to) {
-  fmt::format_to(std::back_inserter(svg),
-                 "<line class=\"{}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n", kind, from.x,
-                 from.y, to.x, to.y);
-}
+// From one step to one that waits for it.
+struct Edge {
+  StepAt from{};
+  StepAt to{};
+  bool message = false;
+  int lane = -1;  // beside the column of `to`, where it passes rows
+};
 
-void box(std::string& svg, uint32_t number, const Step& step, Point at, int width) {
-  const StepText words = text_of(step);
-  fmt::format_to(std::back_inserter(svg),
-                 "<g><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>"
-                 "<text x=\"{}\" y=\"{}\">s{}: {}</text><text x=\"{}\" y=\"{}\">{}</text></g>\n",
-                 at.x, at.y, width, kBoxHeight, colour_of(step.op), at.x + kPadding, at.y + 14,
-                 number, escape_markup(words.what), at.x + kPadding, at.y + 27,
-                 escape_markup(words.where));
-}
-
-// A message leaves and enters at the sides, so that it does not cross the boxes of its column.
-void messages_between(std::string& svg, const Layout& layout, std::span<const Message> messages) {
-  for (const auto& [from, to] : messages) {
-    const Point tail = layout.boxes[from.schedule][from.step];
-    const Point head = layout.boxes[to.schedule][to.step];
-    const bool right = tail.x <= head.x;
-    line(svg, "message", {tail.x + (right ? layout.box_width : 0), tail.y + kBoxHeight / 2},
-         {head.x + (right ? 0 : layout.box_width), head.y + kBoxHeight / 2});
+class ScheduleDrawing {
+ public:
+  ScheduleDrawing(std::span<const Schedule> schedules, std::span<const int> ranks)
+      : schedules_(schedules), ranks_(ranks), messages_(match_messages(schedules, ranks)) {
+    collect_edges();
+    assign_rows();
+    assign_lanes();
+    measure();
   }
-}
 
-// Sends and receives whose other end is on a rank that is not drawn.
-void messages_elsewhere(std::string& svg, const Layout& layout, std::span<const Schedule> schedules,
-                        std::span<const Message> messages) {
-  std::vector<std::vector<bool>> matched;
-  for (const Schedule& schedule : schedules) matched.emplace_back(schedule.steps.size(), false);
-  for (const auto& [from, to] : messages) {
-    matched[from.schedule][from.step] = true;
-    matched[to.schedule][to.step] = true;
+  Picture draw() {
+    for (size_t i = 0; i < schedules_.size(); ++i) {
+      picture_.texts.push_back(
+          {.x = x_of(i),
+           .y = kRankSize,
+           .words =
+               fmt::format("rank {}{}", ranks_[i], schedules_[i].steps.empty() ? ": no steps" : ""),
+           .size = kRankSize,
+           .bold = true});
+      for (uint32_t step = 0; step < schedules_[i].steps.size(); ++step) draw_step({i, step});
+    }
+    for (const Edge& edge : edges_) draw_edge(edge);
+    draw_elsewhere();
+    return std::move(picture_);
   }
-  for (size_t i = 0; i < schedules.size(); ++i) {
-    for (size_t step = 0; step < schedules[i].steps.size(); ++step) {
-      const Step& each = schedules[i].steps[step];
-      if (each.peer < 0 || matched[i][step]) continue;
-      const Point at = layout.boxes[i][step];
-      const Point left{at.x - kStub, at.y + kBoxHeight / 2};
-      const Point right{at.x + layout.box_width + kStub, at.y + kBoxHeight / 2};
-      if (each.op == Op::kSend) {
-        line(svg, "message", {at.x + layout.box_width, right.y}, right);
-      } else {
-        line(svg, "message", left, {at.x, left.y});
+
+ private:
+  int& row(const StepAt& at) { return rows_[at.schedule][at.step]; }
+  const Step& step(const StepAt& at) const { return schedules_[at.schedule].steps[at.step]; }
+
+  void collect_edges() {
+    for (size_t i = 0; i < schedules_.size(); ++i)
+      for (uint32_t step = 0; step < schedules_[i].steps.size(); ++step)
+        for (const uint32_t next : schedules_[i].successors_of(step))
+          edges_.push_back({{i, step}, {i, next}});
+    for (const auto& [from, to] : messages_) edges_.push_back({from, to, true});
+  }
+
+  // One step of a rank in each row, below what it waits for; where no message orders ranks, in the
+  // order of the program.
+  void assign_rows() {
+    const auto depths = depths_of(schedules_, messages_, {.dependency = 1, .message = 1});
+    std::vector<std::tuple<uint32_t, size_t, uint32_t>> order;
+    for (size_t i = 0; i < schedules_.size(); ++i) {
+      rows_.emplace_back(schedules_[i].steps.size(), -1);
+      for (uint32_t step = 0; step < depths[i].size(); ++step)
+        order.emplace_back(messages_.empty() ? 0 : depths[i][step], i, step);
+    }
+    std::sort(order.begin(), order.end());
+    std::map<std::pair<size_t, uint32_t>, std::vector<StepAt>> before;
+    for (const Edge& edge : edges_) before[{edge.to.schedule, edge.to.step}].push_back(edge.from);
+    std::vector<int> free(schedules_.size(), 0);
+    for (const auto& [depth, i, step] : order) {
+      int own = free[i];
+      for (const StepAt& from : before[{i, step}]) own = std::max(own, row(from) + 1);
+      row({i, step}) = own;
+      free[i] = own + 1;
+      row_count_ = std::max(row_count_, own + 1);
+    }
+  }
+
+  // Of a column, lines that pass the same rows have lanes of their own while there are some.
+  void assign_lanes() {
+    lanes_.assign(schedules_.size(), 0);
+    std::map<std::pair<size_t, int>, int> used_until;  // of a column's lane: the last row
+    for (Edge& edge : edges_) {
+      const int first = row(edge.from) + 1;
+      const int last = row(edge.to) - 1;
+      if (first > last && row(edge.to) > row(edge.from)) continue;
+      int lane = 0;
+      while (lane + 1 < kMostLanes && used_until.count({edge.to.schedule, lane}) != 0 &&
+             used_until[{edge.to.schedule, lane}] >= first)
+        ++lane;
+      int& until = used_until[{edge.to.schedule, lane}];
+      until = std::max(until, last);
+      edge.lane = lane;
+      lanes_[edge.to.schedule] = std::max(lanes_[edge.to.schedule], lane + 1);
+    }
+  }
+
+  void measure() {
+    int widest = text_width("rank 1000: no steps", kRankSize, true);
+    for (const Schedule& schedule : schedules_) {
+      for (uint32_t step = 0; step < schedule.steps.size(); ++step) {
+        const StepText words = text_of(schedule.steps[step]);
+        widest = std::max({widest, text_width(heading(step, words), kTextSize),
+                           text_width(words.where, kTextSize)});
+      }
+    }
+    box_width_ = widest + 2 * kPadding;
+    int x = 0;
+    for (const int lanes : lanes_) {
+      x += std::max(lanes * kLane + 2 * kBesideBox, 2 * kStub + 4);
+      columns_.push_back(x);
+      x += box_width_;
+    }
+    picture_.width = x + kStub + 4;
+    std::vector<int> gaps(static_cast<size_t>(row_count_) + 1, kLeastRowGap);
+    for (const Edge& edge : edges_) {
+      const auto apart = static_cast<int>(std::max(edge.from.schedule, edge.to.schedule) -
+                                          std::min(edge.from.schedule, edge.to.schedule));
+      int& gap = gaps[static_cast<size_t>(row(edge.from)) + 1];
+      gap = std::max(gap, std::min(kMostRowGap, kLeastRowGap + 10 * (apart - 1)));
+    }
+    int y = kHeading;
+    for (int row = 0; row < row_count_; ++row) {
+      tops_.push_back(y);
+      y += kBoxHeight + gaps[static_cast<size_t>(row) + 1];
+    }
+    picture_.height = row_count_ == 0 ? kHeading : tops_.back() + kBoxHeight + 4;
+  }
+
+  static std::string heading(uint32_t step, const StepText& words) {
+    return fmt::format("s{}: {}", step, words.what);
+  }
+
+  int x_of(size_t schedule) const { return columns_[schedule]; }
+  int top_of(const StepAt& at) { return tops_[static_cast<size_t>(row(at))]; }
+
+  void draw_step(const StepAt& at) {
+    const Kind& kind = kind_of(step(at).op);
+    const StepText words = text_of(step(at));
+    const int x = x_of(at.schedule);
+    const int y = top_of(at);
+    picture_.boxes.push_back({.x = x,
+                              .y = y,
+                              .width = box_width_,
+                              .height = kBoxHeight,
+                              .fill = kind.fill,
+                              .edge = kind.edge});
+    const auto write = [&](std::string text, int down) {
+      picture_.texts.push_back(
+          {.x = x + kPadding, .y = y + down, .words = std::move(text), .size = kTextSize});
+    };
+    write(heading(at.step, words), 14);
+    write(words.where, 27);
+  }
+
+  // Down through the gap between two rows, or through a lane and the gap above its end.
+  void draw_edge(const Edge& edge) {
+    const int aside = edge.message ? kAside : -kAside;
+    const int middle = box_width_ / 2;
+    const Point tail{x_of(edge.from.schedule) + middle + aside, top_of(edge.from) + kBoxHeight};
+    const Point head{x_of(edge.to.schedule) + middle + aside, top_of(edge.to)};
+    PictureLine line{.points = {tail},
+                     .colour = edge.message ? kMessage : kDependency,
+                     .dashed = edge.message,
+                     .arrow = edge.message};
+    if (edge.lane >= 0) {
+      const int x = x_of(edge.to.schedule) - kBesideBox - edge.lane * kLane;
+      const int below = tail.y + kLeastRowGap / 2 + kLane;
+      const int above = head.y - kLeastRowGap / 2;
+      line.points.push_back({x, below});
+      line.points.push_back({x, above});
+    }
+    line.points.push_back(head);
+    picture_.lines.push_back(std::move(line));
+  }
+
+  // Sends and receives whose other end is on a rank that is not drawn.
+  void draw_elsewhere() {
+    std::set<std::pair<size_t, uint32_t>> matched;
+    for (const auto& [from, to] : messages_) {
+      matched.insert({from.schedule, from.step});
+      matched.insert({to.schedule, to.step});
+    }
+    for (size_t i = 0; i < schedules_.size(); ++i) {
+      for (uint32_t step = 0; step < schedules_[i].steps.size(); ++step) {
+        const Step& each = schedules_[i].steps[step];
+        if (each.peer < 0 || matched.count({i, step}) != 0) continue;
+        const bool sends = each.op == Op::kSend;
+        const int y = top_of({i, step}) + kBoxHeight / 2;
+        const int left = sends ? x_of(i) + box_width_ : x_of(i) - kStub;
+        picture_.lines.push_back({.points = {{left, y}, {left + kStub, y}},
+                                  .colour = kMessage,
+                                  .dashed = true,
+                                  .arrow = true});
       }
     }
   }
-}
+
+  const std::span<const Schedule> schedules_;
+  const std::span<const int> ranks_;
+  const std::vector<Message> messages_;
+  std::vector<Edge> edges_;
+  std::vector<std::vector<int>> rows_;
+  std::vector<int> lanes_;
+  std::vector<int> columns_;  // left edges of boxes
+  std::vector<int> tops_;     // of rows
+  int row_count_ = 0;
+  int box_width_ = 0;
+  Picture picture_;
+};
 
 }  // namespace
 
-std::string to_svg(std::span<const Schedule> schedules, std::span<const int> ranks) {
+std::string to_svg(std::span<const Schedule> schedules, std::span<const int> ranks,
+                   std::string_view title) {
   assert(schedules.size() == ranks.size());
-  const std::vector<Message> messages = match_messages(schedules, ranks);
-  const Layout layout = arrange(schedules, messages);
-  std::string svg = svg_begin(
-      layout.width, layout.height,
-      "text{font:10px monospace} .rank{font-size:14px;font-weight:bold}"
-      " g rect{stroke:#444444} line{stroke:#999999}"
-      " .message{stroke:#1155cc;stroke-dasharray:5 3;marker-end:url(#head)}",
-      "<marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\""
-      " markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#1155cc\"/></marker>");
-  for (size_t i = 0; i < schedules.size(); ++i) {
-    fmt::format_to(std::back_inserter(svg),
-                   "<text class=\"rank\" x=\"{}\" y=\"{}\">rank {}{}</text>\n",
-                   column(i, layout.box_width), kMargin + 14, ranks[i],
-                   schedules[i].steps.empty() ? ": no steps" : "");
-    // Before the boxes, so that lines past other boxes stay behind them.
-    for (uint32_t step = 0; step < schedules[i].steps.size(); ++step)
-      for (const uint32_t next : schedules[i].successors_of(step))
-        line(svg, "dependency",
-             {layout.boxes[i][step].x + layout.box_width / 2, layout.boxes[i][step].y + kBoxHeight},
-             {layout.boxes[i][next].x + layout.box_width / 2, layout.boxes[i][next].y});
-  }
-  for (size_t i = 0; i < schedules.size(); ++i)
-    for (uint32_t step = 0; step < schedules[i].steps.size(); ++step)
-      box(svg, step, schedules[i].steps[step], layout.boxes[i][step], layout.box_width);
-  messages_between(svg, layout, messages);
-  messages_elsewhere(svg, layout, schedules, messages);
-  svg += "</svg>\n";
-  return svg;
+  const Picture drawn = ScheduleDrawing(schedules, ranks).draw();
+  std::vector<LegendEntry> legend;
+  for (const Kind& kind : kKinds)
+    if (std::any_of(drawn.boxes.begin(), drawn.boxes.end(),
+                    [&](const PictureBox& box) { return box.fill == kind.fill; }))
+      legend.push_back({kind.words, PictureBox{.fill = kind.fill, .edge = kind.edge}});
+  legend.push_back({"message", {}, PictureLine{.colour = kMessage, .dashed = true, .arrow = true}});
+  legend.push_back({"waits for the step above", {}, PictureLine{.colour = kDependency}});
+  return to_svg(on_page({.title = std::string(title),
+                         .note = "Time runs downwards. Steps of one row need not run together.",
+                         .legend = legend},
+                        drawn));
 }
 
 }  // namespace banyan

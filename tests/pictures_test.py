@@ -112,6 +112,30 @@ class Machines(Case):
                 self.check_machine(given)
 
 
+class Schedules(Case):
+    def setUp(self):
+        if INFO is None:
+            self.skipTest('no banyan_info was given')
+
+    def test_schedules(self):
+        for ranks in ('1', '2', '5', '8', '5:3', '4x2', '1+2+3'):
+            for name in ('allreduce:ring', 'allreduce:direct', 'allreduce:recursive_doubling', 'allreduce:double_tree',
+                         'allreduce:hierarchical', 'allreduce:ring(seg=64)', 'broadcast:binomial', 'alltoall:bruck', 'allgather:circulant',
+                         'barrier:dissemination'):
+                with self.subTest(f'{name}:{ranks}'):
+                    drawing = self.check_picture(drawn('--schedule', f'{name}:{ranks}'), 3200)
+                    self.assertTrue(drawing.words()[0].startswith(name.partition(':')[0] + ', '))
+                    self.assertEqual(drawing.words()[-1], 'waits for the step above')
+
+    def test_the_largest_are_readable_and_larger_ones_refused(self):
+        self.check_picture(drawn('--schedule', 'broadcast:binomial:16'), 5000)
+        for schedule, reason in (('allreduce:ring:17', 'right are at most 16'), ('allreduce:ring:1000:0', 'right are at most 1000')):
+            done = subprocess.run([INFO, '--schedule', schedule, '--svg'], capture_output=True, text=True, check=False, timeout=60)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertEqual(done.stdout, '')
+            self.assertIn(reason, done.stderr)
+
+
 if __name__ == '__main__':
     if len(sys.argv) > 1 and not sys.argv[1].startswith('-'):
         INFO = sys.argv.pop(1)

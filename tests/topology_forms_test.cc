@@ -332,8 +332,8 @@ TEST(ToSvgOfTopology, every_device_is_named) {
 TEST(ToSvgOfTopology, figures_stand_at_links) {
   const std::string svg = to_svg(rich());
   for (const char* text :
-       {">PCIe x16 16 GT/s: 31.5 GB/s every link<", ">CPU interconnect: numa0 - numa1 ~22 GB/s<",
-        ">NVLink through 1 NVSwitch: each of 2 GPUs has 50 GB/s over 1 link<", ">1 leaf switch<",
+       {">PCIe x16 16 GT/s: 31.5 GB/s a link<", ">CPU interconnect: numa0 - numa1 ~22 GB/s<",
+        ">NVLink through 1 NVSwitch: 50 GB/s for each of 2 GPUs<", ">1 leaf switch<",
         ">1 cable<", "memory ~205 GB/s", "through memory 7.25 GB/s"})
     EXPECT_THAT(svg, HasSubstr(text));
 }

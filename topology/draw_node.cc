@@ -77,7 +77,7 @@ class NodeDrawing {
     }
     Frame frame{.colours = colours_of(VertexKind::kNode), .name = title(), .facts = node.facts};
     frame.several = node.vertices.size() > 1;
-    if (same_ways()) frame.facts.push_back(ways_.begin()->first + " every link");
+    if (same_ways()) frame.facts.push_back(ways_.begin()->first + " a link");
     return framed(frame, content, most_width);
   }
 

@@ -48,7 +48,6 @@ std::string_view people_name(VertexKind kind) {
 using Pair = std::pair<int, int>;  // the lower vertex first
 struct Wires {
   std::map<Pair, Figure> pairs;  // all links between two together
-  std::map<Pair, int> counts;
   std::vector<int> ends;
 };
 
@@ -59,7 +58,6 @@ Wires wires_of(const std::vector<Link>& links) {
     const Pair pair = std::minmax(link.from, link.to);
     const auto [known, fresh] = wires.pairs.emplace(pair, link.bandwidth);
     if (!fresh) known->second = sum(known->second, link.bandwidth);
-    ++wires.counts[pair];
     ends.insert({link.from, link.to});
   }
   wires.ends.assign(ends.begin(), ends.end());
@@ -78,7 +76,7 @@ bool all_same(const std::map<Pair, Figure>& pairs) {
 // Links through switches that join all: what each device has to them.
 Bundle star(const Topology& topology, LinkKind kind, const Wires& wires) {
   Bundle bundle{.kind = kind};
-  std::map<int, std::pair<Figure, int>> each;  // of a device: bandwidth and links
+  std::map<int, Figure> each;  // of a device, all its links together
   std::set<int> switches;
   for (const auto& [pair, figure] : wires.pairs) {
     for (const int end : {pair.first, pair.second}) {
@@ -86,21 +84,19 @@ Bundle star(const Topology& topology, LinkKind kind, const Wires& wires) {
         switches.insert(end);
         continue;
       }
-      const auto [known, fresh] = each.emplace(end, std::pair(figure, 0));
-      if (!fresh) known->second.first = sum(known->second.first, figure);
-      known->second.second += wires.counts.at(pair);
+      const auto [known, fresh] = each.emplace(end, figure);
+      if (!fresh) known->second = sum(known->second, figure);
     }
   }
   std::map<std::string, size_t> words;
-  for (const auto& [device, sums] : each) {
+  for (const auto& [device, figure] : each) {
     bundle.ends.push_back(device);
-    ++words[fmt::format("{} over {}", short_text(sums.first),
-                        counted(static_cast<size_t>(sums.second), "link"))];
+    ++words[short_text(figure)];
   }
   std::string first =
-      fmt::format("{} through {}:", kind_name(kind), counted(switches.size(), "NVSwitch"));
+      fmt::format("{} through {}", kind_name(kind), counted(switches.size(), "NVSwitch"));
   if (words.size() == 1)
-    first += fmt::format(" each of {} has {}", counted(each.size(), "GPU"), words.begin()->first);
+    first += fmt::format(": {} for each of {}", words.begin()->first, counted(each.size(), "GPU"));
   bundle.words.push_back(std::move(first));
   if (words.size() > 1)
     for (const auto& [text, count] : words)

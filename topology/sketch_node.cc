@@ -54,6 +54,9 @@ class Tree {
     part.down = is_nic && !ports.empty() &&
                 std::none_of(ports.begin(), ports.end(), [&](int port) { return is_up(at(port)); });
     for (const int child : below) part.parts.push_back(part_of(child));
+    // What holds processors first, then switches, GPUs, NICs.
+    std::stable_sort(part.parts.begin(), part.parts.end(),
+                     [](const Part& a, const Part& b) { return a.kind < b.kind; });
     return part;
   }
 
@@ -75,14 +78,11 @@ class Tree {
            std::all_of(below.begin(), below.end(), [&](int child) { return is_elsewhere(child); });
   }
 
-  // What holds processors first, then switches, GPUs, NICs.
   std::vector<int> drawn_children(int vertex) const {
     std::vector<int> drawn;
     const auto& all = children_[static_cast<size_t>(vertex)];
     std::copy_if(all.begin(), all.end(), std::back_inserter(drawn),
                  [&](int child) { return !is_elsewhere(child); });
-    std::stable_sort(drawn.begin(), drawn.end(),
-                     [&](int a, int b) { return at(a).kind < at(b).kind; });
     return drawn;
   }
 

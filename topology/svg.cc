@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/picture.h"
+#include "src/base/picture_page.h"
 #include "topology/describe.h"
 #include "topology/draw.h"
 #include "topology/print.h"
@@ -21,9 +21,6 @@ namespace banyan {
 namespace {
 
 constexpr int kMostWidth = 1600;
-constexpr int kLeastWidth = 620;
-constexpr int kMargin = 20;
-constexpr int kTitleSize = 18;
 constexpr int kGap = 16;
 constexpr size_t kMostDetails = 4;  // kinds of nodes
 
@@ -40,64 +37,8 @@ constexpr std::pair<LinkKind, std::string_view> kLinks[] = {
     {LinkKind::kNvlink, "NVLink"},  {LinkKind::kXgmi, "xGMI"},
     {LinkKind::kC2c, "NVLink-C2C"}, {LinkKind::kNetwork, "network"}};
 
-// Entries beside each other, in rows.
-class Legend {
- public:
-  explicit Legend(int most_width) : most_width_(most_width) {}
-
-  void add_box(const Colours& colours, std::string_view words, bool several, bool dashed) {
-    const int x = next(kSwatch + text_width(words, kSmallSize));
-    picture_.boxes.push_back({.x = x,
-                              .y = y_ + 2,
-                              .width = kSwatch - 8,
-                              .height = 12,
-                              .fill = colours.fill,
-                              .edge = colours.edge,
-                              .dashed = dashed,
-                              .several = several});
-    write(x, words);
-  }
-  void add_line(std::string_view colour, std::string_view words) {
-    const int x = next(kSwatch + text_width(words, kSmallSize));
-    picture_.lines.push_back(
-        {.points = {{x, y_ + 8}, {x + kSwatch - 8, y_ + 8}}, .colour = colour, .width = 2});
-    write(x, words);
-  }
-  void add_sentence(std::string_view words) {
-    const int x = next(text_width(words, kSmallSize));
-    write(x - kSwatch, words);
-  }
-  Picture take() {
-    picture_.height = y_ + kRow;
-    return std::move(picture_);
-  }
-
- private:
-  static constexpr int kSwatch = 34;
-  static constexpr int kRow = 20;
-
-  int next(int width) {
-    if (x_ > 0 && x_ + width > most_width_) {
-      x_ = 0;
-      y_ += kRow;
-    }
-    const int x = x_;
-    x_ += width + 20;
-    picture_.width = std::max(picture_.width, x + width);
-    return x;
-  }
-  void write(int x, std::string_view words) {
-    picture_.texts.push_back(
-        {.x = x + kSwatch, .y = y_ + 12, .words = std::string(words), .size = kSmallSize});
-  }
-
-  int most_width_;
-  int x_ = 0, y_ = 0;
-  Picture picture_;
-};
-
-Picture legend_of(const Picture& drawn, int most_width) {
-  Legend legend(most_width);
+std::vector<LegendEntry> legend_of(const Picture& drawn) {
+  std::vector<LegendEntry> legend;
   const auto any = [&](auto what) {
     return std::any_of(drawn.boxes.begin(), drawn.boxes.end(), what);
   };
@@ -106,28 +47,28 @@ Picture legend_of(const Picture& drawn, int most_width) {
     if (any([&](const PictureBox& box) {
           return box.fill == colours.fill && box.edge == colours.edge;
         }))
-      legend.add_box(colours, words, false, false);
+      legend.push_back({words, PictureBox{.fill = colours.fill, .edge = colours.edge}});
   }
   for (const auto& [kind, words] : kLinks) {
     const std::string_view colour = colour_of(kind);
     const bool line = std::any_of(drawn.lines.begin(), drawn.lines.end(),
                                   [&](const PictureLine& each) { return each.colour == colour; });
     if (line || any([&](const PictureBox& box) { return box.edge == colour; }))
-      legend.add_line(colour, words);
+      legend.push_back({words, {}, PictureLine{.colour = colour, .width = 2}});
   }
   if (any([](const PictureBox& box) { return box.several; }))
-    legend.add_box({"#ffffff", "#555555"}, "several that are alike", true, false);
+    legend.push_back({"several that are alike", PictureBox{.several = true}});
   if (any([](const PictureBox& box) { return box.dashed; }))
-    legend.add_box({"#f0f0f0", "#555555"}, "down, left out or not known", false, true);
+    legend.push_back({"down, left out or not known", PictureBox{.dashed = true}});
   const auto says = [&](std::string_view sign) {
     return std::any_of(drawn.texts.begin(), drawn.texts.end(), [&](const PictureText& text) {
       return text.words.find(sign) != std::string::npos;
     });
   };
-  if (says("GB/s")) legend.add_sentence("GB/s: 10^9 bytes a second, each direction");
-  if (says("~")) legend.add_sentence("~ by a table or assumed");
-  if (says("? GB/s")) legend.add_sentence("? unknown");
-  return legend.take();
+  if (says("GB/s")) legend.push_back({"GB/s: 10^9 bytes a second, each direction"});
+  if (says("~")) legend.push_back({"~ by a table or assumed"});
+  if (says("? GB/s")) legend.push_back({"? unknown"});
+  return legend;
 }
 
 std::string title_of(const Topology& topology) {
@@ -155,7 +96,7 @@ std::string title_of(const Topology& topology) {
 std::string to_svg(const Topology& topology) {
   const Topology all = canonical(topology);
   const std::vector<int> shapes = shapes_of(all);
-  const int room = kMostWidth - 2 * kMargin;
+  const int room = kMostWidth - 2 * kPageMargin;
   std::vector<Picture> panels;
   if (const auto site = sketch_network(all, shapes))
     panels.push_back(draw_network(all, *site, room));
@@ -170,26 +111,12 @@ std::string to_svg(const Topology& topology) {
     place(drawn, panel, 0, drawn.height);
     drawn.height += panel.height;
   }
-  Picture whole{.width = std::max(drawn.width, kLeastWidth) + 2 * kMargin};
-  const int inner = whole.width - 2 * kMargin;
-  int y = kMargin + kTitleSize;
-  for (std::string& line : wrapped(title_of(all), inner, kTitleSize, true)) {
-    whole.texts.push_back(
-        {.x = kMargin, .y = y, .words = std::move(line), .size = kTitleSize, .bold = true});
-    y += kTitleSize + 6;
-  }
-  if (nodes.size() > kMostDetails) {
-    const std::string note =
-        fmt::format("Nodes of {} kinds are shown in detail; there are more kinds.", kMostDetails);
-    whole.texts.push_back({.x = kMargin, .y = y, .words = note});
-    y += kTitleSize;
-  }
-  place(whole, drawn, kMargin, y);
-  y += drawn.height + kGap;
-  const Picture legend = legend_of(drawn, inner);
-  place(whole, legend, kMargin, y);
-  whole.height = y + legend.height + kMargin - 8;
-  return to_svg(whole);
+  Page page{.title = title_of(all)};
+  if (nodes.size() > kMostDetails)
+    page.note = fmt::format("{} kinds of nodes are shown in detail; there are more.", kMostDetails);
+  const std::vector<LegendEntry> legend = legend_of(drawn);
+  page.legend = legend;
+  return to_svg(on_page(page, drawn));
 }
 
 }  // namespace banyan

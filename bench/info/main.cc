@@ -74,19 +74,32 @@ int failed(const Status& status) {
   return 1;
 }
 
-void draw_schedule(const ScheduleRequest& request, Form form, Output& output) {
+constexpr size_t kMostDrawnSteps = 1000;
+
+Status draw_schedule(const ScheduleRequest& request, Form form, Output& output) {
   const std::vector<int> ranks = ranks_of(request);
   std::vector<Schedule> schedules;
-  for (const int rank : ranks) schedules.push_back(schedule_of(request, rank));
-  output.print(form == Form::kDot ? to_dot(schedules, ranks) : to_svg(schedules, ranks));
+  size_t steps = 0;
+  for (const int rank : ranks) {
+    schedules.push_back(schedule_of(request, rank));
+    steps += schedules.back().steps.size();
+  }
+  if (form == Form::kDot) {
+    output.print(to_dot(schedules, ranks));
+    return {};
+  }
+  if (steps > kMostDrawnSteps)
+    return {Code::kInvalidArgument,
+            fmt::format("{} steps are more than a picture shows; right are at most {}: draw fewer "
+                        "ranks or one, or leave out --svg",
+                        steps, kMostDrawnSteps)};
+  output.print(to_svg(schedules, ranks, schedule_title(request)));
+  return {};
 }
 
 // Rank by rank: a thousand of them make millions of steps.
-void print_schedule(const ScheduleRequest& request, Form form, Output& output) {
-  if (form == Form::kDot || form == Form::kSvg) {
-    draw_schedule(request, form, output);
-    return;
-  }
+Status print_schedule(const ScheduleRequest& request, Form form, Output& output) {
+  if (form == Form::kDot || form == Form::kSvg) return draw_schedule(request, form, output);
   const bool json = form == Form::kJson;
   output.print(json ? schedule_json_begin(request) : schedule_header(request));
   std::string_view separator;
@@ -101,6 +114,7 @@ void print_schedule(const ScheduleRequest& request, Form form, Output& output) {
     }
   }
   if (json) output.print(schedule_json_end());
+  return {};
 }
 
 int run(int argc, const char* const* argv) {
@@ -124,7 +138,8 @@ int run(int argc, const char* const* argv) {
     const int written = output.finish();
     return *healthy ? written : 1;
   } else if (line.options->schedule) {
-    print_schedule(*line.options->schedule, line.options->form, output);
+    const Status status = print_schedule(*line.options->schedule, line.options->form, output);
+    if (!status.ok()) return failed(status);
   } else {
     print_build(*line.options, output);
   }

@@ -23,7 +23,8 @@ namespace {
 
 constexpr int kUsage = 2;
 constexpr int kMostRanks = 1024;
-constexpr int kMostDrawn = 64;
+constexpr int kMostDrawn = 16;    // ranks, in a picture
+constexpr int kMostInGraph = 64;  // that Graphviz draws
 constexpr int kMostNodes = 65536;
 constexpr uint64_t kMostBytes = uint64_t{1} << 40;
 constexpr std::string_view kForm =
@@ -184,10 +185,12 @@ Status read_words(const Words& words, Options& options) {
   if (!request.ok())
     return {request.status().code(),
             fmt::format("--schedule {}: {}", words.schedule, request.status().message())};
-  if (drawn && !request->rank && request->ranks > kMostDrawn)
+  const int most = words.svg ? kMostDrawn : kMostInGraph;
+  if (drawn && !request->rank && request->ranks > most)
     return {Code::kInvalidArgument,
-            fmt::format("--schedule {}: a drawing of more than {} ranks shows nothing; add :RANK",
-                        words.schedule, kMostDrawn)};
+            fmt::format("--schedule {}: {} of {} ranks shows nothing; right are at most {}: add "
+                        ":RANK",
+                        words.schedule, words.svg ? "a picture" : "a graph", request->ranks, most)};
   options.schedule = *request;
   return {};
 }

@@ -127,17 +127,21 @@ Schedule schedule_of(const ScheduleRequest& request, int rank) {
       Group::everyone(request.ranks, rank, &request.hierarchy, request.parameters), algorithm);
 }
 
-std::string schedule_header(const ScheduleRequest& request) {
+std::string schedule_title(const ScheduleRequest& request) {
   const Problem problem = problem_of(request);
   const std::string op =
       reduces(problem.collective) ? fmt::format(" {}", name_of(problem.op)) : std::string();
   const std::string hosts = request.hierarchy.depth() == 0
                                 ? std::string()
                                 : fmt::format(" ({})", request.hierarchy.text());
-  return fmt::format("# {}, {}, {} rank{}{}: {}{}, count {} ({} bytes)\n",
-                     name_of(request.collective), text_of(request.algorithm, request.parameters),
-                     request.ranks, request.ranks == 1 ? "" : "s", hosts, name_of(problem.type), op,
-                     problem.count, problem.count * problem.element());
+  return fmt::format("{}, {}, {} rank{}{}: {}{}, count {} ({} bytes)", name_of(request.collective),
+                     text_of(request.algorithm, request.parameters), request.ranks,
+                     request.ranks == 1 ? "" : "s", hosts, name_of(problem.type), op, problem.count,
+                     problem.count * problem.element());
+}
+
+std::string schedule_header(const ScheduleRequest& request) {
+  return fmt::format("# {}\n", schedule_title(request));
 }
 
 }  // namespace banyan::info

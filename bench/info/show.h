@@ -77,7 +77,9 @@ std::string show_diagnosis_json(const Diagnosis& diagnosis);
 Problem problem_of(const ScheduleRequest& request);
 std::vector<int> ranks_of(const ScheduleRequest& request);
 Schedule schedule_of(const ScheduleRequest& request, int rank);
-// "# allreduce, ring, 5 ranks: float32 sum, count 80 (320 bytes)", then the steps of each rank.
+// "allreduce, ring, 5 ranks: float32 sum, count 80 (320 bytes)".
+std::string schedule_title(const ScheduleRequest& request);
+// "# " and the title, then come the steps of each rank.
 std::string schedule_header(const ScheduleRequest& request);
 // An object without an end, the ranks' objects, and the end.
 std::string schedule_json_begin(const ScheduleRequest& request);
