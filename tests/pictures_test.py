@@ -136,6 +136,17 @@ class Schedules(Case):
             self.assertIn(reason, done.stderr)
 
 
+class Documents(Case):
+    def test_pictures_of_the_documents(self):
+        pictures = sorted((ROOT / 'docs').rglob('*.svg'))
+        self.assertGreater(len(pictures), 10)
+        for path in pictures:
+            with self.subTest(path.name):
+                drawing = self.check_picture(path.read_bytes())
+                if path.name.startswith(('select-', 'all', 'broadcast')):
+                    self.assertEqual(len(drawing.strokes), len(set(drawing.strokes)), 'two curves look the same')
+
+
 if __name__ == '__main__':
     if len(sys.argv) > 1 and not sys.argv[1].startswith('-'):
         INFO = sys.argv.pop(1)
