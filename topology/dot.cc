@@ -3,12 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
+#include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "topology/compose.h"
 #include "topology/describe.h"
+#include "topology/draw.h"
 #include "topology/print.h"
 
 namespace banyan {
@@ -57,27 +61,54 @@ std::string_view shape(VertexKind kind) {
 
 }  // namespace
 
+// Links in parallel, as one.
+struct Cable {
+  const Link* first = nullptr;
+  size_t count = 0;
+};
+
+std::vector<Cable> cables_of(const Topology& topology, const std::vector<int>& links) {
+  std::vector<Cable> cables;
+  std::map<std::tuple<int, int, LinkKind, std::string>, size_t> place;
+  for (const int index : links) {
+    const Link& link = topology.links[static_cast<size_t>(index)];
+    const auto [low, high] = std::minmax(link.from, link.to);
+    const auto [known, fresh] =
+        place.emplace(std::tuple(low, high, link.kind, text_of(link)), cables.size());
+    if (fresh) cables.push_back({&link});
+    ++cables[known->second].count;
+  }
+  return cables;
+}
+
 std::string to_dot(const Topology& topology) {
   const Topology shown = folded(topology);
   const SortedLinks links = sort_links(shown);
   std::string out =
-      "graph topology {\n  rankdir=TB;\n  node [fontname=\"monospace\", fontsize=10];\n"
+      "graph topology {\n  rankdir=TB;\n  node [fontname=\"monospace\", fontsize=10, "
+      "style=filled];\n"
       "  edge [fontname=\"monospace\", fontsize=9];\n";
   for (size_t i = 0; i < shown.vertices.size(); ++i) {
     const Vertex& vertex = shown.vertices[i];
-    fmt::format_to(Out(out), "  v{} [shape={}, label={}];\n", i, shape(vertex.kind), label(vertex));
+    fmt::format_to(Out(out), "  v{} [shape={}, fillcolor=\"{}\", label={}];\n", i,
+                   shape(vertex.kind), colours_of(vertex.kind).fill, label(vertex));
     if (vertex.parent < 0) continue;
     const int up = links.up[i];
     fmt::format_to(Out(out), "  v{} -- v{}", vertex.parent, i);
-    if (up >= 0)
-      fmt::format_to(Out(out), " [label={}]",
-                     quoted(text_of(shown.links[static_cast<size_t>(up)])));
+    if (up >= 0) {
+      const Link& link = shown.links[static_cast<size_t>(up)];
+      fmt::format_to(Out(out), " [label={}, tooltip={}]", quoted(short_text(link.bandwidth)),
+                     quoted(text_of(link)));
+    }
     out += ";\n";
   }
-  for (const int index : links.beside) {
-    const Link& link = shown.links[static_cast<size_t>(index)];
-    fmt::format_to(Out(out), "  v{} -- v{} [style=dashed, constraint={}, label={}];\n", link.from,
-                   link.to, link.kind == LinkKind::kNetwork, quoted(text_of(link)));
+  for (const auto& [link, count] : cables_of(shown, links.beside)) {
+    const std::string times = count == 1 ? std::string() : fmt::format("{} x ", count);
+    fmt::format_to(Out(out),
+                   "  v{} -- v{} [style=dashed, color=\"{}\", constraint={}, label={}, "
+                   "tooltip={}];\n",
+                   link->from, link->to, colour_of(link->kind), link->kind == LinkKind::kNetwork,
+                   quoted(times + short_text(link->bandwidth)), quoted(text_of(*link)));
   }
   return out + "}\n";
 }
