@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 
 #include "src/base/parse.h"
+#include "src/launcher_claims.h"
 #include "src/slurm.h"
 #include "src/wire.h"
 
@@ -16,65 +16,21 @@ namespace banyan {
 namespace {
 
 constexpr int kTorchrunPorts = 16;  // after MASTER_PORT
-// Slurm numbers the batch script itself and other special steps from here on.
-constexpr int64_t kSpecialSteps = 0xfffffff0;
 
-// A launcher's variable; an empty value is a wrong value there.
-class Variables {
- public:
-  explicit Variables(const RawEnvironment& raw) : raw_(raw) {}
-
-  bool has(std::string_view name) const { return raw_.find(name) != nullptr; }
-  std::string text(std::string_view name) const {
-    const std::string* value = raw_.find(name);
-    return value != nullptr ? *value : std::string();
-  }
-  bool set(std::string_view name) const { return !text(name).empty(); }
-
-  Result<int64_t> number(std::string_view name, int64_t least, int64_t most) const {
-    const std::string* value = raw_.find(name);
-    if (value == nullptr) {
-      return Status(
-          Code::kInvalidArgument,
-          fmt::format("{} is not set; expected a number from {} to {}", name, least, most));
-    }
-    auto parsed = parse_integer(*value, least, most);
-    if (parsed.ok()) return parsed;
-    return Status(Code::kInvalidArgument,
-                  fmt::format("{}={} is not a number from {} to {}", name, *value, least, most));
-  }
-
- private:
-  const RawEnvironment& raw_;
-};
-
-struct Names {
-  std::string_view rank;
-  std::string_view size;
-  std::string_view local_rank;
-  std::string_view local_size = {};  // none where empty
-};
-
-// Rank, size and local rank from variables of these names.
-Result<Launch> numbers(const Variables& variables, LauncherKind kind, const Names& names) {
+// Rank and size as claimed, and what goes by the names of this launcher.
+Result<Launch> numbers(const Variables& variables, const Claim& claim) {
   Launch launch;
-  launch.kind = kind;
-  const auto size = variables.number(names.size, 1, kMostRanks);
-  if (!size.ok()) return size.status();
-  launch.size = static_cast<int>(*size);
-  const auto rank = variables.number(names.rank, 0, *size - 1);
-  if (!rank.ok()) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("{} ({}={})", rank.status().message(), names.size, launch.size));
-  }
-  launch.rank = static_cast<int>(*rank);
-  if (variables.set(names.local_rank)) {
-    const auto local_rank = variables.number(names.local_rank, 0, *size - 1);
+  launch.kind = claim.kind;
+  launch.rank = claim.rank;
+  launch.size = claim.size;
+  const int most = claim.size > 0 ? claim.size : kMostRanks;
+  if (variables.set(claim.names.local_rank)) {
+    const auto local_rank = variables.number(claim.names.local_rank, 0, most - 1);
     if (!local_rank.ok()) return local_rank.status();
     launch.local_rank = static_cast<int>(*local_rank);
   }
-  const auto local_size = variables.number(names.local_size, 1, kMostRanks);
-  launch.one_host = local_size.ok() && *local_size == *size;
+  const auto local_size = variables.number(claim.names.local_size, 1, kMostRanks);
+  launch.one_host = local_size.ok() && *local_size == claim.size;
   return launch;
 }
 
@@ -101,9 +57,8 @@ std::string in_brackets(const std::string& host) {
   return bare_v6 ? "[" + host + "]" : host;
 }
 
-Result<Launch> own(const Variables& variables, const Environment& environment) {
-  auto launch =
-      numbers(variables, LauncherKind::kOwn, {"BANYAN_RANK", "BANYAN_SIZE", "BANYAN_LOCAL_RANK"});
+Result<Launch> own(const Variables& variables, const Claim& claim, const Environment& environment) {
+  auto launch = numbers(variables, claim);
   if (!launch.ok()) return launch;
   const std::string address = variables.text("BANYAN_ADDRESS");
   if (address.empty() && launch->size == 1) return launch;
@@ -129,9 +84,9 @@ Result<Launch> own(const Variables& variables, const Environment& environment) {
   return launch;
 }
 
-Result<Launch> torchrun(const Variables& variables, const Environment& environment) {
-  auto launch = numbers(variables, LauncherKind::kTorchrun,
-                        {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"});
+Result<Launch> torchrun(const Variables& variables, const Claim& claim,
+                        const Environment& environment) {
+  auto launch = numbers(variables, claim);
   if (!launch.ok()) return launch;
   const std::string host = variables.text("MASTER_ADDR");
   launch->one_host = launch->one_host || is_loopback(host);
@@ -162,33 +117,25 @@ bool slurm_has_one_host(const Variables& variables) {
   return variables.text(name) == "1";
 }
 
-Result<Launch> pmix(const Variables& variables) {
-  const std::string_view size_name =
-      variables.set("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-  if (variables.set(size_name)) {
-    auto launch =
-        numbers(variables, LauncherKind::kPmix, {"PMIX_RANK", size_name, "SLURM_LOCALID"});
-    if (launch.ok()) launch->one_host = slurm_has_one_host(variables);
-    return launch;
-  }
-  const auto rank = variables.number("PMIX_RANK", 0, kMostRanks - 1);
-  if (!rank.ok()) return rank.status();
-  Launch launch;
-  launch.kind = LauncherKind::kPmix;
-  launch.rank = static_cast<int>(*rank);
-  launch.size = 0;
+Result<Launch> hydra(const Variables& variables, const Claim& claim) {
+  const auto descriptor = variables.number("PMI_FD", 0, INT32_MAX);
+  if (!descriptor.ok()) return descriptor.status();
+  return numbers(variables, claim);
+}
+
+Result<Launch> pmix(const Variables& variables, const Claim& claim) {
+  auto launch = numbers(variables, claim);
+  if (launch.ok() && claim.size > 0) launch->one_host = slurm_has_one_host(variables);
   return launch;
 }
 
-Result<Launch> slurm(const Variables& variables, const Environment& environment) {
-  const std::string_view size_name =
-      variables.set("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-  auto launch =
-      numbers(variables, LauncherKind::kSlurm, {"SLURM_PROCID", size_name, "SLURM_LOCALID"});
+Result<Launch> slurm(const Variables& variables, const Claim& claim,
+                     const Environment& environment) {
+  auto launch = numbers(variables, claim);
   if (!launch.ok() || launch->size == 1) return launch;
   const auto job = variables.number("SLURM_JOB_ID", 0, UINT32_MAX);
   if (!job.ok()) return job.status();
-  const auto step = variables.number("SLURM_STEP_ID", 0, kSpecialSteps);
+  const auto step = variables.number("SLURM_STEP_ID", 0, UINT32_MAX);
   if (!step.ok()) return step.status();
   std::string host = "127.0.0.1";
   launch->one_host = slurm_has_one_host(variables);
@@ -211,10 +158,17 @@ Result<Launch> slurm(const Variables& variables, const Environment& environment)
   return launch;
 }
 
-bool is_step(const Variables& variables) {
-  const bool special = variables.number("SLURM_STEP_ID", kSpecialSteps, INT64_MAX).ok();
-  return variables.set("SLURM_PROCID") && variables.set("SLURM_STEP_ID") && !special &&
-         (variables.set("SLURM_STEP_NUM_TASKS") || variables.set("SLURM_NTASKS"));
+Result<Launch> launch_of(const Variables& variables, const Claim& claim,
+                         const Environment& environment) {
+  switch (claim.kind) {
+    case LauncherKind::kOwn: return own(variables, claim, environment);
+    case LauncherKind::kTorchrun: return torchrun(variables, claim, environment);
+    case LauncherKind::kOpenMpi: return numbers(variables, claim);
+    case LauncherKind::kHydra: return hydra(variables, claim);
+    case LauncherKind::kPmix: return pmix(variables, claim);
+    case LauncherKind::kSlurm: return slurm(variables, claim, environment);
+  }
+  return Status(Code::kInternal, "an unknown launcher");
 }
 
 }  // namespace
@@ -233,31 +187,13 @@ std::string_view name_of(LauncherKind kind) {
 
 Result<Launch> detect_launch(const RawEnvironment& raw, const Environment& environment) {
   const Variables variables(raw);
-  if (variables.set("BANYAN_RANK") || variables.set("BANYAN_SIZE")) {
-    return own(variables, environment);
-  }
-  if (variables.has("RANK") && variables.has("WORLD_SIZE") && variables.has("MASTER_ADDR")) {
-    return torchrun(variables, environment);
-  }
-  const bool has_pmix = variables.set("PMIX_NAMESPACE") && variables.set("PMIX_RANK");
-  if (variables.set("OMPI_COMM_WORLD_RANK") && has_pmix) {
-    return numbers(variables, LauncherKind::kOpenMpi,
-                   {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                    "OMPI_COMM_WORLD_LOCAL_SIZE"});
-  }
-  if (variables.set("PMI_RANK") && variables.set("PMI_FD")) {
-    const auto descriptor = variables.number("PMI_FD", 0, INT32_MAX);
-    if (!descriptor.ok()) return descriptor.status();
-    return numbers(variables, LauncherKind::kHydra,
-                   {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"});
-  }
-  if (has_pmix) return pmix(variables);
-  if (is_step(variables)) return slurm(variables, environment);
-  return Status(Code::kInvalidUsage,
-                "nothing says which rank this process is: start it with mpirun, mpiexec, srun or "
-                "torchrun, or set BANYAN_RANK, BANYAN_SIZE and BANYAN_ADDRESS (looked for: "
-                "BANYAN_RANK; RANK, WORLD_SIZE and MASTER_ADDR; OMPI_COMM_WORLD_RANK; PMI_RANK and "
-                "PMI_FD; PMIX_RANK; SLURM_PROCID in a step)");
+  const auto belief = whom_to_believe(claims_of(variables));
+  if (!belief.ok()) return belief.status();
+  auto launch = launch_of(variables, belief->claim, environment);
+  if (!launch.ok()) return launch;
+  launch->origin = belief->claim.text();
+  launch->overruled = belief->overruled;
+  return launch;
 }
 
 }  // namespace banyan

@@ -33,9 +33,12 @@ struct Launch {
   std::vector<std::string> addresses;  // "HOST:PORT"
   std::string secret;                  // BANYAN_SECRET, or what the launcher gave all ranks alike
   bool secret_is_private = false;
+  // For people: who says which rank this is, by which variables, and who says something else.
+  std::string origin;
+  std::string overruled;
 };
-// kInvalidArgument naming the variable that is wrong; kInvalidUsage naming BANYAN_RANK and the
-// launchers that were looked for when there is nothing.
+// kInvalidArgument naming the variable that is wrong, or both launchers where two disagree;
+// kInvalidUsage naming BANYAN_RANK and the launchers that were looked for when there is nothing.
 Result<Launch> detect_launch(const RawEnvironment& raw, const Environment& environment);
 
 // Meets the other ranks. `count` tells this process's calls apart (0, 1, ...); all ranks make the

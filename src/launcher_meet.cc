@@ -195,12 +195,18 @@ Result<std::unique_ptr<Exchange>> meet_through_manager(const Launch& launch,
                          log);
 }
 
-}  // namespace
+// Ranks that are missing or there twice are often numbered by another launcher than was meant.
+Status with_origin(const Launch& launch, const Status& status) {
+  const bool about_ranks = status.code() == Code::kMismatch || status.code() == Code::kTimeout;
+  if (!about_ranks && launch.overruled.empty()) return status;
+  return {status.code(),
+          fmt::format("{} ({}{}{})", status.message(), launch.origin,
+                      launch.overruled.empty() ? "" : "; not believed: ", launch.overruled)};
+}
 
-Result<std::unique_ptr<Exchange>> meet(const Launch& launch, const RawEnvironment& raw,
-                                       const Environment& environment, int count,
-                                       TimePoint deadline, const Log& log) {
-  if (launch.size == 1) return alone();
+Result<std::unique_ptr<Exchange>> meet_by_kind(const Launch& launch, const RawEnvironment& raw,
+                                               const Environment& environment, int count,
+                                               TimePoint deadline, const Log& log) {
   switch (launch.kind) {
     case LauncherKind::kOwn:
     case LauncherKind::kTorchrun:
@@ -211,6 +217,17 @@ Result<std::unique_ptr<Exchange>> meet(const Launch& launch, const RawEnvironmen
       return meet_through_manager(launch, raw, environment, count, deadline, log);
   }
   return Status(Code::kInternal, "an unknown launcher");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Exchange>> meet(const Launch& launch, const RawEnvironment& raw,
+                                       const Environment& environment, int count,
+                                       TimePoint deadline, const Log& log) {
+  if (launch.size == 1) return alone();
+  auto exchange = meet_by_kind(launch, raw, environment, count, deadline, log);
+  if (exchange.ok()) return exchange;
+  return with_origin(launch, exchange.status());
 }
 
 }  // namespace banyan
