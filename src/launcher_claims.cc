@@ -146,7 +146,7 @@ std::vector<Claim> claims_of(const Variables& variables) {
   } else if (has_pmix && (pmix_of_slurm || !open_mpi)) {
     add(LauncherKind::kPmix, {"PMIX_RANK", {}}).of_slurm = pmix_of_slurm;
   }
-  if (!is_step(variables) || has_a_daemon(variables)) return claims;
+  if (!is_step(variables) || (!pmix_of_slurm && has_a_daemon(variables))) return claims;
   const Claim step =
       claim_of(variables, LauncherKind::kSlurm, {"SLURM_PROCID", tasks, "SLURM_LOCALID"});
   for (Claim& claim : claims)  // srun may offer PMI, too

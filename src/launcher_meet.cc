@@ -200,7 +200,7 @@ Status with_origin(const Launch& launch, const Status& status) {
   const bool about_ranks = status.code() == Code::kMismatch || status.code() == Code::kTimeout;
   if (!about_ranks && launch.overruled.empty()) return status;
   return {status.code(),
-          fmt::format("{} ({}{}{})", status.message(), launch.origin,
+          fmt::format("{}; {}{}{}", status.message(), launch.origin,
                       launch.overruled.empty() ? "" : "; not believed: ", launch.overruled)};
 }
 

@@ -76,7 +76,9 @@ Entries batch() {
 }
 
 Entries pmix_of_slurm(int rank) {
-  return {{"PMIX_NAMESPACE", "slurm.pmix.4242.0"}, {"PMIX_RANK", number(rank)}};
+  return {{"PMIX_NAMESPACE", "slurm.pmix.4242.0"},
+          {"PMIX_RANK", number(rank)},
+          {"PMIX_SERVER_URI2", "pmix-server.9588;tcp4://127.0.0.1:57841"}};
 }
 
 Result<Launch> detect(const Entries& entries) {
