@@ -88,6 +88,7 @@ Result<std::vector<Descriptor>> receive_descriptors(int socket, size_t count, Ti
     }
   }
   std::vector<Descriptor> received;
+  Status failed;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
@@ -96,8 +97,11 @@ Result<std::vector<Descriptor>> receive_descriptors(int socket, size_t count, Ti
       int descriptor = -1;
       std::memcpy(&descriptor, CMSG_DATA(header) + at, sizeof descriptor);
       received.emplace_back(descriptor);
+      if (!received.back().valid() && failed.ok())
+        failed = system_error("receiving descriptors", errno);
     }
   }
+  BANYAN_TRY(failed);
   if ((message.msg_flags & MSG_CTRUNC) != 0) {
     return Status(
         Code::kSystem,

@@ -40,6 +40,8 @@ namespace banyan {
 
 // What a communicator is made with: configuration and environment, checked.
 struct Settings {
+  // hold_closed_streams(); owners: communicators, and calls that make one. First in, last out.
+  std::shared_ptr<void> streams;
   std::string name;  // of the communicator; empty until it has its number
   double timeout_s = 30;
   std::string_view timeout_from = "BANYAN_TIMEOUT";  // a literal

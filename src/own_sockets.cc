@@ -13,11 +13,10 @@ namespace banyan {
 
 // The numbers stay taken, since what holds them in the child may close them.
 void SocketRegistry::give_up_in_child() {
-  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  const Descriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
   for (const int socket : sockets) {
-    if (nothing < 0 || ::dup3(nothing, socket, O_CLOEXEC) < 0) ::close(socket);
+    if (!nothing.valid() || ::dup3(nothing.get(), socket, O_CLOEXEC) < 0) ::close(socket);
   }
-  if (nothing >= 0) ::close(nothing);
   sockets.clear();  // what it opens itself may get such a number, and it may fork, too
 }
 

@@ -94,7 +94,7 @@ class Farewell {
   // On a descriptor of its own: MPI closes PMI_FD when it ends, and the number may then be
   // anything.
   explicit Farewell(int descriptor)
-      : descriptor_(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0)), process_(::getpid()) {}
+      : descriptor_(Descriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0))), process_(::getpid()) {}
   Farewell(const Farewell&) = delete;
   Farewell& operator=(const Farewell&) = delete;
   ~Farewell() {

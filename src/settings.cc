@@ -7,6 +7,7 @@
 #include "src/base/parse.h"
 #include "src/launcher.h"
 #include "src/process.h"
+#include "src/standard_streams.h"
 #include "transports/net_devices.h"
 #include "transports/transport.h"
 
@@ -41,6 +42,7 @@ Result<Settings> make_settings(const Wishes& wishes, const RawEnvironment& raw, 
   BANYAN_TRY(environment.status());
 
   Settings settings;
+  settings.streams = hold_closed_streams();
   settings.environment = std::move(*environment);
   const Environment& values = settings.environment;
   settings.name = printable(std::string_view(wishes.name).substr(0, kMostName));

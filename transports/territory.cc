@@ -61,8 +61,8 @@ Result<Descriptor> make_heap(Territory& territory, size_t peers, const Log& log)
   auto heap = Heap::create(heap_capacity(peers));
   if (heap.ok()) {
     territory.heap = std::move(*heap);
-    const int copy = fcntl(territory.heap.memory().get(), F_DUPFD_CLOEXEC, 0);
-    if (copy >= 0) return Descriptor(copy);
+    Descriptor copy(fcntl(territory.heap.memory().get(), F_DUPFD_CLOEXEC, 0));
+    if (copy.valid()) return copy;
     return system_error("copying a descriptor", errno);
   }
   BANYAN_LOG(log, Subsystem::kNet, LogLevel::kInfo, "shm: no memory that peers read in place: {}",

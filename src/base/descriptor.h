@@ -3,8 +3,10 @@
 
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 namespace banyan {
@@ -12,7 +14,10 @@ namespace banyan {
 class Descriptor {
  public:
   Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
+  // Takes it over. The numbers of the standard streams are the program's also where it has closed
+  // them: its next line for stderr must not go to a peer. What got such a number is moved to
+  // another one; where there is none this is invalid, and errno says why, as after the call itself.
+  explicit Descriptor(int fd) : fd_(fd < 0 || fd > STDERR_FILENO ? fd : moved(fd)) {}
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
     if (this != &other) {
@@ -32,6 +37,14 @@ class Descriptor {
   }
 
  private:
+  static int moved(int fd) {
+    const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int cause = errno;
+    ::close(fd);
+    errno = copy < 0 && cause == EINVAL ? EMFILE : cause;  // no number from there on is allowed
+    return copy;
+  }
+
   int fd_ = -1;
 };
 

@@ -5,16 +5,20 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <optional>
 #include <span>
 #include <system_error>
 #include <utility>
 
+#include "src/base/clock.h"
 #include "src/base/descriptor.h"
 #include "src/base/parse.h"
 
@@ -76,6 +80,45 @@ Result<std::string> expand(std::string_view pattern, int rank) {
   return path;
 }
 
+// While it lives, a write to a pipe that nobody reads is an error in this thread and no signal.
+class WithoutSigpipe {
+ public:
+  WithoutSigpipe() {
+    sigset_t waiting;
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigpending(&waiting);
+    mine_ = sigismember(&waiting, SIGPIPE) == 0;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  WithoutSigpipe(const WithoutSigpipe&) = delete;
+  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
+  ~WithoutSigpipe() {
+    const timespec now{};
+    while (mine_ && sigtimedwait(&pipe_, nullptr, &now) < 0 && errno == EINTR) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t pipe_{};
+  sigset_t before_{};
+  bool mine_ = false;  // what is pending afterwards
+};
+
+// Whether the descriptor takes a line without blocking, soon. A reader that has stopped must not
+// keep a rank from its deadlines.
+bool takes_a_line(int descriptor) {
+  constexpr auto kPatience = std::chrono::milliseconds(100);
+  const TimePoint end = Clock::now() + kPatience;
+  pollfd entry{descriptor, POLLOUT, 0};
+  int ready = 0;
+  do {
+    ready = ::poll(&entry, 1, milliseconds_until(end, kPatience.count()));
+  } while (ready < 0 && errno == EINTR && Clock::now() < end);
+  return ready > 0;
+}
+
 }  // namespace
 
 std::string_view name_of(LogLevel level) {
@@ -120,7 +163,9 @@ Result<Log> Log::open(const LogLevels& levels, std::string_view file, int rank) 
   if (file.empty()) return log;
   auto path = expand(file, rank);
   if (!path.ok()) return path.status();
-  Descriptor descriptor(::open(path->c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
+  // A FIFO that nobody reads is an error, not a wait.
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK;
+  Descriptor descriptor(::open(path->c_str(), kFlags, 0600));
   if (!descriptor.valid()) {
     const int cause = errno;
     return Status(Code::kSystem, fmt::format("BANYAN_DEBUG_FILE={}: cannot open {} for writing: {}",
@@ -159,10 +204,13 @@ void Log::put(Subsystem subsystem, LogLevel level, std::string_view message) con
   }
   line += '\n';
   const int descriptor = sink_ == nullptr ? STDERR_FILENO : sink_->file.get();
-  ssize_t written = 0;
-  do {
-    written = ::write(descriptor, line.data(), line.size());
-  } while (written < 0 && errno == EINTR);
+  if (takes_a_line(descriptor)) {
+    const WithoutSigpipe guard;
+    ssize_t written = 0;
+    do {
+      written = ::write(descriptor, line.data(), line.size());
+    } while (written < 0 && errno == EINTR);
+  }
   // A log that cannot be written has nobody to tell.
   errno = errno_of_caller;
 }

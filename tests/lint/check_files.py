@@ -17,6 +17,11 @@ CELL = 200  # characters in a cell of a table
 CODE = {'.c', '.h', '.cc', '.cu', '.cuh', '.inc', '.in', '.py', '.sh'}
 PROSE = ('README.md', 'CHANGELOG.md', 'docs/state.md')
 LICENCE = re.compile(r'^\s*(//|#|\*|/\*) SPDX-License-Identifier: Apache-2\.0')
+# What makes descriptors, in the library: a Descriptor keeps them off the numbers of the standard streams.
+MAKERS = re.compile(r'(?:(?<![\w>])::(?:open|openat|creat|socket|socketpair|accept|dup|pipe2?|inotify_init1?|mkostemp|shm_open)|'
+                    r'\b(?:accept4|eventfd|epoll_create1?|memfd_create|timerfd_create|signalfd|userfaultfd))\(|SYS_pidfd|F_DUPFD')
+LIBRARY = ('src/', 'transports/', 'topology/', 'algorithms/', 'compression/')
+RAW = {'src/standard_streams.cc', 'src/base/descriptor.h'}  # which hold those numbers, and move what got one
 LOOSE = re.compile(r'\b(TODO|FIXME|XXX|HACK)\b(?!\()')
 
 
@@ -33,6 +38,16 @@ def check(path, text):
             yield f'{path}:{number}: tab, carriage return or trailing space'
         if path.name != 'check_files.py' and LOOSE.search(line):
             yield f'{path}:{number}: a loose end without a type and a reason'
+
+
+def check_descriptors(path, text):
+    if not str(path).startswith(LIBRARY) or str(path) in RAW or path.suffix not in ('.cc', '.h', '.cu'):
+        return
+    code = re.sub(r'//[^\n]*', '', text)
+    for found in MAKERS.finditer(code):
+        before = code[max(0, found.start() - 80):found.start()]
+        if not re.search(r'Descriptor[^;]*$', before):
+            yield f'{path}:{code.count(chr(10), 0, found.start()) + 1}: {found[0].strip("(")} not in a Descriptor'
 
 
 def check_readme(root):
@@ -62,6 +77,7 @@ def main(root):
     paths = [pathlib.Path(name) for name in tracked.stdout.split('\0') if name]
     paths = [path for path in paths if path.suffix in CODE and (root / path).is_file()]
     found = [line for path in paths for line in check(path, (root / path).read_text(encoding='utf-8'))]
+    found += [line for path in paths for line in check_descriptors(path, (root / path).read_text(encoding='utf-8'))]
     found += check_readme(root)
     for page in PROSE:
         found += check_prose(page, (root / page).read_text(encoding='utf-8'))
