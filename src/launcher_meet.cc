@@ -11,6 +11,7 @@
 #include "src/base/bytes.h"
 #include "src/base/parse.h"
 #include "src/launcher.h"
+#include "src/process.h"
 
 namespace banyan {
 namespace {
@@ -76,6 +77,7 @@ Result<Address> meeting_address(const Launch& launch, const std::string& text,
 Status refused_as_second(const Address& address, JoinOptions options, const Log& log) {
   options.candidates = {address};
   options.deadline = std::min(options.deadline, Clock::now() + kHolderPatience);
+  options.asks = true;
   const Status status = join_rendezvous(options, log).status();
   return status.code() == Code::kMismatch ? status : Status();
 }
@@ -110,9 +112,9 @@ Result<std::unique_ptr<Exchange>> meet_at_addresses(const Launch& launch,
   options.size = launch.size;
   options.deadline = deadline;
   options.key_is_private = launch.secret_is_private;
-  const auto number = static_cast<uint32_t>(count);
-  options.key =
-      derive_key(key_of_text(launch.secret), "meeting", std::as_bytes(std::span(&number, 1)));
+  // Not of the call's number: one rank may have given up more often than another one.
+  options.key = derive_key(key_of_text(launch.secret), "meeting", {});
+  options.call = static_cast<uint32_t>(count);
   for (const std::string& text : launch.addresses) {
     const auto address = meeting_address(launch, text, environment);
     if (!address.ok()) return address.status();
@@ -150,12 +152,26 @@ Result<std::unique_ptr<ProcessManager>> open_manager(const Launch& launch,
   return open_pmi(static_cast<int>(*descriptor), launch.rank, launch.size, deadline);
 }
 
+// An answer that comes late would be taken for that of the next question, by this rank or, of an
+// exchange in which all take part, by the others: so there is no next one.
+Status or_unanswered(const Status& status) {
+  if (status.code() == Code::kTimeout) process().launcher_unanswered = true;
+  return status;
+}
+
 Result<std::unique_ptr<Exchange>> meet_through_manager(const Launch& launch,
                                                        const RawEnvironment& raw,
                                                        const Environment& environment, int count,
                                                        TimePoint deadline, const Log& log) {
+  if (process().launcher_unanswered.load()) {
+    return Status(Code::kTimeout,
+                  fmt::format("{} has not answered an earlier exchange of this process within its "
+                              "time limit, and ranks cannot meet through it any more: start them "
+                              "again, with a longer BANYAN_INIT_TIMEOUT",
+                              name_of(launch.kind)));
+  }
   auto manager = open_manager(launch, raw, deadline);
-  if (!manager.ok()) return manager.status();
+  if (!manager.ok()) return or_unanswered(manager.status());
   const int size = launch.size > 0 ? launch.size : (*manager)->size();
   if (size == 1) return alone();
   std::string text;
@@ -179,8 +195,9 @@ Result<std::unique_ptr<Exchange>> meet_through_manager(const Launch& launch,
     }
   }
   const auto sent = (*manager)->broadcast(fmt::format("banyan-{}", count), text);
+  const Status passed_on = or_unanswered(sent.status());
   if (!opened_status.ok()) return opened_status;
-  if (!sent.ok()) return sent.status();
+  BANYAN_TRY(passed_on);
   if (*sent == "failed") {
     return Status(Code::kRemote, "rank 0 could not open a rendezvous; its own error says why");
   }

@@ -18,6 +18,7 @@
 
 #include "src/base/descriptor.h"
 #include "src/launcher.h"
+#include "src/process.h"
 #include "src/wire_stream.h"
 
 namespace banyan {
@@ -99,6 +100,9 @@ class Farewell {
   Farewell& operator=(const Farewell&) = delete;
   ~Farewell() {
     if (process_ != ::getpid()) return;  // a fork of it
+    // Hydra fails where it has an answer left for who has said goodbye; without one it ends the
+    // job.
+    if (process().launcher_unanswered.load()) return;
     // Hydra fails where nobody reads its answer.
     const TimePoint deadline = Clock::now() + std::chrono::seconds(1);
     if (send_line(descriptor_.get(), "cmd=finalize", deadline).ok()) {

@@ -78,8 +78,12 @@ class Pmix : public ProcessManager {
 
  private:
   Status failed(const char* function, pmix_status_t status) const {
-    return {status == PMIX_ERR_TIMEOUT ? Code::kTimeout : Code::kSystem,
-            fmt::format("{}: {} ({})", function, functions_.error_string(status), status)};
+    const bool late = status == PMIX_ERR_TIMEOUT;
+    return {late ? Code::kTimeout : Code::kSystem,
+            fmt::format("{}: {} ({}){}", function, functions_.error_string(status), status,
+                        late ? ": the process manager has not answered within the time limit; a "
+                               "rank that has not arrived keeps all others waiting there"
+                             : "")};
   }
   Status fence() const;
   Result<std::string> get(std::string_view key) const;

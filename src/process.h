@@ -138,6 +138,8 @@ struct ProcessState {
 
   // Calls of banyan_comm_init_env so far.
   std::atomic<int> meetings{0};
+  // The launcher was asked something whose answer may still come.
+  std::atomic<bool> launcher_unanswered{false};
   // Communicators that this process has begun to make.
   std::atomic<uint32_t> communicators_begun{0};
   // Unknown variables were reported.

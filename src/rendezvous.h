@@ -67,7 +67,8 @@ Result<Address> open_rendezvous(const RendezvousOptions& options, const Log& log
 // expired, or its process has ended). All ranks of one rendezvous must name the same size and
 // different ranks: otherwise kMismatch on all of them. At the deadline kTimeout names the ranks
 // that have not arrived. Where others may meet later (not with must_listen), whoever begins after
-// a rendezvous has failed in which its rank took part is one of those.
+// a rendezvous has failed is one of those, and so is a later call of a process that took part: what
+// it finds is in its way, and ends where it is of that process itself.
 struct JoinOptions {
   int rank = 0;
   int size = 1;
@@ -80,7 +81,9 @@ struct JoinOptions {
   // Called once the rendezvous has let this rank in, before it waits for the others: with
   // must_listen once. An error ends it.
   std::function<Status()> arrived = {};
-  Watch watch = {};  // outlives the exchange; what it says is the result of whatever waits
+  uint32_t call = 0;  // of this process, where it may meet at this address again
+  bool asks = false;  // only who is there: kBusy at once where others are about to end
+  Watch watch = {};   // outlives the exchange; what it says is the result of whatever waits
 };
 Result<std::unique_ptr<Exchange>> join_rendezvous(const JoinOptions& options, const Log& log);
 

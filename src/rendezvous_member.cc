@@ -50,7 +50,7 @@ class RendezvousExchange : public Exchange {
       : rank_(options.rank),
         size_(options.size),
         address_(address),
-        key_(derive_key(options.key, "members", {})),
+        key_(options.key),
         of_one_user_(!options.key_is_private && address.loopback()),
         stream_(std::move(stream)),
         session_(session),
@@ -80,7 +80,7 @@ class RendezvousExchange : public Exchange {
   int rank_;
   int size_;
   Address address_;
-  Key key_;
+  Key key_;  // of the members once they are ready
   bool of_one_user_;
   WireStream stream_;
   Session session_;
@@ -100,6 +100,10 @@ Status RendezvousExchange::await_ready(TimePoint deadline) {
     failed_ = frame.status();
   } else if (frame->header.type == FrameType::kLeave) {
     failed_ = {Code::kBusy, "earlier ranks have failed to meet there, and it is about to end"};
+  } else if (const auto nonce = parse_nonce(frame->payload()); nonce.ok()) {
+    key_ = derive_key(key_, "members", *nonce);
+  } else {
+    failed_ = nonce.status();
   }
   return failed_;
 }
@@ -238,6 +242,7 @@ Attempt attempt(const Address& address, const JoinOptions& options, TimePoint pa
       .size = options.size,
       .remaining_ms = remaining_ms(options.deadline),
       .pid = static_cast<uint32_t>(::getpid()),
+      .call = options.call,
       .waited_ms = options.must_listen ? kAlwaysThere : whole_ms(Clock::now() - options.begun)};
   auto dial =
       Dial::create(std::move(*socket), {.key = options.key, .epoch = 0, .server_rank = -1}, joiner);
@@ -300,7 +305,7 @@ Result<std::unique_ptr<Exchange>> join_rendezvous(const JoinOptions& options, co
         if (options.arrived) BANYAN_TRY(options.arrived());
         tried.why = exchange->await_ready(options.deadline);
         if (tried.why.ok()) return std::unique_ptr<Exchange>(std::move(exchange));
-        if (tried.why.code() != Code::kBusy) return tried.why;
+        if (tried.why.code() != Code::kBusy || options.asks) return tried.why;
       }
       BANYAN_LOG(log, Subsystem::kInit, LogLevel::kTrace, "rank {}: no rendezvous at {}: {}",
                  options.rank, candidate.text(), tried.why.message());

@@ -35,6 +35,7 @@ Status Roll::enter(const Joiner& joiner, std::string from) {
   if (present_.empty()) {
     present_.resize(static_cast<size_t>(joiner.size));
     origins_.resize(static_cast<size_t>(joiner.size));
+    joiners_.resize(static_cast<size_t>(joiner.size));
     first_ = joiner.rank;
   }
   if (joiner.size != size()) {
@@ -50,8 +51,15 @@ Status Roll::enter(const Joiner& joiner, std::string from) {
   }
   present_[rank] = true;
   origins_[rank] = std::move(from);
+  joiners_[rank] = joiner;
   ++arrived_;
   return {};
+}
+
+bool Roll::is_later_call(const Joiner& joiner) const {
+  const auto rank = static_cast<size_t>(joiner.rank);
+  if (rank >= present_.size() || !present_[rank]) return false;
+  return joiner.pid == joiners_[rank].pid && joiner.call > joiners_[rank].call;
 }
 
 }  // namespace banyan

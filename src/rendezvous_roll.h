@@ -19,6 +19,8 @@ class Roll {
   // kMismatch for another size than the first one's, or a rank that is there already. `from` says
   // where it came from, for people.
   Status enter(const Joiner& joiner, std::string from);
+  // The process that is there under this rank has given up, and meets the others again.
+  bool is_later_call(const Joiner& joiner) const;
 
   int size() const { return static_cast<int>(present_.size()); }  // 0: nobody has come
   bool complete() const { return size() > 0 && arrived_ == size(); }
@@ -28,6 +30,7 @@ class Roll {
  private:
   std::vector<bool> present_;
   std::vector<std::string> origins_;
+  std::vector<Joiner> joiners_;
   int first_ = 0;  // whose size counts
   int arrived_ = 0;
 };

@@ -36,6 +36,8 @@ Result<std::unique_ptr<RendezvousServer>> RendezvousServer::create(Descriptor li
   listeners.push_back(std::move(listener));
   auto gate = Gate::create(std::move(listeners), {.key = key, .epoch = 0, .server_rank = -1}, log);
   if (!gate.ok()) return gate.status();
+  const auto nonce = random_key();
+  if (!nonce.ok()) return nonce.status();
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.ptr = nullptr;  // the gate
@@ -43,7 +45,7 @@ Result<std::unique_ptr<RendezvousServer>> RendezvousServer::create(Descriptor li
     return system_error("epoll", errno);
   }
   return std::unique_ptr<RendezvousServer>(
-      new RendezvousServer(std::move(*gate), std::move(epoll), deadline, log));
+      new RendezvousServer(std::move(*gate), std::move(epoll), *nonce, deadline, log));
 }
 
 void RendezvousServer::run() {
@@ -93,18 +95,28 @@ bool RendezvousServer::began_after_verdict(const Joiner& joiner) const {
   return verdict_ && since.count() > 0 && joiner.waited_ms < static_cast<uint64_t>(since.count());
 }
 
+// To those who meet later.
+void RendezvousServer::pass_on(Admitted admitted) {
+  (void)admitted.stream.write(admitted.session.seal(FrameType::kLeave, 0, {}));
+}
+
 void RendezvousServer::admit(Admitted admitted) {
   const Joiner& joiner = admitted.joiner;
-  const Status entered = roll_.enter(joiner, origin_of(admitted));
-  if (!entered.ok() && began_after_verdict(joiner)) {
-    (void)admitted.stream.write(admitted.session.seal(FrameType::kLeave, 0, {}));
-    return;
+  const bool own = joiner.pid == static_cast<uint32_t>(::getpid());
+  if (roll_.is_later_call(joiner)) {
+    if (!verdict_)
+      decide({Code::kPeerLost,
+              fmt::format("rank {} gave up before all ranks were there", joiner.rank)});
+    if (own) end_ = Clock::now();
+    return pass_on(std::move(admitted));
   }
+  if (began_after_verdict(joiner)) return pass_on(std::move(admitted));
+  const Status entered = roll_.enter(joiner, origin_of(admitted));
   auto member = std::make_unique<Member>();
   member->stream = std::move(admitted.stream);
   member->session = admitted.session;
   member->rank = joiner.rank;
-  member->own = joiner.pid == static_cast<uint32_t>(::getpid());
+  member->own = own;
   members_.push_back(std::move(member));
   watch(*members_.back());
   if (joiner.remaining_ms < kNever) {
@@ -126,7 +138,7 @@ void RendezvousServer::ready() {
             [](const auto& a, const auto& b) { return a->rank < b->rank; });
   contributions_.resize(members_.size());
   for (const auto& member : members_) {
-    const Status sent = member->stream.write(member->session.seal(FrameType::kReady, 0, {}));
+    const Status sent = member->stream.write(member->session.seal(FrameType::kReady, 0, nonce_));
     if (!sent.ok()) return gone(*member, sent);
     watch(*member);
   }

@@ -41,11 +41,17 @@ class RendezvousServer {
     uint32_t watched = 0;  // epoll events
   };
 
-  RendezvousServer(Gate gate, Descriptor epoll, TimePoint deadline, const Log& log)
-      : gate_(std::move(gate)), epoll_(std::move(epoll)), deadline_(deadline), log_(log) {}
+  RendezvousServer(Gate gate, Descriptor epoll, const Nonce& nonce, TimePoint deadline,
+                   const Log& log)
+      : gate_(std::move(gate)),
+        epoll_(std::move(epoll)),
+        nonce_(nonce),
+        deadline_(deadline),
+        log_(log) {}
 
   void admit(Admitted admitted);
   bool began_after_verdict(const Joiner& joiner) const;
+  void pass_on(Admitted admitted);
   void ready();
   void serve(Member& member);
   Status take(Member& member, const Frame& frame);
@@ -63,6 +69,7 @@ class RendezvousServer {
 
   Gate gate_;
   Descriptor epoll_;
+  Nonce nonce_{};       // of this meeting; ranks may meet again with the same key
   TimePoint deadline_;  // the earliest that any member has
   TimePoint end_ = TimePoint::max();
   Log log_;

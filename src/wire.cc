@@ -98,6 +98,7 @@ Bytes encode_joiner(const Joiner& joiner) {
   writer.put(static_cast<uint32_t>(joiner.size));
   writer.put(joiner.remaining_ms);
   writer.put(joiner.pid);
+  writer.put(joiner.call);
   writer.put(joiner.waited_ms);
   return writer.take();
 }
@@ -109,6 +110,7 @@ Result<Joiner> parse_joiner(std::span<const std::byte> payload) {
   Joiner joiner;
   joiner.remaining_ms = reader.get<uint64_t>();
   joiner.pid = reader.get<uint32_t>();
+  joiner.call = reader.get<uint32_t>();
   joiner.waited_ms = reader.get<uint64_t>();
   if (!reader.at_end() || size < 1 || size > kMostRanks || rank >= size) return corrupt("response");
   joiner.rank = static_cast<int>(rank);

@@ -31,7 +31,7 @@ enum class FrameType : uint16_t {
   kChallenge,     // server: a nonce
   kResponse,      // client: a Joiner
   kWelcome,       // server: let in
-  kReady,         // rendezvous: all ranks are there
+  kReady,         // rendezvous: all ranks are there; a nonce
   kContribution,  // member: its bytes of one round
   kResultPart,    // rendezvous: a part of all bytes of one round; more follow
   kResult,        // rendezvous: the last part
@@ -80,6 +80,8 @@ struct Joiner {
   int size = 1;
   uint64_t remaining_ms = 0;  // of its time limit; the largest value: none
   uint32_t pid = 0;
+  // How often its process has met others before, or tried to, where it has no id.
+  uint32_t call = 0;
   // Since it began to look for the others; the largest number: it has an id.
   uint64_t waited_ms = 0;
   bool operator==(const Joiner&) const = default;

@@ -416,5 +416,35 @@ TEST(Meet, ARestartedRank0IsNotToldOfThoseBefore) {
   EXPECT_NE(again.code(), Code::kMismatch) << again.message();
 }
 
+Status meet_once(const Variables& variables, int count, double seconds) {
+  const RawEnvironment raw(variables);
+  const auto launch = detect_launch(raw, {});
+  return meet(*launch, raw, {}, count, deadline_after(seconds), silent()).status();
+}
+
+TEST(Meet, ALaterCallTakesTheAddressOver) {
+  const std::string address = fmt::format("127.0.0.1:{}", free_port());
+  for (int count = 0; count < 3; ++count) {
+    const TimePoint begin = Clock::now();
+    const Status alone = meet_once(own(0, 3, address), count, 0.3);
+    EXPECT_EQ(alone.code(), Code::kTimeout) << alone.message();
+    EXPECT_TRUE(has(alone, "ranks 1 and 2 of 3 have not arrived")) << alone.message();
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(3));
+  }
+  // Of a verdict that is younger than a tenth of a second everybody is told.
+  const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); };
+  pause();
+  together(2, [&](int rank) {
+    const Status one_is_missing = meet_once(own(rank, 3, address), 3 - rank, 0.5);
+    EXPECT_EQ(one_is_missing.code(), Code::kTimeout) << one_is_missing.message();
+  });
+  pause();
+  constexpr int kCounts[] = {4, 3, 0};  // so often they have given up
+  together(3, [&](int rank) {
+    const Status met = meet_once(own(rank, 3, address), kCounts[rank], 20);
+    EXPECT_TRUE(met.ok()) << "rank " << rank << ": " << met.message();
+  });
+}
+
 }  // namespace
 }  // namespace banyan

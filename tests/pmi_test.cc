@@ -13,6 +13,7 @@
 
 #include "src/base/descriptor.h"
 #include "src/launcher.h"
+#include "src/process.h"
 
 namespace banyan {
 namespace {
@@ -20,7 +21,9 @@ namespace {
 // A process manager that answers from a script.
 class Manager {
  public:
-  explicit Manager(std::map<std::string, std::string> answers) : answers_(std::move(answers)) {
+  // Patient: an answer that is empty is not sent.
+  explicit Manager(std::map<std::string, std::string> answers, bool patient = false)
+      : answers_(std::move(answers)), patient_(patient) {
     int ends[2] = {-1, -1};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     ours_ = Descriptor(ends[0]);
@@ -54,13 +57,15 @@ class Manager {
         (void)::shutdown(ours_.get(), SHUT_RDWR);
         return;
       }
+      line.clear();
+      if (patient_ && answer->second.empty()) continue;
       const std::string reply = answer->second + "\n";
       (void)::send(ours_.get(), reply.data(), reply.size(), MSG_NOSIGNAL);
-      line.clear();
     }
   }
 
   std::map<std::string, std::string> answers_;
+  bool patient_;
   Descriptor ours_;
   Descriptor theirs_;
   std::vector<std::string> asked_;
@@ -128,6 +133,26 @@ TEST(Pmi, DoesNotWaitForEver) {
   const Descriptor ours(ends[1]);
   EXPECT_EQ(open_pmi(ours.get(), 0, 2, deadline_after(0.05)).status().code(), Code::kTimeout);
   EXPECT_EQ(open_pmi(-1, 0, 2, deadline_after(0.05)).status().code(), Code::kSystem);
+}
+
+// Its answer would be taken for that of the next question.
+TEST(Pmi, AfterAnExchangeWithoutAnAnswerThereIsNoOther) {
+  auto answers = good_answers();
+  answers["cmd=barrier_in"] = "";
+  Manager manager(answers, true);
+  const RawEnvironment raw(
+      {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"PMI_FD", std::to_string(manager.descriptor())}});
+  const auto launch = detect_launch(raw, {});
+  ASSERT_TRUE(launch.ok()) << launch.status().message();
+  const auto late = meet(*launch, raw, {}, 0, deadline_after(0.1), Log()).status();
+  EXPECT_EQ(late.code(), Code::kTimeout) << late.message();
+  const TimePoint begin = Clock::now();
+  const auto again = meet(*launch, raw, {}, 1, deadline_after(20), Log()).status();
+  EXPECT_EQ(again.code(), Code::kTimeout) << again.message();
+  EXPECT_NE(again.message().find("PMI_RANK=1"), std::string_view::npos) << again.message();
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_EQ(manager.stop().back(), "cmd=barrier_in");  // nothing was sent
+  process().launcher_unanswered = false;
 }
 
 }  // namespace
