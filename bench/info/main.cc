@@ -11,6 +11,7 @@
 #include "algorithms/print.h"
 #include "bench/info/options.h"
 #include "bench/info/show.h"
+#include "bench/launched.h"
 #include "bench/machine.h"
 #include "bench/output.h"
 #include "src/base/environment.h"
@@ -120,10 +121,8 @@ Status print_schedule(const ScheduleRequest& request, Form form, Output& output)
 int run(int argc, const char* const* argv) {
   const CommandLine line = parse_command_line(argc, argv);
   Output output("banyan_info");
-  if (!line.options && line.status != 0) {
-    std::fputs(line.text.c_str(), stderr);
-    return line.status;
-  }
+  if (!line.options && line.status != 0)
+    return refuse_once(line.status, line.text, RawEnvironment::of_process());
   if (!line.options) {
     output.print(line.text);
   } else if (line.options->environment) {

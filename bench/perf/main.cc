@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "bench/launched.h"
 #include "bench/output.h"
 #include "bench/perf/options.h"
 #include "bench/perf/report.h"
@@ -83,14 +84,14 @@ int run(int argc, const char* const* argv) {
     output.print(line.text);
     return output.finish();
   }
-  if (!line.options) {
-    std::fputs(line.text.c_str(), stderr);
-    return line.status;
-  }
+  if (!line.options) return refuse_once(line.status, line.text, RawEnvironment::of_process());
   set_variables(*line.options);
   const RawEnvironment raw = RawEnvironment::of_process();
+  const int ranks = line.options->ranks;
+  if (const std::string why = second_job(raw); ranks > 0 && !why.empty())
+    return refuse_once(kUsage, fmt::format("banyan_perf: -n {}: {}\n", ranks, why), raw);
   if (std::string text; something_is_missing(raw, &text)) return fail(kCannotBeTriedHere, text);
-  return line.options->ranks > 0 ? run_here(*line.options) : run_under_launcher(*line.options, raw);
+  return ranks > 0 ? run_here(*line.options) : run_under_launcher(*line.options, raw);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "algorithms/algorithms.h"
+#include "bench/launched.h"
 #include "bench/machine.h"
 #include "bench/output.h"
 #include "bench/perf/run.h"
@@ -271,16 +272,16 @@ int run(int argc, const char* const* argv) {
     output.print(line.text);
     return output.finish();
   }
-  if (!line.options) {
-    std::fputs(line.text.c_str(), stderr);
-    return line.status;
-  }
+  const RawEnvironment raw = RawEnvironment::of_process();
+  if (!line.options) return refuse_once(line.status, line.text, raw);
+  const int ranks = line.options->ranks;
+  if (const std::string why = second_job(raw); ranks > 0 && !why.empty())
+    return refuse_once(kUsage, fmt::format("banyan_tune: -n {}: {}\n", ranks, why), raw);
   // The default choice is what is compared with, and the file may be the one to be written.
   for (const char* name : {"BANYAN_ALGO", "BANYAN_TUNE_FILE"})
     ::unsetenv(name);  // NOLINT(concurrency-mt-unsafe): there is no second thread yet
   const TimePoint end = deadline_after(line.options->budget_s);
-  return line.options->ranks > 0 ? run_here(*line.options, end)
-                                 : run_under_launcher(*line.options, end);
+  return ranks > 0 ? run_here(*line.options, end) : run_under_launcher(*line.options, end);
 }
 
 }  // namespace
