@@ -203,13 +203,18 @@ Result<std::unique_ptr<Exchange>> meet_through_manager(const Launch& launch,
   }
   const auto id = id_of_hex(*sent);
   if (!id.ok()) return id.status();
-  return join_rendezvous({.rank = launch.rank,
-                          .size = size,
-                          .candidates = {id->address},
-                          .must_listen = true,
-                          .key = id->key,
-                          .deadline = deadline},
-                         log);
+  auto exchange = join_rendezvous({.rank = launch.rank,
+                                   .size = size,
+                                   .candidates = {id->address},
+                                   .must_listen = true,
+                                   .key = id->key,
+                                   .deadline = deadline},
+                                  log);
+  if (exchange.status().code() != Code::kInvalidUsage) return exchange;
+  return Status(Code::kTimeout,
+                fmt::format("rank 0 no longer waits at {}: this rank has come later than "
+                            "BANYAN_INIT_TIMEOUT allows, or another one has given up",
+                            id->address.text()));
 }
 
 // Ranks that are missing or there twice are often numbered by another launcher than was meant.

@@ -1,6 +1,7 @@
 // PMI-1 as a process manager speaks it, well and badly.
 // SPDX-License-Identifier: Apache-2.0
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "src/base/descriptor.h"
 #include "src/launcher.h"
 #include "src/process.h"
+#include "src/rendezvous_socket.h"
 
 namespace banyan {
 namespace {
@@ -135,19 +137,38 @@ TEST(Pmi, DoesNotWaitForEver) {
   EXPECT_EQ(open_pmi(-1, 0, 2, deadline_after(0.05)).status().code(), Code::kSystem);
 }
 
+// As rank 1 of 2.
+Status meet_through(const Manager& manager, int count, double seconds) {
+  const RawEnvironment raw(
+      {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"PMI_FD", std::to_string(manager.descriptor())}});
+  const auto launch = detect_launch(raw, {});
+  if (!launch.ok()) return launch.status();
+  return meet(*launch, raw, {}, count, deadline_after(seconds), Log()).status();
+}
+
+TEST(Pmi, WhoeverComesWhenTheOthersHaveGivenUpIsTooLate) {
+  UniqueId gone;
+  gone.address.ip = {127, 0, 0, 1};
+  gone.address.port = listen_at(gone.address, {})->address.port;  // closed again
+  auto answers = good_answers();
+  answers["cmd=get"] = "cmd=get_result rc=0 value=";
+  for (const std::byte byte : gone.pack())
+    answers["cmd=get"] += fmt::format("{:02x}", std::to_integer<int>(byte));
+  Manager manager(answers);
+  const auto late = meet_through(manager, 0, 20);
+  EXPECT_EQ(late.code(), Code::kTimeout) << late.message();
+  EXPECT_NE(late.message().find("BANYAN_INIT_TIMEOUT"), std::string_view::npos) << late.message();
+}
+
 // Its answer would be taken for that of the next question.
 TEST(Pmi, AfterAnExchangeWithoutAnAnswerThereIsNoOther) {
   auto answers = good_answers();
   answers["cmd=barrier_in"] = "";
   Manager manager(answers, true);
-  const RawEnvironment raw(
-      {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"PMI_FD", std::to_string(manager.descriptor())}});
-  const auto launch = detect_launch(raw, {});
-  ASSERT_TRUE(launch.ok()) << launch.status().message();
-  const auto late = meet(*launch, raw, {}, 0, deadline_after(0.1), Log()).status();
+  const auto late = meet_through(manager, 0, 0.1);
   EXPECT_EQ(late.code(), Code::kTimeout) << late.message();
   const TimePoint begin = Clock::now();
-  const auto again = meet(*launch, raw, {}, 1, deadline_after(20), Log()).status();
+  const auto again = meet_through(manager, 1, 20);
   EXPECT_EQ(again.code(), Code::kTimeout) << again.message();
   EXPECT_NE(again.message().find("PMI_RANK=1"), std::string_view::npos) << again.message();
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));
