@@ -58,9 +58,10 @@ Key session_key(const HandshakeTerms& terms, const Nonce& client, const Nonce& s
 }  // namespace
 
 Bytes Session::seal(FrameType type, uint32_t epoch, std::span<const std::byte> payload) {
-  Bytes frame = make_frame(header_of(type, payload.size(), epoch, sent_++, rank_), payload);
+  Bytes frame = make_frame(header_of(type, payload.size(), epoch, sent_, rank_), payload);
   append(frame,
          authenticate(key_, server_ ? "banyan to the client" : "banyan to the server", frame));
+  ++sent_;  // not where there was no memory for it
   return frame;
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <thread>
 
 #include "src/handshake_dial.h"
@@ -91,7 +92,11 @@ class RendezvousExchange : public Exchange {
 };
 
 RendezvousExchange::~RendezvousExchange() {
-  if (failed_.ok()) (void)stream_.write(session_.seal(FrameType::kLeave, 0, {}));
+  try {
+    if (failed_.ok()) (void)stream_.write(session_.seal(FrameType::kLeave, 0, {}));
+  } catch (const std::bad_alloc&) {
+    return;  // the end of the connection says as much
+  }
 }
 
 Status RendezvousExchange::await_ready(TimePoint deadline) {
@@ -303,7 +308,12 @@ Result<std::unique_ptr<Exchange>> join_rendezvous(const JoinOptions& options, co
         auto exchange = std::make_unique<RendezvousExchange>(
             options, candidate, tried.dial->take_stream(), tried.dial->session());
         if (options.arrived) BANYAN_TRY(options.arrived());
-        tried.why = exchange->await_ready(options.deadline);
+        try {
+          tried.why = exchange->await_ready(options.deadline);
+        } catch (const std::bad_alloc&) {
+          tried.why = {Code::kSystem, "out of memory"};
+          (void)exchange->give_up(tried.why);
+        }
         if (tried.why.ok()) return std::unique_ptr<Exchange>(std::move(exchange));
         if (tried.why.code() != Code::kBusy || options.asks) return tried.why;
       }

@@ -136,6 +136,62 @@ TEST_P(Memory, MissingInAGroupFailsItEverywhere) {
   });
 }
 
+// Rank 1 splits, and one allocation of it fails, each of some in turn: nobody waits for it. Where
+// it can not even say so, the parent fails; and in the very end the other has what it needs before
+// it hears that rank 1 has not.
+TEST_P(Memory, MissingInASplitFailsItEverywhere) {
+  if (GetParam() == Kind::kThreads)
+    GTEST_SKIP() << "where ranks meet is served for a while by a thread of this process";
+  run(2,
+      [](Rank& self) {
+        for (int allowed = 0; allowed < 2000; allowed += allowed < 300 ? 3 : 25) {
+          self.where(fmt::format("a split of which allocation {} fails", allowed));
+          banyan_config_t config = BANYAN_CONFIG_INIT;
+          config.timeout_s = config.init_timeout_s = 20 * time_factor();
+          banyan_comm_t comm = self.join(&config);
+          if (comm == nullptr) return;
+          self.verify(comm, 10, 1);
+          self.meet();
+          banyan_comm_t child = nullptr;
+          const TimePoint begin = Clock::now();
+          if (self.rank() == 1) allocations_left = allowed;
+          const banyan_result_t result = banyan_comm_split(comm, 0, 0, &child, &config);
+          const bool enough = allocations_left >= 0;
+          allocations_left = -1;
+          struct Said {
+            banyan_result_t result;
+            bool enough;
+          } said[2];
+          const Said mine{result, enough};
+          self.gather(&mine, said, sizeof mine);
+          self.expect(seconds_since(begin) < 5 * time_factor(), "nobody waits");
+          if (said[1].result == BANYAN_SUCCESS) {
+            self.expect_ok(result, "the split");
+            if (child != nullptr) self.leave(child);
+          } else if (self.rank() == 1 || result != BANYAN_SUCCESS) {
+            self.expect(result == BANYAN_ERR_SYSTEM || self.rank() == 0,
+                        "rank 1 says what it lacks");
+            self.expect(result == BANYAN_ERR_SYSTEM || result == BANYAN_ERR_PEER_LOST,
+                        fmt::format("the split gave {}", static_cast<int>(result)));
+            self.expect(child == nullptr, "no child");
+          } else {
+            self.expect_code(banyan_barrier(child), BANYAN_ERR_PEER_LOST, "a child of one");
+            self.expect_ok(banyan_comm_destroy(child), "destroy of the child");
+          }
+          banyan_result_t error = BANYAN_SUCCESS;
+          self.expect_ok(banyan_comm_async_error(comm, &error), "async_error");
+          if (error == BANYAN_SUCCESS) {
+            self.leave(comm);
+          } else {
+            self.expect_ok(banyan_comm_destroy(comm), "destroy");
+          }
+          if (said[1].enough) return;
+        }
+        self.fail("no number of allocations is enough");
+      },
+      {.limit_s = 100});
+}
+
 // This process may have so much more address space.
 void limit_memory(size_t more) {
   long pages = 0;

@@ -191,9 +191,9 @@ class Split {
   }
 
   Status say_how_it_went(const Status& status) {
-    has_said_how_it_went_ = true;
     const Word mine = word_of(status);
     std::vector<Word> said(static_cast<size_t>(parent_.membership->size()));
+    has_said_how_it_went_ = true;  // from here on, without memory, the parent fails
     BANYAN_TRY(run_internal(parent_, Collective::kAllgather, &mine, said.data(), sizeof mine,
                             patience_s_ + parent_.membership->settings().timeout_s));
     return failure_among(party_, said);
