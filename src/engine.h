@@ -114,7 +114,7 @@ class Engine {
   bool has_call_before(uint32_t call) const;
   // The earliest of what is running.
   TimePoint deadline() const;
-  // What is running with the earliest deadline, of several the one started first. Null: nothing.
+  // Finds what has the earliest deadline, of several the one started first. Null: nothing runs.
   const Execution* most_urgent() const;
   // The peer that it waits for; -1: none.
   int waiting_for() const;

@@ -106,8 +106,8 @@ Result<Links> introduce(Exchange& exchange, const HostIdentity& host, TimePoint 
   return links;
 }
 
-// What one rank holds in the end, and the few that it needs meanwhile: a link to each other rank,
-// the doorbell of each on its host, and its own.
+// A rank holds a link to each other rank, the doorbell of each on its host, and some of its own, of
+// which it needs a few only while ranks meet.
 Status require_descriptors_for(const Links& links) {
   constexpr size_t kOwn = 8;
   const auto here = static_cast<size_t>(std::count_if(

@@ -34,7 +34,7 @@ Patience::Core core_of(const Links& links, Engine& engine) {
   return Patience::Core::kOwn;
 }
 
-// "allreduce of 1024 float32, sum, call 7".
+// Names a call: "allreduce of 1024 float32, sum, call 7".
 std::string text_of(const Problem& problem, uint32_t number) {
   const Collective collective = problem.collective;
   std::string text(name_of(collective));

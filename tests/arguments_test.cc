@@ -83,7 +83,7 @@ TEST_F(Arguments, LooksAtNoCountWhereThereAreLists) {
   }
 }
 
-// Wherever the lists say that it is, in whichever list, in a call or a request.
+// It may lie anywhere by what the lists say, in whichever list, in a call or a request.
 TEST_F(Arguments, LooksAtNoPlaceOfAnEmptyBlock) {
   const size_t none[] = {0}, some[] = {4}, nowhere[] = {SIZE_MAX}, far[] = {SIZE_MAX / 4};
   for (const size_t* places : {nowhere, far}) {

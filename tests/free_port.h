@@ -10,7 +10,7 @@
 
 namespace banyan::test {
 
-// 0 where there is none.
+// Returns 0 where there is none.
 inline int free_port() {
   const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};

@@ -28,7 +28,7 @@ int calls = 0;
 
 }  // namespace
 
-// As the kernel's, in a process that gets many signals.
+// It does what the kernel's does in a process that gets many signals.
 extern "C" int fallocate(int file, int mode, off_t offset, off_t length) {
   if (mode == 0) {
     ++calls;
@@ -68,7 +68,7 @@ TEST_F(Interruptions, ThatEndAreNoFailure) {
   EXPECT_EQ(held_by(*memory), kBytes);
 }
 
-// As by a fast timer: what is short enough comes between two of its signals.
+// What is short enough comes between two signals of a fast timer.
 TEST_F(Interruptions, OfWhatTakesLongAreOutrun) {
   longest = 64 << 10;
   calls = 0;

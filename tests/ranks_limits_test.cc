@@ -158,7 +158,7 @@ TEST_P(Limits, OfOneRanksMemoryAreToldToAllWithoutANetwork) {
   }
 }
 
-// What docs/architecture.md says that a job takes.
+// docs/architecture.md says what a job takes.
 TEST_P(Limits, OfDescriptorsAreTwoForEachRankOfTheHost) {
   const auto held_by_one_of = [&](int size) {
     Job job(GetParam(), size, [](Rank& self) {
@@ -199,7 +199,7 @@ TEST_P(Limits, ThatAreTooLowAreSaidAtTheStart) {
   }
 }
 
-// Its process lets the others in, and has room for some of them only.
+// The process of rank 0 lets the others in, and has room for some of them only.
 TEST_P(Limits, OfWhereTheRanksMeetAreToldToAll) {
   Job job(GetParam(), 6, [](Rank& self) {
     banyan_unique_id_t id{};
@@ -226,7 +226,7 @@ TEST_P(Limits, OfWhereTheRanksMeetAreToldToAll) {
   }
 }
 
-// As by a timer that is faster than the kernel takes pages: nobody waits for ever.
+// A timer may be faster than the kernel takes pages; still nobody waits for ever.
 TEST_P(Limits, OfOneRanksPatienceWithSignalsAreToldToAll) {
   for (const int victim : {0, 2}) {
     const double patience = 4 * time_factor();

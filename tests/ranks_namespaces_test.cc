@@ -28,7 +28,7 @@ bool can_make(int kind) {
   return waitpid(child, &status, 0) == child && status == 0;
 }
 
-// As the first process of a PID namespace, which sees nobody outside.
+// Runs the body in the first process of a PID namespace, which sees nobody outside.
 void be_alone(Rank& self, const Job::Body& body) {
   if (!self.expect(unshare(CLONE_NEWPID) == 0, "a PID namespace")) return;
   const pid_t child = fork();

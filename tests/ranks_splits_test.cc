@@ -94,7 +94,7 @@ TEST_P(Splits, OfOtherColoursGoOn) {
 enum class End : uint8_t { kKilled, kAborted, kAbortedHere };
 
 constexpr unsigned kEverywhere = 0;
-// Bits of the length of the address of a local socket, which no other address has.
+// The length of the address of a local socket has these bits, and that of no other address.
 constexpr unsigned kLocal = 34;
 
 void split_until(Rank& self, End end, unsigned connections) {

@@ -44,7 +44,7 @@ bool exceeds_file_limit(size_t bytes) {
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur;
 }
 
-// How long signals may keep a part of a reservation from coming.
+// Signals may keep a part of a reservation from coming until then.
 TimePoint patience_before(TimePoint deadline) {
   constexpr Clock::duration kMost = std::chrono::seconds(10);
   const TimePoint now = Clock::now();

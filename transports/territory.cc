@@ -194,7 +194,7 @@ cpu_set_t own_cores() {
   return cores;
 }
 
-// Whoever shares this rank's cores, by whatever transport they are reached.
+// They share this rank's cores, by whatever transport they are reached.
 std::vector<int> others_on_this_host(const Wiring& wiring) {
   std::vector<int> ranks;
   for (int rank = 0; rank < wiring.size(); ++rank)

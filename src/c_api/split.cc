@@ -21,20 +21,20 @@
 namespace banyan {
 namespace {
 
-// As each rank gives it.
+// Each rank gives one.
 struct Place {
   int32_t color;
   int32_t key;
 };
 
-// The ranks of this rank's colour.
+// This rank and all others of its colour are one.
 struct Party {
   std::vector<int> members{};  // as ranks of the parent, in their new order; none without a colour
   int rank = 0;                // of this one among them
   int color = BANYAN_NO_COLOR;
 };
 
-// What each rank says before it goes to where the new ranks meet, and once it is there.
+// Each rank says one before it goes to where the new ranks meet, and one once it is there.
 struct Word {
   std::array<std::byte, sizeof(banyan_unique_id_t)> id{};  // of the first rank of each colour
   double patience_s = 0;                                   // until it gives up
@@ -53,7 +53,7 @@ Word word_of(const Status& status) {
   return word;
 }
 
-// What a member said by its word, as another one tells it. Wrong arguments are its own affair.
+// Tells what a member said by its word. Wrong arguments are its own affair.
 Status said_in(const Word& word, int member, int color) {
   if (word.bytes == 0) return {};
   const auto said =
@@ -68,7 +68,7 @@ Status said_in(const Word& word, int member, int color) {
   return {code, fmt::format("rank {}: {}", member, said->status.message())};
 }
 
-// Of the first member that cannot go on.
+// Tells why the first member that cannot go on cannot.
 Status failure_among(const Party& party, std::span<const Word> said) {
   for (const int member : party.members)
     BANYAN_TRY(said_in(said[static_cast<size_t>(member)], member, party.color));
@@ -92,14 +92,14 @@ Result<Party> gather(OpenCommunicator& parent, const Place& mine) {
   return party;
 }
 
-// One rank's way through a split. Whoever cannot go on still takes part in every round over the
+// Takes one rank through a split. Whoever cannot go on still takes part in every round over the
 // parent, to say so.
 class Split {
  public:
   Split(OpenCommunicator& parent, Party party, const banyan_config_t* config)
       : parent_(parent), party_(std::move(party)), config_(config) {}
 
-  // Ok: to be opened.
+  // After it has returned ok, open().
   Status meet() {
     status_ = without_memory([&] {
       settings_ = settings_of(config_, party_.rank);
