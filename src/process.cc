@@ -125,6 +125,7 @@ ProcessState::ProcessState() {
   };
   const auto in_child = [] {
     process().sockets.give_up_in_child();
+    new (&process().meeting) std::binary_semaphore(1);  // another thread may be in it, there
     process().sockets.mutex.unlock();
     process().inside_libcrypto.unlock();
   };

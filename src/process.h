@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <semaphore>
 #include <string>
 #include <utility>
 #include <vector>
@@ -136,8 +137,10 @@ struct ProcessState {
   std::mutex inside_libcrypto;
   SocketRegistry sockets;
 
-  // Calls of banyan_comm_init_env so far.
+  // Calls of banyan_comm_init_env so far. They meet others one after the other: ranks know them
+  // apart by their order alone, and a later one means that those before have ended.
   std::atomic<int> meetings{0};
+  std::binary_semaphore meeting{1};
   // The launcher was asked something whose answer may still come.
   std::atomic<bool> launcher_unanswered{false};
   // Communicators that this process has begun to make.

@@ -5,8 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/free_port.h"
@@ -95,6 +98,35 @@ TEST_P(Lives, BeginWithTheEnvironment) {
     for (const char* name : {"BANYAN_RANK", "BANYAN_SIZE", "BANYAN_ADDRESS"}) unsetenv(name);
     self.expect_code(banyan_comm_init_env(&comm, nullptr), BANYAN_ERR_INVALID_USAGE,
                      "no launcher at all");
+  });
+}
+
+// Rank 0's second call begins when its first one waits, which must not end it.
+TEST_P(Lives, BeginOneAfterTheOtherAlsoInTwoThreads) {
+  if (GetParam() == Kind::kThreads)
+    GTEST_SKIP() << "variables belong to a process: threads cannot differ in them";
+  const std::string address = "127.0.0.1:" + std::to_string(free_port());
+  run(2, [&](Rank& self) {
+    setenv("BANYAN_RANK", std::to_string(self.rank()).c_str(), 1);
+    setenv("BANYAN_SIZE", std::to_string(self.size()).c_str(), 1);
+    setenv("BANYAN_ADDRESS", address.c_str(), 1);
+    constexpr auto kAWhile = std::chrono::milliseconds(200);
+    banyan_comm_t first = nullptr;
+    banyan_comm_t second = nullptr;
+    banyan_result_t result = BANYAN_SUCCESS;
+    if (self.rank() == 1) std::this_thread::sleep_for(3 * kAWhile);
+    std::thread other([&] { result = banyan_comm_init_env(&first, nullptr); });
+    if (self.rank() == 0) std::this_thread::sleep_for(kAWhile);
+    if (self.rank() == 1) other.join();
+    self.expect_ok(banyan_comm_init_env(&second, nullptr), "the second init_env");
+    if (self.rank() == 0) other.join();
+    if (!self.expect_ok(result, "the first init_env") || second == nullptr) return;
+    for (const auto& [comm, mine] : {std::pair(first, 1.0F), std::pair(second, 2.0F)}) {
+      float sum = mine;
+      self.expect_ok(banyan_allreduce(&sum, &sum, 1, BANYAN_FLOAT32, BANYAN_SUM, comm), "a sum");
+      self.expect(sum == 2 * mine, "both are in the same communicator");
+      self.leave(comm);
+    }
   });
 }
 

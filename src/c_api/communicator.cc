@@ -164,6 +164,22 @@ Status get_unique_id(banyan_unique_id_t* id) {
   return {};
 }
 
+// After the calls of other threads.
+Result<std::unique_ptr<banyan::Exchange>> meet_in_turn(const banyan::Launch& launch,
+                                                       const banyan::RawEnvironment& raw,
+                                                       const Settings& settings,
+                                                       banyan::TimePoint deadline) {
+  if (!banyan::process().meeting.try_acquire_until(deadline))
+    return Status(Code::kTimeout,
+                  "banyan_comm_init_env of another thread still waits for the other ranks");
+  struct Turn {
+    ~Turn() { banyan::process().meeting.release(); }
+  };
+  const Turn turn;
+  const int count = banyan::process().meetings.fetch_add(1);
+  return banyan::meet(launch, raw, settings.environment, count, deadline, settings.log);
+}
+
 Status init_env(banyan_comm_t* comm, const banyan_config_t* config) {
   clear(comm);
   BANYAN_TRY(banyan::refuse_in_group("banyan_comm_init_env"));
@@ -176,9 +192,8 @@ Status init_env(banyan_comm_t* comm, const banyan_config_t* config) {
   Result<Settings> settings = settings_of(config, launch->rank);
   BANYAN_TRY(settings.status());
   const banyan::TimePoint deadline = banyan::deadline_after(settings->init_timeout_s);
-  const int count = banyan::process().meetings.fetch_add(1);
-  Result<std::unique_ptr<banyan::Exchange>> exchange =
-      banyan::meet(*launch, raw, settings->environment, count, deadline, settings->log);
+  const Result<std::unique_ptr<banyan::Exchange>> exchange =
+      meet_in_turn(*launch, raw, *settings, deadline);
   BANYAN_TRY(exchange.status());
   return open_communicator(**exchange, std::move(*settings), deadline, comm);
 }
