@@ -1,4 +1,4 @@
-// Monotonic time. Nothing in the library looks at the wall clock.
+// Monotonic time. Only what is printed has the wall clock's (date.h).
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

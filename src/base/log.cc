@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
+#include "src/base/date.h"
 #include "src/base/descriptor.h"
 #include "src/base/parse.h"
 
@@ -192,8 +193,8 @@ void Log::answer(Subsystem subsystem, std::string_view message) const {
 void Log::put(Subsystem subsystem, LogLevel level, std::string_view message) const {
   const int errno_of_caller = errno;
   std::string line =
-      fmt::format("banyan {}:{} rank {}{} {} {}: ", host_name(), ::getpid(),
-                  rank_ < 0 ? std::string("?") : fmt::format("{}", rank_),
+      fmt::format("{} banyan {}:{} rank {}{} {} {}: ", utc_now(Decimals::kMicroseconds),
+                  host_name(), ::getpid(), rank_ < 0 ? std::string("?") : fmt::format("{}", rank_),
                   communicator_ ? " of " + *communicator_ : "", name_of(level), name_of(subsystem));
   line += printable(message);
   // What fits in PIPE_BUF is written whole also where ranks share a pipe.

@@ -42,7 +42,7 @@ class Log {
   bool enabled(Subsystem subsystem, LogLevel level) const {
     return level <= levels_.of[static_cast<size_t>(subsystem)];
   }
-  // Writes "banyan HOST:PID rank R of COMMUNICATOR LEVEL SUBSYSTEM: message\n" in one write() call.
+  // Writes "UTC banyan HOST:PID rank R of COMMUNICATOR LEVEL SUBSYSTEM: message\n" in one write().
   void write(Subsystem subsystem, LogLevel level, std::string_view message) const;
   // What somebody has asked for: the same as info, whatever the levels.
   void answer(Subsystem subsystem, std::string_view message) const;

@@ -13,6 +13,7 @@ import check_layers
 GOOD = {'include/banyan/types.h': '#include <cstddef>\n',
         'transports/shm.cc': '#include "banyan/types.h"\n#include "src/base/clock.h"\n',
         'src/base/clock.h': '// not system_clock\n',
+        'src/base/date.cc': 'auto t = std::chrono::system_clock::now();\n',
         'src/engine.cc': '#include "transports/wire.h"\n', 'transports/wire.h': ''}
 WRONG = [
     ('must not include algorithms/ring.h', {'transports/shm.cc': '#include "algorithms/ring.h"\n', 'algorithms/ring.h': ''}),
@@ -28,6 +29,8 @@ WRONG = [
     ('belongs in a .cc', {'src/a.h': '#include <openssl/hmac.h>\n'}),
     ('included by 2 files', {'src/a.cc': '#include <openssl/hmac.h>\n', 'src/b.cc': '#include <openssl/evp.h>\n'}),
     ('wall clock', {'bench/a.cc': 'auto t = std::chrono::system_clock::now();\n'}),
+    ('wall clock', {'src/base/date.h': 'auto t = std::chrono::system_clock::now();\n'}),
+    ('/dev/shm', {'src/base/date.cc': 'open("/dev/shm/banyan");\n'}),
     ('/dev/shm', {'transports/a.cc': 'open("/dev/shm/banyan");\n'}),
 ]
 
