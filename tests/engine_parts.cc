@@ -72,7 +72,7 @@ void Hub::match(const Wire& wire) {
     const Sent& message = sent.front();
     const Transfer& receive = expected.front();
     if (!(message.envelope == receive.envelope)) {
-      complete(to, {receive.cookie, Code::kMismatch, message.envelope});
+      complete(to, {.cookie = receive.cookie, .code = Code::kMismatch, .seen = message.envelope});
       expected.pop_front();
       return;  // the message stays at the head of its lane
     }

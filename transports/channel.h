@@ -52,6 +52,16 @@ enum class SlotKind : uint8_t {
   kMemory,      // the line holds an address in the owner's process
   kPut,         // the whole pages are where the reader's offer wanted them, the rest is in the slot
 };
+constexpr Passage passage_by(SlotKind kind) {
+  switch (kind) {
+    case SlotKind::kInline:
+    case SlotKind::kFragment: return Passage::kSlots;
+    case SlotKind::kHeap: return Passage::kInPlace;
+    case SlotKind::kMemory: return Passage::kAfar;
+    case SlotKind::kPut: return Passage::kPut;
+  }
+  return Passage::kOnly;
+}
 
 // Number of the slot (modulo 2^32) | first of a message, 1 bit | kind, 7 bits | bytes, 24 bits.
 struct SlotWord {

@@ -9,6 +9,10 @@
 namespace banyan {
 namespace {
 
+Passage passage_of(const Envelope& envelope, const FramedContext& context) {
+  return envelope.bytes <= context.short_most ? Passage::kFrame : Passage::kPieces;
+}
+
 uint64_t tag_of(const FramedContext& context, FrameKind kind, Lane lane, int sender,
                 uint32_t number) {
   return frame_tag(context.epoch, kind, lane, sender, number);
@@ -160,8 +164,10 @@ void FramedSend::progress(FramedContext& context) {
     Entry& entry = entries_.front();
     settle(entry, entry.acceptance);
     if (!entry.whole)
-      context.completions.push(
-          {.cookie = entry.transfer.cookie, .code = entry.code, .seen = entry.transfer.envelope});
+      context.completions.push({.cookie = entry.transfer.cookie,
+                                .code = entry.code,
+                                .passage = passage_of(entry.transfer.envelope, context),
+                                .seen = entry.transfer.envelope});
     entries_.pop();
   }
 }
@@ -229,7 +235,10 @@ std::optional<Envelope> FramedReceive::peek(FramedContext& context) {
 }
 
 void FramedReceive::complete(FramedContext& context, Code code) {
-  context.completions.push({.cookie = transfers_.front().cookie, .code = code, .seen = head_});
+  context.completions.push({.cookie = transfers_.front().cookie,
+                            .code = code,
+                            .passage = passage_of(head_, context),
+                            .seen = head_});
   transfers_.pop();
 }
 

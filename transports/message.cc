@@ -10,6 +10,19 @@
 
 namespace banyan {
 
+std::string_view text_of(Passage passage) {
+  switch (passage) {
+    case Passage::kOnly: return "";
+    case Passage::kSlots: return "through slots";
+    case Passage::kInPlace: return "read in place";
+    case Passage::kAfar: return "read from afar";
+    case Passage::kPut: return "put in place";
+    case Passage::kFrame: return "in one frame";
+    case Passage::kPieces: return "in pieces";
+  }
+  return "";
+}
+
 Status check_transfer(const Transfer& transfer, bool served) {
   if (!served) {
     return {Code::kInvalidArgument,

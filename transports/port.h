@@ -93,6 +93,7 @@ class SendPort {
     uint64_t bytes_sent = 0;
     uint64_t done_at = 0;  // complete when the peer has read this many slots
     bool sent = false;
+    Passage passage = Passage::kSlots;
   };
 
   bool has_room();
@@ -213,7 +214,8 @@ class RecvPort {
   void take(bool at_once);
   void acknowledge();
   void acknowledge_rest();
-  void complete(Completions& completions, Code code, const Envelope& seen);
+  void complete(Completions& completions, Code code, const Envelope& seen,
+                Passage passage = Passage::kSlots);
   void fail(Completions& completions, Code code);
 
   Channel channel_;

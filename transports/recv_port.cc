@@ -195,8 +195,10 @@ bool RecvPort::ready() const {
   return slot_is_there(std::memory_order_seq_cst);
 }
 
-void RecvPort::complete(Completions& completions, Code code, const Envelope& seen) {
-  completions.push({.cookie = pending_.front().cookie, .code = code, .seen = seen});
+void RecvPort::complete(Completions& completions, Code code, const Envelope& seen,
+                        Passage passage) {
+  completions.push(
+      {.cookie = pending_.front().cookie, .code = code, .passage = passage, .seen = seen});
   pending_.pop();
 }
 
@@ -240,7 +242,7 @@ size_t RecvPort::move(Completions& completions, std::span<std::byte> bounce) {
     deliver(pending_.front(), cut.head + cut.pages, payload() + cut.head, cut.tail);
   }
   take(channel_.lane == Lane::kMessage);
-  complete(completions, Code::kOk, head_->envelope);
+  complete(completions, Code::kOk, head_->envelope, passage_by(head_->word.kind));
   head_.reset();
   open_ = false;
   return 1024;
@@ -314,7 +316,7 @@ size_t RecvPort::move_fragment(Completions& completions) {
   take(true);
   if (bytes_done_ == head_->envelope.bytes) {
     judge_way();
-    complete(completions, Code::kOk, head_->envelope);
+    complete(completions, Code::kOk, head_->envelope, passage_by(head_->word.kind));
     head_.reset();
     open_ = false;
   }
@@ -362,7 +364,7 @@ size_t RecvPort::move_from_afar(Completions& completions, std::span<std::byte> b
     }
     take(true);
     judge_way();
-    complete(completions, Code::kOk, head_->envelope);
+    complete(completions, Code::kOk, head_->envelope, passage_by(head_->word.kind));
     head_.reset();
     open_ = false;
   }

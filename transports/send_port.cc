@@ -194,6 +194,7 @@ size_t SendPort::put(Pending& pending) {
                  .first = true,
                  .kind = SlotKind::kPut,
                  .bytes = static_cast<uint32_t>(cut.rest())});
+  pending.passage = Passage::kPut;
   pending.sent = true;
   return bytes;
 }
@@ -211,6 +212,7 @@ size_t SendPort::send_slot(Pending& pending) {
                 .bytes = 0};
   if (word.first) {
     word.kind = kind_for(transfer);
+    pending.passage = passage_by(word.kind);
     write_envelope(line, transfer.envelope);
     if (word.kind != SlotKind::kInline)
       line.payload[1].store(pack(SenderView{transfer.flow, transfer.stream}),
@@ -260,6 +262,7 @@ void SendPort::complete(Completions& completions) {
     if (!corrupt_ && (!first.sent || first.done_at > slots_read_)) return;
     completions.push({.cookie = first.transfer.cookie,
                       .code = corrupt_ ? Code::kCorrupt : Code::kOk,
+                      .passage = first.passage,
                       .seen = {}});
     pending_.pop();
     if (sending_ > 0) --sending_;

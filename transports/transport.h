@@ -73,12 +73,17 @@ struct Transfer {
   uint64_t cookie = 0;  // comes back in the Completion
 };
 
+// How a message went. kOnly: the transport has but one way.
+enum class Passage : uint8_t { kOnly, kSlots, kInPlace, kAfar, kPut, kFrame, kPieces };
+std::string_view text_of(Passage passage);  // "through slots"; empty: kOnly
+
 // kOk: the memory is the caller's again. A send in the message lane completes only when its receive
 // has accepted it; in the collective lane it may complete when it is buffered.
 // kMismatch: `seen` is at the head of the lane instead. kPeerLost: the peer is gone.
 struct Completion {
   uint64_t cookie = 0;
   Code code = Code::kOk;
+  Passage passage = Passage::kOnly;
   Envelope seen;
 };
 
