@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/trace.h"
 #include "transports/quick.h"
 
 namespace banyan {
@@ -65,6 +66,11 @@ Engine::Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<i
   }
   postable_.reserve(ports_.size());
   retry_.reserve(ports_.size());
+}
+
+void Engine::tell(const Trace& trace) {
+  trace_ = &trace;
+  std::fill(quick_links_.begin(), quick_links_.end(), nullptr);
 }
 
 void Engine::list(size_t port) {
@@ -274,6 +280,8 @@ Result<bool> Engine::collect(Trouble& trouble) {
       const auto step = static_cast<uint32_t>(completion.cookie);
       moved = true;
       if (completion.code == Code::kOk) {
+        if (trace_ != nullptr && trace_->messages())
+          trace_->moved(transfer_for(*execution, step), transport->name(), completion.passage);
         complete(*execution, step);
         continue;
       }

@@ -85,11 +85,16 @@ struct Trouble {
   explicit operator bool() const { return code != Code::kOk; }
 };
 
+class Trace;
+
 class Engine {
  public:
   // routes[r]: which of `transports` carries messages to rank r; the own entry is ignored.
   Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes,
          const Kernels& kernels);
+
+  // From now on messages are told, and none goes past the queues. The trace outlives the engine.
+  void tell(const Trace& trace);
 
   // For so many executions more than are running: starting them allocates nothing.
   void make_room(size_t executions);
@@ -155,6 +160,7 @@ class Engine {
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<int> routes_;
   std::vector<QuickLink*> quick_links_;  // by peer; null: none
+  const Trace* trace_ = nullptr;         // null: nothing is told
   const Kernels& kernels_;
   int cores_ = 0;
   int ranks_per_core_ = 0;  // of this host, rounded up; 0: a transport does not know

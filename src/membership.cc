@@ -84,7 +84,9 @@ Membership::Membership(Settings settings, Links links, VerdictBoard board, Bells
       messages_in_(static_cast<size_t>(links_.size)),
       patience_(core_of(links_, engine_)),
       places_(failure_.board().places(links_.rank)),
-      bells_(std::move(bells)) {}
+      bells_(std::move(bells)) {
+  if (trace_.on()) engine_.tell(trace_);
+}
 
 Membership::~Membership() {
   stop_.store(true);
@@ -165,7 +167,9 @@ void Membership::launch(Operation* operation, const Call& call) noexcept {
 
 Result<Operation*> Membership::start(const std::shared_ptr<Plan>& plan, const Call& call) {
   Result<Operation*> operation = prepare(plan, call);
-  if (operation.ok()) launch(*operation, call);
+  if (!operation.ok()) return operation;
+  if (trace_.calls()) trace_.begins(**operation, next_number(plan->problem));
+  launch(*operation, call);
   return operation;
 }
 
@@ -200,7 +204,11 @@ uint32_t& Membership::next_number(const Problem& problem) {
 
 void Membership::finish(Operation* operation) {
   std::unique_ptr<Operation> owned(operation);
-  if (!std::exchange(owned->launched, false)) --prepared_;
+  if (std::exchange(owned->launched, false)) {
+    if (trace_.calls()) trace_.ends(*owned);
+  } else {
+    --prepared_;
+  }
   const std::shared_ptr<Plan> plan = std::move(owned->plan);
   scratch_.give_back(owned->scratch, plan->schedule.scratch_size);
   owned->scratch = nullptr;
@@ -214,7 +222,7 @@ void Membership::finish(Operation* operation) {
 // Nothing is under way, so scratch may move.
 std::unique_ptr<QuickCall> Membership::prepare_quick(const std::shared_ptr<Plan>& plan) {
   const Problem& problem = plan->problem;
-  if (problem.op == ReduceOp::kPreMulSum) return nullptr;
+  if (problem.op == ReduceOp::kPreMulSum || trace_.on()) return nullptr;
   const Lane lane = is_message(problem.collective) ? Lane::kMessage : Lane::kCollective;
   const Envelope envelope{0, links_.epoch, 0, plan->signature};
   auto program = Program::lower(plan->schedule, arithmetic_of(problem), envelope, engine_, lane);
@@ -371,7 +379,9 @@ void Membership::sleep(int most_ms) {
   if (quiet_everywhere) {
     say_waiting();
     places_.leave();
+    const TimePoint begin = trace_.calls() ? Clock::now() : TimePoint();
     poll(sleep_descriptors_.data(), sleep_descriptors_.size(), most_ms);
+    if (trace_.calls()) trace_.slept(begin, engine_.waiting_for(), waker_of(sleep_descriptors_));
     places_.arrive();
   }
   for (size_t i = 0; i < armed; ++i) engine_.transports()[i]->disarm();

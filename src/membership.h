@@ -35,6 +35,7 @@
 #include "src/program.h"
 #include "src/scratch.h"
 #include "src/shared_tuning.h"
+#include "src/trace.h"
 
 namespace banyan {
 
@@ -131,6 +132,17 @@ class Membership {
   std::shared_ptr<Plan> plan(const Call& call) {
     return plans_.find_or_build(call.problem, call.algorithm, call.parameters);
   }
+  // From now on, calls are in the log as its levels have it, or not at all but for their failures.
+  // Requires the baton.
+  void log_calls(bool wanted) {
+    trace_.mute(!wanted);
+    plans_.tell(wanted);
+  }
+  // Whether the log has anything of calls that end well.
+  bool logs_calls() const {
+    return trace_.on() || settings_.log.enabled(Subsystem::kPlan, LogLevel::kInfo);
+  }
+  const Trace& trace() const { return trace_; }
   // In place of those of the settings. Requires that the communicator is at rest.
   void use_rules(const Rules& rules) {
     settings_.rules = rules;
@@ -150,8 +162,8 @@ class Membership {
   // TIMEOUT, naming whom it waits for, where something that runs is past its deadline.
   void check_deadline(TimePoint now);
 
-  // Null: the plan fits no program. Those of scaled operations fit none. Requires that the
-  // communicator is at rest.
+  // Null: the plan fits no program. Those of scaled operations fit none, and none does where calls
+  // are traced. Requires that the communicator is at rest.
   std::unique_ptr<QuickCall> prepare_quick(const std::shared_ptr<Plan>& plan);
   // Requires that the communicator is at rest. `more`: see Program.
   void begin(QuickCall& quick, const void* send, void* recv, bool more = false) {
@@ -204,13 +216,15 @@ class Membership {
   void serve_background();
   void wake_service() const;
   void wake_caller() const;
-  void doze(std::span<const int> also, int most_us);
+  std::string_view doze(std::span<const int> also, int most_us);
+  std::string_view waker_of(std::span<const pollfd> waited) const;
   void report(const Verdict& verdict);
   void trouble(const Trouble& found);
   void time_out();
   void say_waiting();
 
   Settings settings_;
+  Trace trace_{settings_.log};
   Medium medium_;
   Hierarchy hierarchy_;
   Links links_;

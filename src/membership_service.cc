@@ -23,8 +23,20 @@ void Membership::wake_caller() const {
   ring(bells_.caller);
 }
 
-// Waits for links, the bell and `also`, and handles what came over the links.
-void Membership::doze(std::span<const int> also, int most_us) {
+// What ended a wait: of the bell, the transports in their order, and the links, the first that is
+// ready.
+std::string_view Membership::waker_of(std::span<const pollfd> waited) const {
+  const auto ready = std::find_if(waited.begin(), waited.end(),
+                                  [](const pollfd& entry) { return entry.revents != 0; });
+  if (ready == waited.end()) return "the clock";
+  const auto which = static_cast<size_t>(ready - waited.begin());
+  if (which == 0) return "the bell";
+  return which <= engine_.transports().size() ? engine_.transports()[which - 1]->name() : "a link";
+}
+
+// Waits for links, the bell and `also`, which are none or the transports', and handles what came
+// over the links. Returns what woke it.
+std::string_view Membership::doze(std::span<const int> also, int most_us) {
   std::vector<pollfd> descriptors;
   descriptors.push_back({bells_.service.get(), POLLIN, 0});
   for (const int descriptor : also) descriptors.push_back({descriptor, POLLIN, 0});
@@ -38,12 +50,14 @@ void Membership::doze(std::span<const int> also, int most_us) {
   const timespec patience{most_us / 1000000, most_us % 1000000 * 1000L};
   const int count =
       ppoll(descriptors.data(), descriptors.size(), most_us < 0 ? nullptr : &patience, nullptr);
+  const std::string_view waker = waker_of(descriptors);
   if (until != TimePoint::max()) monitor_.lose_patience(Clock::now());
   if (count > 0) {
     if (descriptors.front().revents != 0) quiet(bells_.service);
     monitor_.handle(std::span(descriptors).subspan(first_link));
   }
   if (failure_.failed()) wake_caller();
+  return waker;
 }
 
 void Membership::serve() {
@@ -92,7 +106,10 @@ void Membership::serve_background() {
       descriptors.push_back(transport->descriptor());
     }
     if (nothing) say_waiting();
-    doze(descriptors, nothing && !wanted_.load() ? kSaysAgainUs : 0);
+    const bool traced = nothing && trace_.calls();
+    const TimePoint begin = traced ? Clock::now() : TimePoint();
+    const std::string_view waker = doze(descriptors, nothing && !wanted_.load() ? kSaysAgainUs : 0);
+    if (traced) trace_.slept(begin, engine_.waiting_for(), waker);
     for (size_t i = 0; i < armed; ++i) engine_.transports()[i]->disarm();
   }
 }

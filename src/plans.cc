@@ -107,15 +107,28 @@ std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted,
   plan->schedule =
       build_schedule(problem, Group::everyone(size_, rank_, hierarchy_, plan->choice.parameters),
                      algorithms()[static_cast<size_t>(plan->choice.algorithm)]);
-  BANYAN_LOG(log_, Subsystem::kPlan, LogLevel::kInfo, "{} of {} x {}: {}, {} steps, by the {}",
-             name_of(problem.collective), problem.count, name_of(problem.type),
-             text_of(plan->choice.algorithm, plan->choice.parameters), plan->schedule.steps.size(),
-             plan->choice.because);
   return plan;
+}
+
+// Once: a plan that was made for a call that is not told may serve one that is.
+void PlanCache::tell_choice(Plan& plan) const {
+  plan.told = true;
+  if (is_message(plan.problem.collective)) return;
+  BANYAN_LOG(log_, Subsystem::kPlan, LogLevel::kInfo, "{} of {} x {}: {}, {} steps, by the {}",
+             name_of(plan.problem.collective), plan.problem.count, name_of(plan.problem.type),
+             text_of(plan.choice.algorithm, plan.choice.parameters), plan.schedule.steps.size(),
+             plan.choice.because);
 }
 
 std::shared_ptr<Plan> PlanCache::find_or_build(const Problem& problem, int wanted,
                                                const Parameters& parameters) {
+  std::shared_ptr<Plan> plan = look_up(problem, wanted, parameters);
+  if (tells_ && !plan->told) tell_choice(*plan);
+  return plan;
+}
+
+std::shared_ptr<Plan> PlanCache::look_up(const Problem& problem, int wanted,
+                                         const Parameters& parameters) {
   if (!order_.empty() && same_wish(*order_.front(), wanted, parameters) &&
       order_.front()->problem == problem)
     return order_.front();

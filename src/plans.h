@@ -31,6 +31,7 @@ struct Plan {
   Schedule schedule;
   CallSignature signature;
   std::vector<std::unique_ptr<Operation>> idle;  // to be used again
+  bool told = false;                             // what was chosen is in the log
 };
 
 // One use of a plan, from its start to its end.
@@ -43,6 +44,7 @@ struct Operation {
   Execution execution;
   std::byte* scratch = nullptr;
   bool launched = false;
+  TimePoint began;  // where calls are traced
 
   bool done() const { return execution.done(); }
 };
@@ -74,12 +76,16 @@ class PlanCache {
 
   std::shared_ptr<Plan> find_or_build(const Problem& problem, int wanted,
                                       const Parameters& parameters = {});
+  // From now on, what is chosen is in the log, or not.
+  void tell(bool wanted) { tells_ = wanted; }
   // From now on, for what is planned from now on: nothing that was planned before is kept.
   void use_rules(Rules rules);
 
  private:
   using Order = std::list<std::shared_ptr<Plan>>;  // most recently used first
 
+  void tell_choice(Plan& plan) const;
+  std::shared_ptr<Plan> look_up(const Problem& problem, int wanted, const Parameters& parameters);
   std::shared_ptr<Plan> build(const Problem& problem, int wanted,
                               const Parameters& parameters) const;
 
@@ -92,6 +98,7 @@ class PlanCache {
   size_t most_bytes_;
   const Hierarchy* hierarchy_;
   const MeasuredNetwork* measured_;
+  bool tells_ = true;
   size_t bytes_ = 0;
   Order order_;
   std::unordered_multimap<size_t, Order::iterator> index_;  // by hash of all that was asked

@@ -102,6 +102,22 @@ Status use_rules(banyan_comm_t comm, const Rules& rules) {
   return {};
 }
 
+Status log_calls(banyan_comm_t comm, bool wanted) {
+  const Result<OpenCommunicator*> found = find_communicator(comm);
+  BANYAN_TRY(found.status());
+  Membership& membership = *(*found)->membership;
+  membership.take_baton();
+  membership.log_calls(wanted);
+  membership.leave_baton();
+  return {};
+}
+
+Result<bool> logs_calls(banyan_comm_t comm) {
+  const Result<OpenCommunicator*> found = find_communicator(comm);
+  BANYAN_TRY(found.status());
+  return (*found)->membership->logs_calls();
+}
+
 std::vector<TransportState> transport_states() {
   std::vector<TransportState> states;
   for (const TransportKind& kind : transport_kinds())

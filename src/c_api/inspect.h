@@ -45,6 +45,13 @@ Result<bool> has_levels(banyan_comm_t comm);
 // ranks do this between the same two calls, while nothing is under way (kInvalidUsage).
 Status use_rules(banyan_comm_t comm, const Rules& rules);
 
+// From the next call on, calls are in the log as its levels have it, or only where they fail: for
+// programs whose own calls would hide those that they measure. Of a call that was made while it
+// was not in the log, plan_of() tells the plan.
+Status log_calls(banyan_comm_t comm, bool wanted);
+// Whether calls that end well are in the log at all.
+Result<bool> logs_calls(banyan_comm_t comm);
+
 // One line each: name, whether this build and machine have it, and why not.
 struct TransportState {
   std::string name;

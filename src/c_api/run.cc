@@ -95,6 +95,8 @@ void copy_own_message(const Item& send, const Item& receive) {
   if (problem.count != 0)
     copy_bytes(static_cast<std::byte*>(receive.call.recv),
                static_cast<const std::byte*>(send.call.send), problem.count * problem.element());
+  const Trace& trace = receive.membership().trace();
+  if (trace.calls()) trace.copied(receive.call.problem);
   for (OpenRequest* request : {send.request, receive.request}) {
     if (request == nullptr) continue;
     request->state = OpenRequest::State::kDone;
@@ -117,7 +119,10 @@ Status prepare(Item& item) {
 }
 
 void launch(Item& item) {
-  item.membership().launch(item.operation, item.call);
+  Membership& membership = item.membership();
+  membership.launch(item.operation, item.call);
+  const Trace& trace = membership.trace();
+  if (trace.calls()) trace.begins(*item.operation, item.operation->execution.envelope().call);
   if (item.request == nullptr) return;
   item.request->operation = item.operation;
   item.request->state = OpenRequest::State::kRunning;
