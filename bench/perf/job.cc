@@ -33,6 +33,22 @@ Status status_of(banyan_result_t result, banyan_comm_t comm) {
   return {static_cast<Code>(result), silent ? banyan_result_string(result) : text};
 }
 
+// For as long as it lives.
+class Job::Unlogged {
+ public:
+  explicit Unlogged(Job& job) : job_(job) {
+    if (job_.logged_) (void)log_calls(job_.comm_, false);
+  }
+  Unlogged(const Unlogged&) = delete;
+  Unlogged& operator=(const Unlogged&) = delete;
+  ~Unlogged() {
+    if (job_.logged_) (void)log_calls(job_.comm_, true);
+  }
+
+ private:
+  Job& job_;
+};
+
 Result<std::unique_ptr<Job>> Job::join(const banyan_unique_id_t* id, int rank, int size) {
   std::unique_ptr<Job> job(new Job);
   BANYAN_TRY(status_of(id == nullptr ? banyan_comm_init_env(&job->comm_, nullptr)
@@ -43,6 +59,7 @@ Result<std::unique_ptr<Job>> Job::join(const banyan_unique_id_t* id, int rank, i
 }
 
 Result<std::unique_ptr<Job>> Job::again() {
+  const Unlogged own(*this);
   std::unique_ptr<Job> job(new Job);
   BANYAN_TRY(status_of(banyan_comm_split(comm_, 0, rank_, &job->comm_, nullptr), comm_));
   BANYAN_TRY(job->find_places());
@@ -58,6 +75,9 @@ Job::~Job() {
 Status Job::find_places() {
   BANYAN_TRY(status_of(banyan_comm_rank(comm_, &rank_), comm_));
   BANYAN_TRY(status_of(banyan_comm_size(comm_, &size_), comm_));
+  const Result<bool> logged = logs_calls(comm_);
+  BANYAN_TRY(logged.status());
+  logged_ = *logged;
   const Result<std::vector<int>> found = hosts_of(comm_);
   BANYAN_TRY(found.status());
   hosts_ = static_cast<int>(std::set<int>(found->begin(), found->end()).size());
@@ -67,10 +87,12 @@ Status Job::find_places() {
 }
 
 Status Job::barrier() {
+  const Unlogged own(*this);
   return status_of(banyan_barrier(comm_), comm_);
 }
 
 Status Job::patient_barrier() {
+  const Unlogged own(*this);
   banyan_call_t call = BANYAN_CALL_INIT;
   call.collective = BANYAN_BARRIER;
   call.timeout_s = std::numeric_limits<double>::infinity();
@@ -83,6 +105,7 @@ Status Job::patient_barrier() {
 }
 
 Result<uint64_t> Job::sum(uint64_t value) {
+  const Unlogged own(*this);
   uint64_t total = 0;
   BANYAN_TRY(
       status_of(banyan_allreduce(&value, &total, 1, BANYAN_UINT64, BANYAN_SUM, comm_), comm_));
@@ -90,6 +113,7 @@ Result<uint64_t> Job::sum(uint64_t value) {
 }
 
 Result<std::vector<double>> Job::allreduce(std::vector<double> values, banyan_op_t op) {
+  const Unlogged own(*this);
   BANYAN_TRY(status_of(
       banyan_allreduce(values.data(), values.data(), values.size(), BANYAN_FLOAT64, op, comm_),
       comm_));
@@ -97,6 +121,7 @@ Result<std::vector<double>> Job::allreduce(std::vector<double> values, banyan_op
 }
 
 Result<std::vector<double>> Job::gather(const std::vector<double>& values) {
+  const Unlogged own(*this);
   std::vector<double> all(rank_ == 0 ? values.size() * static_cast<size_t>(size_) : 0);
   BANYAN_TRY(status_of(banyan_gather(values.data(), rank_ == 0 ? all.data() : nullptr,
                                      values.size(), BANYAN_FLOAT64, 0, comm_),
@@ -105,12 +130,14 @@ Result<std::vector<double>> Job::gather(const std::vector<double>& values) {
 }
 
 Result<std::vector<uint64_t>> Job::allgather(uint64_t value) {
+  const Unlogged own(*this);
   std::vector<uint64_t> all(static_cast<size_t>(size_));
   BANYAN_TRY(status_of(banyan_allgather(&value, all.data(), 1, BANYAN_UINT64, comm_), comm_));
   return all;
 }
 
 Status Job::broadcast(void* bytes, size_t count) {
+  const Unlogged own(*this);
   return status_of(banyan_broadcast(bytes, bytes, count, BANYAN_UINT8, 0, comm_), comm_);
 }
 

@@ -36,6 +36,7 @@ class Job {
   int hosts() const { return hosts_; }
   int local_ranks() const { return local_ranks_; }
 
+  // Calls of the benchmark's own, which are not in the library's log beside those that it measures.
   Status barrier();
   // Without a time limit, for ranks that wait while others work. A lost rank ends it, a frozen one
   // does not.
@@ -47,14 +48,18 @@ class Job {
   Result<std::vector<uint64_t>> allgather(uint64_t value);
   // Rank 0's bytes everywhere.
   Status broadcast(void* bytes, size_t count);
+
   Status finalize();
 
  private:
+  class Unlogged;
+
   Job() = default;
   Status find_places();
 
   banyan_comm_t comm_ = nullptr;
   bool finalized_ = false;
+  bool logged_ = false;  // calls on it are
   int rank_ = 0;
   int size_ = 1;
   int hosts_ = 1;
