@@ -107,7 +107,12 @@ TEST(PerfOptions, what_is_wrong_is_named_with_what_would_be_right) {
            {"allreduce -n", "-n", "RANKS"},
            {"allreduce -n 2 -m banana", "-m banana", "MIN:MAX"},
            {"allreduce -n 2 -m 4X", "4X", "K, M"},
-           {"allreduce -n 2 -m 4:", "-m 4:", "MIN:MAX"},
+           {"allreduce -n 2 -m :", "-m :", "neither MIN nor MAX"},
+           {"allreduce -n 2 -m 4::", "-m 4::", "colon"},
+           {"allreduce -n 2 -m 128M:", "-m 128M:", "64M"},
+           {"allreduce -n 2 -m :2", "-m :2", "less than 4"},
+           {"allreduce -n 2 -m :x", "-m :x", "K, M"},
+           {"allreduce -n 2 -m 2048G:", "-m 2048G:", "64M"},
            {"allreduce -n 2 -m 1:2:3", "1:2:3", "MIN:MAX"},
            {"allreduce -n 2 -m 64K:4", "64K", "MIN is more than MAX"},
            {"allreduce -n 2 -m 99999999999999999999G", "99999999999999999999G", "K, M"},
@@ -176,6 +181,8 @@ TEST(PerfOptions, sizes_are_whole_elements_and_none_twice) {
   EXPECT_THAT(bytes_of("allreduce -n 2 -m 4:32"), ElementsAre(4, 8, 16, 32));
   EXPECT_THAT(bytes_of("allreduce -n 2 -m 1:16"), ElementsAre(4, 8, 16));
   EXPECT_THAT(bytes_of("allreduce -n 2 -m 1:9 -T bf16"), ElementsAre(2, 4, 8));
+  EXPECT_THAT(bytes_of("allreduce -n 2 -m :16"), ElementsAre(4, 8, 16));
+  EXPECT_THAT(bytes_of("allreduce -n 2 -m 16M:"), ElementsAre(16 << 20, 32 << 20, 64 << 20));
   EXPECT_THAT(bytes_of("allreduce -n 2 -m 100"), ElementsAre(100));
   EXPECT_THAT(bytes_of("allreduce -n 2 -m 101"), ElementsAre(100));
   EXPECT_THAT(bytes_of("allreduce -n 2 -m 0"), ElementsAre(4));

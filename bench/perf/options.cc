@@ -50,7 +50,9 @@ void declare(CLI::App& app, Words& words, Options& options) {
   app.add_option("COLLECTIVE", words.collective, "what to measure")->type_name("");
   app.add_option("-n", words.ranks, "start this many local ranks; without it, the launcher's")
       ->type_name("RANKS");
-  app.add_option("-m", words.sizes, "message bytes, doubling (4:64M; one value: that size)")
+  app.add_option("-m", words.sizes,
+                 "message bytes, doubling (4:64M; MIN: and :MAX leave the other end; one value: "
+                 "that size)")
       ->type_name("MIN:MAX");
   app.add_option("-i", words.iterations, "iterations (1000 up to 8192 bytes, 100 above)")
       ->type_name("N");
@@ -107,17 +109,28 @@ Status read_sizes(const std::string& text, Options& options) {
   if (text.empty()) return {};
   const auto parts = split(text, ':');
   const auto wrong = [&](std::string_view why) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("-m {}: {}; write MIN:MAX or one size, such as 4:64M", text, why));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("-m {}: {}; write MIN:MAX, MIN:, :MAX or one size, such as 4:64M", text, why));
   };
   if (parts.size() > 2) return wrong("more than one colon");
-  for (const std::string_view part : parts) {
-    if (const auto size = parse_size(part); !size.ok()) return wrong(size.status().message());
-  }
-  options.least_bytes = *parse_size(parts.front());
-  options.most_bytes = *parse_size(parts.back());
-  if (options.least_bytes > options.most_bytes) return wrong("MIN is more than MAX");
+  if (parts.front().empty() && parts.back().empty()) return wrong("neither MIN nor MAX");
+  const auto read = [](std::string_view part, uint64_t* bytes) -> Status {
+    if (part.empty()) return {};  // an open end
+    const auto size = parse_size(part);
+    BANYAN_TRY(size.status());
+    *bytes = *size;
+    return {};
+  };
+  if (const Status least = read(parts.front(), &options.least_bytes); !least.ok())
+    return wrong(least.message());
+  if (const Status most = read(parts.back(), &options.most_bytes); !most.ok())
+    return wrong(most.message());
   if (options.most_bytes > kMostBytes) return wrong("MAX is more than 1024G");
+  if (options.least_bytes > options.most_bytes)
+    return wrong(parts.front().empty()  ? "MAX is less than 4, which MIN is where it is left out"
+                 : parts.back().empty() ? "MIN is more than 64M, which MAX is where it is left out"
+                                        : "MIN is more than MAX");
   return {};
 }
 
