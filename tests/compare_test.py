@@ -144,7 +144,7 @@ TABLE = {4: {'banyan': 1.0, 'a': 2.0, 'b': 4.0}, 2048: {'banyan': 4.0, 'a': 2.0}
 class Figures(unittest.TestCase):
     def test_rows_of_both_programs(self):
         self.assertEqual(figures.parse_rows('bytes,latency_us\n4,0.5\n8,0.75\n'), {4: 0.5, 8: 0.75})
-        self.assertEqual(figures.parse_rows('bytes,count,algorithm,latency_us_avg\n4,1,"a,b",1.5\n'), {4: 1.5})
+        self.assertEqual(figures.parse_rows('bytes,count,algorithm,latency_us_avg,wrong,version,op\n4,1,"a,b",1.5,0,0.1.0,sum\n'), {4: 1.5})
         self.assertEqual(figures.parse_rows('bytes,latency_us,MBps\n0,2\n'), {0: 2.0})
 
     def test_what_is_no_row_is_left_out(self):

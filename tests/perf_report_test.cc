@@ -82,7 +82,12 @@ Row some_row() {
 }
 
 Setting some_setting() {
-  return {.version = "1.2.3", .ranks = 3, .transports = "shm", .compress = "off", .machine = {}};
+  return {.version = "1.2.3",
+          .ranks = 3,
+          .transports = "shm",
+          .compress = "off",
+          .places = {{"a", "0-3"}, {"a", "0-3"}, {"caf\xe9", "0,2"}},
+          .machine = {}};
 }
 
 TEST(PerfReport, text_has_as_many_titles_as_values) {
@@ -110,12 +115,51 @@ TEST(PerfReport, csv_quotes_and_names_what_json_names) {
   EXPECT_EQ(csv_header(options),
             "bytes,count,algorithm,transports,iterations,latency_us_avg,latency_us_min,"
             "latency_us_max,latency_us_p50,latency_us_p90,latency_us_p99,algbw_GBps,busbw_GBps,"
-            "wire_bytes,checked,wrong\n");
-  EXPECT_EQ(csv_row(options, some_row()),
-            "64,16,ring,\"shm,ucx\",9,1.5,1.0,2.0,1.25,1.75,2.0,0.5,0.25,96,true,0\n");
+            "wire_bytes,checked,wrong,version,collective,ranks,hosts,datatype,op,in_place\n");
+  EXPECT_EQ(
+      csv_row(options, some_setting(), some_row()),
+      "64,16,ring,\"shm,ucx\",9,1.5,1.0,2.0,1.25,1.75,2.0,0.5,0.25,96,true,0,1.2.3,allreduce,3,1,"
+      "float32,sum,false\n");
   Options rounds;
   rounds.rounds = 2;
-  EXPECT_TRUE(csv_row(rounds, some_row()).starts_with("2,64,"));
+  EXPECT_TRUE(csv_header(rounds).starts_with("round,bytes,"));
+  EXPECT_TRUE(csv_row(rounds, some_setting(), some_row()).starts_with("2,64,"));
+}
+
+// So that files of several runs can be joined and taken apart again.
+TEST(PerfReport, csv_rows_say_of_what_they_are) {
+  Options options;
+  options.pattern = Pattern::kReduceScatter;
+  options.type = DataType::kBfloat16;
+  options.op = ReduceOp::kMax;
+  options.in_place = true;
+  Setting setting = some_setting();
+  setting.ranks = 16;
+  setting.hosts = 4;
+  EXPECT_THAT(csv_row(options, setting, some_row()),
+              ::testing::EndsWith(",1.2.3,reduce_scatter,16,4,bfloat16,max,true\n"));
+  options.pattern = Pattern::kLatency;
+  EXPECT_THAT(csv_row(options, setting, some_row()), ::testing::EndsWith(",false\n"));
+}
+
+// A clock counts nanoseconds, and what is made of its times is no finer.
+TEST(PerfReport, figures_have_the_digits_that_were_measured) {
+  Row row = some_row();
+  row.latency = {.average = 12345.678901234,
+                 .least = 0.0254321,
+                 .most = 99999.9996,
+                 .p50 = 1.23456,
+                 .p90 = 0.192893,
+                 .p99 = 0};
+  row.algorithm_bandwidth = 8.0 / 3;
+  row.bus_bandwidth = 123456.789;
+  const std::string line = csv_row({}, some_setting(), row);
+  EXPECT_THAT(line, HasSubstr(",12345.679,0.02543,100000.0,1.235,0.1929,0.0,2.667,123457.0,"));
+  row.algorithm_bandwidth = 1.0 / 7000000;
+  row.bus_bandwidth = 0;
+  EXPECT_THAT(csv_row({}, some_setting(), row), HasSubstr(",1.429e-07,0.0,"));
+  const auto json = nlohmann::json::parse(json_report({}, {}, some_setting(), {row}));
+  EXPECT_EQ(json.at("results").at(0).at("latency_us").at("avg"), 12345.679);
 }
 
 TEST(PerfReport, json_has_the_fixed_fields) {
@@ -123,7 +167,7 @@ TEST(PerfReport, json_has_the_fixed_fields) {
   options.rounds = 2;
   Setting setting = some_setting();
   setting.machine.host = "caf\xe9";  // no UTF-8
-  const auto json = nlohmann::json::parse(json_report(options, setting, {some_row()}));
+  const auto json = nlohmann::json::parse(json_report(options, {}, setting, {some_row()}));
   EXPECT_EQ(json.at("program"), "banyan_perf");
   EXPECT_EQ(json.at("ranks"), 3);
   EXPECT_EQ(json.at("hosts"), 1);
@@ -137,10 +181,32 @@ TEST(PerfReport, json_has_the_fixed_fields) {
   EXPECT_EQ(row.at("checked"), true);
 }
 
+TEST(PerfReport, json_says_how_the_run_was_made) {
+  const RawEnvironment raw({{"BANYAN_ALGO", "ring"},
+                            {"BANYAN_SECRET", "open sesame"},
+                            {"BANYAN_TIMEOUT", ""},
+                            {"BANYAN_NONSENSE", "1"},
+                            {"HOME", "/root"}});
+  const Invocation invocation =
+      invocation_of({"./banyan_perf", "allreduce", "-n", "3"}, "Open MPI", raw);
+  const std::string text = json_report({}, invocation, some_setting(), {some_row()});
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("sesame")));
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json.at("command"), nlohmann::json({"./banyan_perf", "allreduce", "-n", "3"}));
+  EXPECT_EQ(json.at("launcher"), "Open MPI");
+  EXPECT_EQ(json.at("variables"),
+            nlohmann::json({{"BANYAN_ALGO", "ring"}, {"BANYAN_SECRET", "(set, not shown)"}}));
+  EXPECT_THAT(json.at("date").get<std::string>(),
+              ::testing::MatchesRegex("20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-9:]{8}Z"));
+  ASSERT_EQ(json.at("places").size(), 3U);
+  EXPECT_EQ(json.at("places").at(1), nlohmann::json({{"host", "a"}, {"cores", "0-3"}}));
+  EXPECT_EQ(json.at("places").at(2).at("cores"), "0,2");
+}
+
 TEST(PerfReport, a_file_that_cannot_be_written_is_named) {
   Options options;
   options.json = "/nonexistent-folder/figures.json";
-  const auto report = Report::open(options);
+  const auto report = Report::open(options, {});
   ASSERT_FALSE(report.ok());
   EXPECT_THAT(std::string(report.status().message()),
               AllOf(HasSubstr("--json"), HasSubstr(options.json)));

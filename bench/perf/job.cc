@@ -129,6 +129,23 @@ Result<std::vector<double>> Job::gather(const std::vector<double>& values) {
   return all;
 }
 
+Result<std::vector<std::string>> Job::gather(std::string_view text) {
+  const auto longest = allreduce({static_cast<double>(text.size())}, BANYAN_MAX);
+  BANYAN_TRY(longest.status());
+  const auto width = std::max(static_cast<size_t>(longest->front()), size_t{1});
+  const Unlogged own(*this);
+  std::string padded(text);
+  padded.resize(width);
+  std::string all(rank_ == 0 ? width * static_cast<size_t>(size_) : 0, '\0');
+  BANYAN_TRY(status_of(banyan_gather(padded.data(), rank_ == 0 ? all.data() : nullptr, width,
+                                     BANYAN_UINT8, 0, comm_),
+                       comm_));
+  std::vector<std::string> texts;
+  for (size_t begin = 0; begin < all.size(); begin += width)
+    texts.emplace_back(all.substr(begin, width).c_str());
+  return texts;
+}
+
 Result<std::vector<uint64_t>> Job::allgather(uint64_t value) {
   const Unlogged own(*this);
   std::vector<uint64_t> all(static_cast<size_t>(size_));

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "banyan/banyan.h"
@@ -46,6 +48,8 @@ class Job {
   // Everybody's values one after the other at rank 0, nothing elsewhere. As many on every rank.
   Result<std::vector<double>> gather(const std::vector<double>& values);
   Result<std::vector<uint64_t>> allgather(uint64_t value);
+  // Everybody's text at rank 0, nothing elsewhere.
+  Result<std::vector<std::string>> gather(std::string_view text);
   // Rank 0's bytes everywhere.
   Status broadcast(void* bytes, size_t count);
 

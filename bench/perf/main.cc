@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bench/launched.h"
 #include "bench/output.h"
@@ -54,18 +55,20 @@ bool something_is_missing(const RawEnvironment& raw, std::string* text) {
   return true;
 }
 
-int run_under_launcher(const Options& options, const RawEnvironment& raw) {
+int run_under_launcher(const Options& options, const std::vector<std::string>& command,
+                       const RawEnvironment& raw) {
   const auto launched = find_launched(raw);
   if (!launched.ok()) return fail(kUsage, launched.status().message());
   Options mine = options;
   if (launched->rank != 0) mine.csv = mine.json = "";
-  auto report = Report::open(mine);
+  auto report = Report::open(mine, invocation_of(command, launched->launcher, raw));
   const Outcome outcome = run_rank(options, nullptr, launched->place, report);
   return fail(outcome.status, outcome.status == 0 ? "" : outcome.text);
 }
 
-int run_here(const Options& options) {
-  auto report = Report::open(options);
+int run_here(const Options& options, const std::vector<std::string>& command,
+             const RawEnvironment& raw) {
+  auto report = Report::open(options, invocation_of(command, "banyan_perf", raw));
   if (!report.ok()) return fail(1, report.status().message());
   const auto team = Team::create(options.ranks);
   if (!team.ok()) return fail(1, team.status().message());
@@ -91,7 +94,9 @@ int run(int argc, const char* const* argv) {
   if (const std::string why = second_job(raw); ranks > 0 && !why.empty())
     return refuse_once(kUsage, fmt::format("banyan_perf: -n {}: {}\n", ranks, why), raw);
   if (std::string text; something_is_missing(raw, &text)) return fail(kCannotBeTriedHere, text);
-  return ranks > 0 ? run_here(*line.options) : run_under_launcher(*line.options, raw);
+  const std::vector<std::string> command(argv, argv + argc);
+  return ranks > 0 ? run_here(*line.options, command, raw)
+                   : run_under_launcher(*line.options, command, raw);
 }
 
 }  // namespace

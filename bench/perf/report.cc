@@ -9,10 +9,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <system_error>
 #include <utility>
 
 #include <nlohmann/json.hpp>
+
+#include "src/base/date.h"
 
 namespace banyan::perf {
 
@@ -69,6 +72,25 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
+// So many digits from the first that is not 0, or the whole number where that is longer.
+double rounded(double value, int digits) {
+  if (value == 0 || !std::isfinite(value)) return value;
+  const int before_point = static_cast<int>(std::floor(std::log10(std::fabs(value)))) + 1;
+  const double scale = std::pow(10.0, std::max(digits - before_point, 0));
+  return std::round(value * scale) / scale;
+}
+
+// Clocks count nanoseconds; a mean, or a part of what was measured together, may be finer.
+double time_value(double microseconds) {
+  constexpr double kNanoseconds = 1000;
+  return microseconds >= 1 ? std::round(microseconds * kNanoseconds) / kNanoseconds
+                           : rounded(microseconds, 4);
+}
+
+double rate_value(double rate) {
+  return rounded(rate, 4);
+}
+
 Json json_row(const Options& options, const Row& row) {
   Json json;
   if (options.rounds > 1) json["round"] = row.round;
@@ -77,19 +99,34 @@ Json json_row(const Options& options, const Row& row) {
   json["algorithm"] = row.algorithm;
   json["transports"] = row.transports;
   json["iterations"] = row.iterations;
-  json["latency_us"] = {{"avg", row.latency.average}, {"min", row.latency.least},
-                        {"max", row.latency.most},    {"p50", row.latency.p50},
-                        {"p90", row.latency.p90},     {"p99", row.latency.p99}};
-  json["algbw_GBps"] = row.algorithm_bandwidth;
-  json["busbw_GBps"] = row.bus_bandwidth;
+  json["latency_us"] = {
+      {"avg", time_value(row.latency.average)}, {"min", time_value(row.latency.least)},
+      {"max", time_value(row.latency.most)},    {"p50", time_value(row.latency.p50)},
+      {"p90", time_value(row.latency.p90)},     {"p99", time_value(row.latency.p99)}};
+  json["algbw_GBps"] = rate_value(row.algorithm_bandwidth);
+  json["busbw_GBps"] = rate_value(row.bus_bandwidth);
   json["wire_bytes"] = row.wire_bytes;
   json["checked"] = row.checked;
   json["wrong"] = row.wrong;
   return json;
 }
 
-// Names and values of a CSV row: the JSON row with objects inside it flattened.
-std::vector<Column> csv_columns(const Options& options, const Row& row) {
+// What a row needs to be understood apart from its file; the report begins with the same.
+Json json_of_run(const Options& options, const Setting& setting) {
+  Json json;
+  json["version"] = setting.version;
+  json["collective"] = name_of(options.pattern);
+  json["ranks"] = setting.ranks;
+  json["hosts"] = setting.hosts;
+  json["datatype"] = name_of(options.type);
+  json["op"] = name_of(options.op);
+  json["in_place"] = options.runs_in_place();
+  return json;
+}
+
+// Names and values of a CSV row: the JSON row with objects inside it flattened, then what holds for
+// all rows, so that files can be joined and the places of the others stay.
+std::vector<Column> csv_columns(const Options& options, const Setting& setting, const Row& row) {
   std::vector<Column> list;
   const auto add = [&](const std::string& name, const Json& value) {
     list.push_back({name, value.is_string() ? csv_field(value.get<std::string>()) : value.dump()});
@@ -102,6 +139,8 @@ std::vector<Column> csv_columns(const Options& options, const Row& row) {
     }
     for (const auto& [inner, held] : value.items()) add(fmt::format("{}_{}", name, inner), held);
   }
+  const Json run = json_of_run(options, setting);
+  for (const auto& [name, value] : run.items()) add(name, value);
   return list;
 }
 
@@ -164,28 +203,30 @@ std::string text_row(const Options& options, const Row& row) {
 }
 
 std::string csv_header(const Options& options) {
-  return csv_line(csv_columns(options, {}), &Column::title);
+  return csv_line(csv_columns(options, {}, {}), &Column::title);
 }
 
-std::string csv_row(const Options& options, const Row& row) {
-  return csv_line(csv_columns(options, row), &Column::text);
+std::string csv_row(const Options& options, const Setting& setting, const Row& row) {
+  return csv_line(csv_columns(options, setting, row), &Column::text);
 }
 
-std::string json_report(const Options& options, const Setting& setting,
-                        const std::vector<Row>& rows) {
+std::string json_report(const Options& options, const Invocation& invocation,
+                        const Setting& setting, const std::vector<Row>& rows) {
   Json json;
   json["program"] = "banyan_perf";
-  json["version"] = setting.version;
-  json["collective"] = name_of(options.pattern);
-  json["ranks"] = setting.ranks;
-  json["hosts"] = setting.hosts;
-  json["datatype"] = name_of(options.type);
-  json["op"] = name_of(options.op);
-  json["in_place"] = options.runs_in_place();
+  json.update(json_of_run(options, setting));
   json["shared"] = options.shared;
   json["fresh"] = options.fresh;
   json["bind"] = options.bind;
   json["compress"] = setting.compress;
+  json["command"] = invocation.command;
+  json["launcher"] = invocation.launcher;
+  json["variables"] = Json::object();
+  for (const auto& [name, value] : invocation.variables) json["variables"][name] = value;
+  json["date"] = invocation.date;
+  json["places"] = Json::array();
+  for (const Place& place : setting.places)
+    json["places"].push_back({{"host", place.host}, {"cores", place.cores}});
   json["machine"] = {{"host", setting.machine.host},
                      {"cpu", setting.machine.cpu},
                      {"cores", setting.machine.cores},
@@ -197,9 +238,24 @@ std::string json_report(const Options& options, const Setting& setting,
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Result<Report> Report::open(const Options& options) {
+Invocation invocation_of(std::vector<std::string> command, std::string launcher,
+                         const RawEnvironment& raw) {
+  Invocation invocation{.command = std::move(command),
+                        .launcher = std::move(launcher),
+                        .variables = {},
+                        .date = utc_now(Decimals::kNone)};
+  for (const Variable& variable : variables()) {
+    const std::string* value = raw.find(variable.name);
+    if (value == nullptr || value->empty()) continue;
+    invocation.variables.emplace_back(variable.name, variable.secret ? "(set, not shown)" : *value);
+  }
+  return invocation;
+}
+
+Result<Report> Report::open(const Options& options, Invocation invocation) {
   Report report;
   report.options_ = options;
+  report.invocation_ = std::move(invocation);
   BANYAN_TRY(open_for_writing("--csv", options.csv, &report.csv_));
   BANYAN_TRY(open_for_writing("--json", options.json, &report.json_));
   return report;
@@ -219,13 +275,14 @@ Status Report::begin(const Setting& setting) {
 Status Report::add(const Row& row) {
   rows_.push_back(row);
   if (!options_.quiet()) BANYAN_TRY(write_all(STDOUT_FILENO, text_row(options_, row), "stdout"));
-  if (options_.csv == "-") return write_all(STDOUT_FILENO, csv_row(options_, row), "stdout");
-  if (csv_.valid()) return write_all(csv_.get(), csv_row(options_, row), options_.csv);
+  const std::string csv = csv_row(options_, setting_, row);
+  if (options_.csv == "-") return write_all(STDOUT_FILENO, csv, "stdout");
+  if (csv_.valid()) return write_all(csv_.get(), csv, options_.csv);
   return {};
 }
 
 Status Report::finish() {
-  const std::string json = json_report(options_, setting_, rows_);
+  const std::string json = json_report(options_, invocation_, setting_, rows_);
   if (options_.json == "-") return write_all(STDOUT_FILENO, json, "stdout");
   if (json_.valid()) return write_all(json_.get(), json, options_.json);
   return {};

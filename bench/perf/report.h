@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "banyan/status.h"
@@ -13,8 +14,26 @@
 #include "bench/perf/options.h"
 #include "bench/perf/statistics.h"
 #include "src/base/descriptor.h"
+#include "src/base/environment.h"
 
 namespace banyan::perf {
+
+// How the program was started.
+struct Invocation {
+  std::vector<std::string> command;  // its words
+  std::string launcher;              // who started the ranks
+  // Those of ours that are set, but no secret's value.
+  std::vector<std::pair<std::string, std::string>> variables;
+  std::string date;
+};
+Invocation invocation_of(std::vector<std::string> command, std::string launcher,
+                         const RawEnvironment& raw);
+
+// Where a rank runs.
+struct Place {
+  std::string host;
+  std::string cores;  // that it may use: "0-3,8"
+};
 
 // What holds for all rows.
 struct Setting {
@@ -23,6 +42,7 @@ struct Setting {
   int hosts = 1;
   std::string transports;
   std::string compress;
+  std::vector<Place> places;  // of each rank
   Machine machine;
 };
 
@@ -44,15 +64,15 @@ struct Row {
 std::string text_header(const Options& options, const Setting& setting);
 std::string text_row(const Options& options, const Row& row);
 std::string csv_header(const Options& options);
-std::string csv_row(const Options& options, const Row& row);
-std::string json_report(const Options& options, const Setting& setting,
-                        const std::vector<Row>& rows);
+std::string csv_row(const Options& options, const Setting& setting, const Row& row);
+std::string json_report(const Options& options, const Invocation& invocation,
+                        const Setting& setting, const std::vector<Row>& rows);
 
 // The places that the figures go to. Opened before ranks start, so that a file that cannot be
 // written costs no run; a file keeps its content until there is something to replace it with.
 class Report {
  public:
-  static Result<Report> open(const Options& options);
+  static Result<Report> open(const Options& options, Invocation invocation);
 
   Status begin(const Setting& setting);
   Status add(const Row& row);
@@ -60,6 +80,7 @@ class Report {
 
  private:
   Options options_;
+  Invocation invocation_;
   Descriptor csv_;
   Descriptor json_;
   Setting setting_;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "bench/machine.h"
 #include "bench/perf/data.h"
@@ -16,6 +17,7 @@
 #include "src/base/parse.h"
 #include "src/base/processor.h"
 #include "src/launcher.h"
+#include "topology/cpu_set.h"
 
 namespace banyan::perf {
 
@@ -57,12 +59,28 @@ Status check_memory(Job& job, const Options& options, uint64_t count) {
                       available / (1 << 30), 100 * kMostOfMemory)};
 }
 
-Setting setting_of(const Job& job, const Options& options, const CallPlan& plan) {
+// Collective; there is something at rank 0 only.
+Result<std::vector<Place>> places_of(Job& job) {
+  CpuSet mine;
+  for (const int core : usable_cores()) mine.add(core);
+  const auto cores = job.gather(mine.list());
+  BANYAN_TRY(cores.status());
+  const auto hosts = host_names_of(job.comm());
+  BANYAN_TRY(hosts.status());
+  std::vector<Place> places;
+  for (size_t rank = 0; rank < cores->size(); ++rank)
+    places.push_back({.host = (*hosts)[rank], .cores = (*cores)[rank]});
+  return places;
+}
+
+Setting setting_of(const Job& job, const Options& options, const CallPlan& plan,
+                   std::vector<Place> places) {
   return {.version = version_text(),
           .ranks = job.size(),
           .hosts = job.hosts(),
           .transports = plan.transports,
           .compress = options.compress.empty() ? "off" : options.compress,
+          .places = std::move(places),
           .machine = this_machine()};
 }
 
@@ -70,10 +88,12 @@ Setting setting_of(const Job& job, const Options& options, const CallPlan& plan)
 Result<uint64_t> sweep(Job& job, const Options& options, const Buffers& buffers, Report& report) {
   const auto sizes = sizes_of(options);
   const Data data(options.type, options.op);
+  auto places = places_of(job);
+  BANYAN_TRY(places.status());
   if (job.rank() == 0) {
     const auto plan = plan_at(job, options, buffers, sizes.front().count);
     if (!plan.ok()) return plan.status();
-    BANYAN_TRY(report.begin(setting_of(job, options, *plan)));
+    BANYAN_TRY(report.begin(setting_of(job, options, *plan, std::move(*places))));
   }
   uint64_t wrong = 0;
   for (int round = 1; round <= options.rounds; ++round) {
@@ -129,7 +149,8 @@ Result<Launched> find_launched(const RawEnvironment& raw) {
   if (!environment.ok()) return Launched{};
   const auto launch = detect_launch(raw, *environment);
   if (launch.ok())
-    return Launched{launch->rank, launch->local_rank >= 0 ? launch->local_rank : launch->rank};
+    return Launched{launch->rank, launch->local_rank >= 0 ? launch->local_rank : launch->rank,
+                    std::string(name_of(launch->kind))};
   if (launch.status().code() != Code::kInvalidUsage) return Launched{};
   return Status(Code::kInvalidUsage,
                 fmt::format("no ranks: give -n RANKS to start them here, or start this program "

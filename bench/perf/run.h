@@ -21,6 +21,7 @@ Result<std::unique_ptr<Job>> join_team(Team* team, int rank);
 struct Launched {
   int rank = 0;
   int place = 0;
+  std::string launcher;
 };
 Result<Launched> find_launched(const RawEnvironment& raw);
 
