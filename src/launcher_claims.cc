@@ -112,10 +112,9 @@ Result<int64_t> Variables::number(std::string_view name, int64_t least, int64_t 
 }
 
 std::string Claim::text() const {
-  if (size == 0)
-    return fmt::format("{} says rank {} ({}={})", name_of(kind), rank, names.rank, rank);
-  return fmt::format("{} says rank {} of {} ({}={}, {}={})", name_of(kind), rank, size, names.rank,
-                     rank, names.size, size);
+  if (size == 0) return fmt::format("{} says rank {} ({}={})", name(), rank, names.rank, rank);
+  return fmt::format("{} says rank {} of {} ({}={}, {}={})", name(), rank, size, names.rank, rank,
+                     names.size, size);
 }
 
 std::vector<Claim> claims_of(const Variables& variables) {

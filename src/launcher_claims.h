@@ -50,6 +50,9 @@ struct Claim {
   Status wrong;                 // of its values; ok: none is
 
   bool one_rank() const { return wrong.ok() && size == 1; }
+  std::string_view name() const {
+    return kind == LauncherKind::kHydra && of_slurm ? "Slurm (PMI)" : name_of(kind);
+  }
   // "Open MPI says rank 3 of 4 (OMPI_COMM_WORLD_RANK=3, OMPI_COMM_WORLD_SIZE=4)"
   std::string text() const;
 };

@@ -165,10 +165,9 @@ Result<std::unique_ptr<Exchange>> meet_through_manager(const Launch& launch,
                                                        TimePoint deadline, const Log& log) {
   if (process().launcher_unanswered.load()) {
     return Status(Code::kTimeout,
-                  fmt::format("{} has not answered an earlier exchange of this process within its "
-                              "time limit, and ranks cannot meet through it any more: start them "
-                              "again, with a longer BANYAN_INIT_TIMEOUT",
-                              name_of(launch.kind)));
+                  "the process manager has not answered an earlier exchange of this process within "
+                  "its time limit, and ranks cannot meet through it any more: start them again, "
+                  "with a longer BANYAN_INIT_TIMEOUT");
   }
   auto manager = open_manager(launch, raw, deadline);
   if (!manager.ok()) return or_unanswered(manager.status());

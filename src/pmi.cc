@@ -154,7 +154,12 @@ Result<std::string> Pmi::ask(std::string_view line, std::string_view expected) c
 }
 
 Status Pmi::start() {
-  // Again where the program has done it: managers answer as they did the first time.
+  if (!process().pmi_space.empty()) {
+    space_ = process().pmi_space;
+    return {};
+  }
+  // Again where the program has done it: Hydra answers as it did the first time. Slurm's manager
+  // does not answer at all, also where it is we who come again.
   const auto init = ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init");
   if (!init.ok()) return init.status();
   const auto limits = ask("cmd=get_maxes", "maxes");
@@ -163,7 +168,7 @@ Status Pmi::start() {
   if (!name.ok()) return name.status();
   const auto space = field(*name, "kvsname");
   if (!space || !plain(*space)) return broken(fmt::format("no kvsname in '{}'", *name));
-  space_ = *space;
+  space_ = process().pmi_space = *space;
   say_farewell_at_exit(descriptor_);
   return {};
 }

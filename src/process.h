@@ -141,6 +141,9 @@ struct ProcessState {
   // apart by their order alone, and a later one means that those before have ended.
   std::atomic<int> meetings{0};
   std::binary_semaphore meeting{1};
+  // Where keys of the launcher that speaks PMI-1 live, once this process has greeted it: it may
+  // take no second greeting.
+  std::string pmi_space;
   // The launcher was asked something whose answer may still come.
   std::atomic<bool> launcher_unanswered{false};
   // Communicators that this process has begun to make.

@@ -233,6 +233,8 @@ TEST(Claims, WhatIsNotBelievedIsKept) {
   EXPECT_EQ(launch->overruled,
             "Open MPI says rank 3 of 4 (OMPI_COMM_WORLD_RANK=3, OMPI_COMM_WORLD_SIZE=4)");
   EXPECT_EQ(detect(open_mpi(3, 4) + pod(0, 1))->overruled, "");
+  EXPECT_EQ(detect(step(1, 2) + hydra(1, 2))->origin,
+            "Slurm (PMI) says rank 1 of 2 (PMI_RANK=1, PMI_SIZE=2)");
 }
 
 }  // namespace

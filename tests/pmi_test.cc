@@ -28,6 +28,7 @@ class Manager {
       : answers_(std::move(answers)), patient_(patient) {
     int ends[2] = {-1, -1};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    process().pmi_space.clear();  // of the one before
     ours_ = Descriptor(ends[0]);
     theirs_ = Descriptor(ends[1]);
     thread_ = std::thread([this] { serve(); });
@@ -100,6 +101,21 @@ TEST(Pmi, BroadcastsFromRank0) {
   }
 }
 
+// Slurm's answers no second one.
+TEST(Pmi, GreetsTheManagerOnce) {
+  Manager manager(good_answers());
+  for (const char* key : {"banyan-0", "banyan-1"}) {
+    const auto pmi = open_pmi(manager.descriptor(), 1, 2, deadline_after(10));
+    ASSERT_TRUE(pmi.ok()) << pmi.status().message();
+    EXPECT_TRUE((*pmi)->broadcast(key, "").ok());
+  }
+  const auto asked = manager.stop();
+  EXPECT_EQ(std::count_if(asked.begin(), asked.end(),
+                          [](const std::string& line) { return line.rfind("cmd=init ", 0) == 0; }),
+            1);
+  EXPECT_EQ(asked.back(), "cmd=get kvsname=kvs_1_0 key=banyan-1");
+}
+
 TEST(Pmi, FailsClearly) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {"cmd=init", "cmd=response_to_init rc=-1"},
@@ -133,6 +149,7 @@ TEST(Pmi, DoesNotWaitForEver) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   const Descriptor silent_manager(ends[0]);
   const Descriptor ours(ends[1]);
+  process().pmi_space.clear();  // as before the first meeting
   EXPECT_EQ(open_pmi(ours.get(), 0, 2, deadline_after(0.05)).status().code(), Code::kTimeout);
   EXPECT_EQ(open_pmi(-1, 0, 2, deadline_after(0.05)).status().code(), Code::kSystem);
 }
