@@ -68,15 +68,19 @@ TEST_P(Lives, BeginWithTheCallersExchange) {
     });
 }
 
+void set_variables(const Rank& self, const std::string& address) {
+  setenv("BANYAN_RANK", std::to_string(self.rank()).c_str(), 1);
+  setenv("BANYAN_SIZE", std::to_string(self.size()).c_str(), 1);
+  setenv("BANYAN_ADDRESS", address.c_str(), 1);
+}
+
 // Variables belong to a process, so threads cannot be told apart by them.
 TEST_P(Lives, BeginWithTheEnvironment) {
   if (GetParam() == Kind::kThreads)
     GTEST_SKIP() << "variables belong to a process: threads cannot differ in them";
   const std::string address = "127.0.0.1:" + std::to_string(free_port());
   run(3, [&](Rank& self) {
-    setenv("BANYAN_RANK", std::to_string(self.rank()).c_str(), 1);
-    setenv("BANYAN_SIZE", std::to_string(self.size()).c_str(), 1);
-    setenv("BANYAN_ADDRESS", address.c_str(), 1);
+    set_variables(self, address);
     setenv("BANYAN_SECRET", "of this test", 1);
     for (uint64_t life = 0; life < 2; ++life) {  // may be called again, by all ranks each time
       banyan_comm_t comm = nullptr;
@@ -107,9 +111,7 @@ TEST_P(Lives, BeginOneAfterTheOtherAlsoInTwoThreads) {
     GTEST_SKIP() << "variables belong to a process: threads cannot differ in them";
   const std::string address = "127.0.0.1:" + std::to_string(free_port());
   run(2, [&](Rank& self) {
-    setenv("BANYAN_RANK", std::to_string(self.rank()).c_str(), 1);
-    setenv("BANYAN_SIZE", std::to_string(self.size()).c_str(), 1);
-    setenv("BANYAN_ADDRESS", address.c_str(), 1);
+    set_variables(self, address);
     constexpr auto kAWhile = std::chrono::milliseconds(200);
     banyan_comm_t first = nullptr;
     banyan_comm_t second = nullptr;
