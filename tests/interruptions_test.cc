@@ -2,7 +2,6 @@
 // only repeats the call may do so for ever.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -28,8 +27,10 @@ int calls = 0;
 
 }  // namespace
 
-// It does what the kernel's does in a process that gets many signals.
-extern "C" int fallocate(int file, int mode, off_t offset, off_t length) {
+// It stands for fallocate, by the name that this has where files may be long, and does what the
+// kernel does in a process that gets many signals.
+extern "C" int interrupted(int file, int mode, off_t offset, off_t length) __asm__("fallocate64");
+extern "C" int interrupted(int file, int mode, off_t offset, off_t length) {
   if (mode == 0) {
     ++calls;
     const bool long_one = longest != 0 && length > longest;

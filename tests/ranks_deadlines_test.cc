@@ -46,11 +46,9 @@ void be_late(Rank& self, const banyan_config_t& config, int kind) {
 }
 
 TEST_P(Deadlines, ThatPassSayOfWhichCall) {
-  const std::string calls[] = {"allreduce of 7 float32, sum, call 3",
-                               "recv of 5 int32 from rank 1, "
-                               "message 0",
-                               "allgatherv of int8, call 3", "barrier, call 3",
-                               "allreduce of 5 float32, sum, call 3"};
+  const std::string calls[] = {
+      "allreduce of 7 float32, sum, call 3", "recv of 5 int32 from rank 1, message 0",
+      "allgatherv of int8, call 3", "barrier, call 3", "allreduce of 5 float32, sum, call 3"};
   for (int kind = 0; kind < 5; ++kind) {
     banyan_config_t config = BANYAN_CONFIG_INIT;
     if (kind == 1) config.timeout_s = 0.3;

@@ -19,7 +19,6 @@
 
 using banyan::Code;
 using banyan::Collective;
-using banyan::DataType;
 using banyan::door;
 using banyan::open_communicator;
 using banyan::OpenCommunicator;
