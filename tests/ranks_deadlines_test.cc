@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 #include "tests/ranks_cases.h"
@@ -16,7 +17,7 @@ namespace {
 class Deadlines : public WithRanks {};
 
 // One rank does not come: which call of the other that was, after how long, and who has set that.
-void be_late(Rank& self, const banyan_config_t& config, int kind) {
+void be_late(Rank& self, const banyan_config_t& config, int kind, double limit) {
   banyan_comm_t comm = self.join(&config);
   if (comm == nullptr) return;
   float values[8] = {};
@@ -29,7 +30,7 @@ void be_late(Rank& self, const banyan_config_t& config, int kind) {
     banyan_call_t call = call_of([&](banyan_call_t& c) {
       c.send = c.recv = values;
       c.count = 5;
-      c.timeout_s = 0.3;
+      c.timeout_s = limit;
     });
     const TimePoint begin = Clock::now();
     const banyan_result_t result =
@@ -49,21 +50,29 @@ TEST_P(Deadlines, ThatPassSayOfWhichCall) {
   const std::string calls[] = {
       "allreduce of 7 float32, sum, call 3", "recv of 5 int32 from rank 1, message 0",
       "allgatherv of int8, call 3", "barrier, call 3", "allreduce of 5 float32, sum, call 3"};
+  const double limit = 0.7 * time_factor();
   for (int kind = 0; kind < 5; ++kind) {
     banyan_config_t config = BANYAN_CONFIG_INIT;
-    if (kind == 1) config.timeout_s = 0.3;
-    Job job(GetParam(), 2, [&](Rank& self) { be_late(self, config, kind); },
-            {.environment = {{"BANYAN_TIMEOUT", kind == 4 ? "60s" : "300ms"}}});
+    if (kind == 1) config.timeout_s = limit;
+    Job job(GetParam(), 2, [&](Rank& self) { be_late(self, config, kind, limit); },
+            {.environment = {
+                 {"BANYAN_TIMEOUT", kind == 4 ? "60s" : fmt::format("{:.0f}ms", limit * 1e3)}}});
     job.finish();
     const Outcome& outcome = job.outcome(0);
     EXPECT_EQ(outcome.code, BANYAN_ERR_TIMEOUT) << outcome.text;
     const auto says = [&](const std::string& text) {
       return outcome.text.find(text) != std::string::npos;
     };
-    EXPECT_TRUE(says(calls[kind] + " has not ended after 0.3")) << outcome.text;
-    EXPECT_TRUE(says(kind == 4   ? "the limit of 0.3 s is from timeout_s of the call"
-                     : kind == 1 ? "from timeout_s of the communicator's configuration"
-                                 : "the limit of 0.3 s is from BANYAN_TIMEOUT"))
+    const std::string begin = calls[kind] + " has not ended after ";
+    const size_t at = outcome.text.find(begin);
+    ASSERT_NE(at, std::string::npos) << outcome.text;
+    const double waited = std::strtod(outcome.text.c_str() + at + begin.size(), nullptr);
+    EXPECT_GE(waited, limit);
+    EXPECT_LE(waited, outcome.seconds + 0.1);
+    EXPECT_TRUE(says(fmt::format("the limit of {:.6g} s is from {}", limit,
+                                 kind == 4   ? "timeout_s of the call"
+                                 : kind == 1 ? "timeout_s of the communicator's configuration"
+                                             : "BANYAN_TIMEOUT")))
         << outcome.text;
     EXPECT_TRUE(says("rank 0 waits for rank 1")) << outcome.text;
   }
