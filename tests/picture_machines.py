@@ -174,6 +174,12 @@ def machines():
     for i, gpu in enumerate(odd.parts['gpus']):
         gpu['model'] = f'Accelerator {i}'
     odd.mesh('nvlink', odd.gpu_names(), lambda i, j: float((i * j) % 9))
+    table = Node('node', numas=1).gpus(16, 16)
+    table.mesh('nvlink', table.gpu_names(), lambda i, j: 25.0 * ((i + j) % 3))
+    deep = Node('node', numas=1)
+    for level in range(40):
+        deep.device('pci', f'switch{level}', f'switch{level - 1}' if level else 'numa0')
+        deep.device('gpus', f'gpu{level}', f'switch{level}', model=f'Accelerator {level}')
     bare = Node('node', numas=0)
     for g in range(11):
         bare.device('gpus', f'gpu{g}', None, rate=31.5 if g % 2 else 15.8)
@@ -187,6 +193,7 @@ def machines():
         'processors': cluster([Node('host', numas=1)]), 'no processors': cluster([bare]), 'bridges': cluster([bridged]),
         'many NUMA domains': cluster([Node('node', numas=48, packages=8).numa_mesh(lambda i, j: 10.0 if i // 6 == j // 6 else None)]),
         'one NIC': cluster([Node('node', numas=1).gpus(1)]), '64 GPUs': cluster([many]), '40 unlike GPUs': cluster([odd]),
+        'a wide table': cluster([table]), 'deep switches': cluster([deep]),
         'ports and partitions': ports_and_partitions(), 'superchip': superchip(), 'long names': long_names(),
         '16 alike': cluster([Node(f'node-{i}').gpus(8).numa_mesh() for i in range(16)]), 'irregular': irregular(),
         '40 without a network': cluster([Node(f'node-{i}', numas=1).gpus(i % 3 + 1) for i in range(40)]),

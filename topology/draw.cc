@@ -39,7 +39,7 @@ std::vector<size_t> rows_of(const std::vector<Hung>& items, int most_width) {
     }
     return rows;
   };
-  const std::vector<size_t> first = pack(items.size());
+  std::vector<size_t> first = pack(items.size());
   if (first.size() < 2) return first;
   // As even as so many rows can be.
   std::vector<size_t> even = pack((items.size() + first.size() - 1) / first.size());
@@ -273,7 +273,7 @@ Picture framed(const Frame& frame, const Picture& content, int most_width) {
   const int heading =
       std::max(text_width(frame.name, kTextSize, true), std::min(longest, kLongFact));
   const int inner =
-      std::min(room, std::max({content.width, heading, frame.least_width - 2 * padding}));
+      std::max(content.width, std::min(room, std::max(heading, frame.least_width - 2 * padding)));
   Picture picture;
   picture.width = inner + 2 * padding;
   int y = padding - 4;

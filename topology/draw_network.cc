@@ -73,7 +73,7 @@ std::vector<Hung> children_of(const Topology& topology, const Site& site, int mo
 
 Picture draw_site(const Topology& topology, const Site& site, int most_width, bool outermost) {
   const std::string_view colour = colour_of(LinkKind::kNetwork);
-  const int room = most_width - 2 * kPadding;
+  const int room = most_width - 2 * (kPadding + kSecondFrame);
   const Lines lines{.above = colour, .wide = true};
   std::vector<Hung> items = children_of(topology, site, room);
   const bool described = !site.tiers.empty();

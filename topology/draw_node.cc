@@ -59,7 +59,7 @@ class NodeDrawing {
 
   Picture draw(int most_width) {
     const Part& node = sketch_.node;
-    const int room = most_width - 2 * kPadding;
+    const int room = most_width - 2 * (kPadding + kSecondFrame);
     Picture content;
     const auto append = [&](const Picture& part) {
       place(content, part, 0, content.height);
@@ -67,12 +67,14 @@ class NodeDrawing {
       content.height += part.height;
     };
     const Picture parts = draw_parts(node, room, !sketch_.interconnects.empty());
-    const int width = std::max(parts.width, kLeastBundle);
-    for (const Bundle& bundle : sketch_.interconnects)
-      append(draw_bundle(bundle, std::min(width, room)));
+    int width = std::max(parts.width, kLeastBundle);
+    for (const auto* bundles : {&sketch_.interconnects, &sketch_.bundles})
+      for (const Bundle& bundle : *bundles)
+        width = std::max(width, draw_table(bundle).width + 2 * kPadding);
+    for (const Bundle& bundle : sketch_.interconnects) append(draw_bundle(bundle, width));
     append(parts);
     for (const Bundle& bundle : sketch_.bundles) {
-      append(draw_bundle(bundle, std::min(std::max(width, content.width), room)));
+      append(draw_bundle(bundle, width));
       content.height += 6;
     }
     Frame frame{.colours = colours_of(VertexKind::kNode), .name = title(), .facts = node.facts};
@@ -184,8 +186,9 @@ class NodeDrawing {
     if (part.vertices.size() == 1) frame.name = part.name;
     frame.several = part.vertices.size() > 1;
     frame.hint = hint_of(part);
-    if (part.parts.empty() && !holds_processors(part.kind)) return draw_device(part, frame);
-    const Picture content = draw_parts(part, most_width - 2 * kPadding, false);
+    if (part.parts.empty() && part.left_out == 0 && !holds_processors(part.kind))
+      return draw_device(part, frame);
+    const Picture content = draw_parts(part, most_width - 2 * (kPadding + kSecondFrame), false);
     return framed(frame, content, most_width);
   }
 
@@ -224,15 +227,14 @@ class NodeDrawing {
   }
 
   Picture draw_bundle(const Bundle& bundle, int width) const {
-    const std::string_view colour = colour_of(bundle.kind);
-    Picture table = draw_table(bundle);
     std::string rest;
     for (size_t i = 1; i < bundle.words.size(); ++i)
       rest += (rest.empty() ? "" : "; ") + bundle.words[i];
-    Frame frame{.colours = {"#ffffff", colour}, .name = bundle.words.front(), .least_width = width};
+    Frame frame{.colours = {"#ffffff", colour_of(bundle.kind)},
+                .name = bundle.words.front(),
+                .least_width = width};
     if (!rest.empty()) frame.facts.push_back(rest);
-    Picture picture = framed(frame, table, width);
-    return picture;
+    return framed(frame, draw_table(bundle), width);
   }
 
   Picture draw_table(const Bundle& bundle) const {

@@ -20,7 +20,8 @@ namespace {
 
 constexpr size_t kMostSingle = 32;  // nodes: beyond, those that are alike are one card
 constexpr int kMostTiers = 16;      // nobody builds more
-constexpr size_t kMostInSite = 36;  // sites, and cards
+constexpr size_t kMostInAll = 36;   // sites, and cards, in the outermost site
+constexpr size_t kMostInSite = 8;   // in one of others, where nodes are many
 
 const Vertex& at(const Topology& topology, int vertex) {
   return topology.vertices[static_cast<size_t>(vertex)];
@@ -240,10 +241,10 @@ size_t nodes_of(const Card& card) {
 
 // Those of more nodes first, and not all of them.
 template <typename Thing>
-void keep_largest(std::vector<Thing>& things, size_t& left_out) {
+void keep_largest(std::vector<Thing>& things, size_t most, size_t& left_out) {
   std::stable_sort(things.begin(), things.end(),
                    [](const Thing& a, const Thing& b) { return nodes_of(a) > nodes_of(b); });
-  for (; things.size() > kMostInSite; things.pop_back()) left_out += nodes_of(things.back());
+  for (; things.size() > most; things.pop_back()) left_out += nodes_of(things.back());
 }
 
 void fold(std::vector<Site>& sites, const std::vector<int>& shapes) {
@@ -328,8 +329,9 @@ std::optional<Site> sketch_network(const Topology& topology, const std::vector<i
     std::reverse(site.sites.begin(), site.sites.end());
     fold(site.sites, shapes);
     if (nodes > kMostSingle) fold(site.cards, shapes);
-    keep_largest(site.sites, site.left_out);
-    keep_largest(site.cards, site.left_out);
+    const size_t most = i == 0 || nodes <= kMostSingle ? kMostInAll : kMostInSite;
+    keep_largest(site.sites, most, site.left_out);
+    keep_largest(site.cards, most, site.left_out);
     if (i == 0) break;
     Site& parent = sites[static_cast<size_t>(plan.parent[i])];
     parent.nodes += site.nodes;

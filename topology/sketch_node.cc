@@ -19,18 +19,16 @@ namespace banyan {
 namespace {
 
 constexpr size_t kMostBoxes = 44;  // of a node: beyond, what is alike is folded
+constexpr int kMostNested = 10;    // boxes in boxes
 constexpr size_t kMostParts = 24;  // of one box
 
 class Tree {
  public:
-  Tree(const Topology& topology, int node)
-      : topology_(topology),
-        children_(children_of(topology)),
-        links_(sort_links(topology)),
-        facts_(topology, children_, node) {}
+  Tree(const Topology& topology, const std::vector<std::vector<int>>& children,
+       const NodeFacts& facts)
+      : topology_(topology), children_(children), links_(sort_links(topology)), facts_(facts) {}
 
-  // Depth is at most kMostDepth.
-  Part part_of(int vertex) const {
+  Part part_of(int vertex, int depth = 0) const {
     Part part{.kind = at(vertex).kind, .name = at(vertex).name, .vertices = {vertex}};
     add_way(part, vertex);
     std::vector<int> below = drawn_children(vertex);
@@ -53,7 +51,11 @@ class Tree {
     const auto& ports = children_[static_cast<size_t>(vertex)];
     part.down = is_nic && !ports.empty() &&
                 std::none_of(ports.begin(), ports.end(), [&](int port) { return is_up(at(port)); });
-    for (const int child : below) part.parts.push_back(part_of(child));
+    if (depth == kMostNested) {
+      part.left_out = boxes_below(vertex);
+      return part;
+    }
+    for (const int child : below) part.parts.push_back(part_of(child, depth + 1));
     // What holds processors first, then switches, GPUs, NICs.
     std::stable_sort(part.parts.begin(), part.parts.end(),
                      [](const Part& a, const Part& b) { return a.kind < b.kind; });
@@ -86,6 +88,15 @@ class Tree {
     return drawn;
   }
 
+  size_t boxes_below(int vertex) const {
+    std::vector<int> open = drawn_children(vertex);
+    for (size_t i = 0; i < open.size(); ++i) {
+      const std::vector<int> more = drawn_children(open[i]);
+      open.insert(open.end(), more.begin(), more.end());
+    }
+    return open.size();
+  }
+
   void add_facts(Part& part, int vertex) const {
     for (std::string& fact : facts_.of(vertex))
       if (std::find(part.facts.begin(), part.facts.end(), fact) == part.facts.end())
@@ -114,9 +125,9 @@ class Tree {
   }
 
   const Topology& topology_;
-  const std::vector<std::vector<int>> children_;
+  const std::vector<std::vector<int>>& children_;
   const SortedLinks links_;
-  const NodeFacts facts_;
+  const NodeFacts& facts_;
 };
 
 size_t boxes_in(const Part& part) {
@@ -152,7 +163,7 @@ void fold(Part& part, const std::vector<int>& shapes, bool deep) {
 void cut(Part& part) {
   for (Part& each : part.parts) cut(each);
   if (part.parts.size() <= kMostParts) return;
-  part.left_out = part.parts.size() - kMostParts;
+  part.left_out += part.parts.size() - kMostParts;
   part.parts.resize(kMostParts);
 }
 
@@ -160,7 +171,9 @@ void cut(Part& part) {
 
 NodeSketch sketch_node(const Topology& topology, const std::vector<int>& shapes, int node) {
   NodeSketch sketch;
-  sketch.node = Tree(topology, node).part_of(node);
+  const auto children = children_of(topology);
+  const NodeFacts facts(topology, children, node);
+  sketch.node = Tree(topology, children, facts).part_of(node);
   for (const bool deep : {false, true})
     if (boxes_in(sketch.node) > kMostBoxes) fold(sketch.node, shapes, deep);
   cut(sketch.node);
