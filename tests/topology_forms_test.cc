@@ -333,8 +333,8 @@ TEST(ToSvgOfTopology, figures_stand_at_links) {
   const std::string svg = to_svg(rich());
   for (const char* text :
        {">PCIe x16 16 GT/s: 31.5 GB/s a link<", ">CPU interconnect: numa0 - numa1 ~22 GB/s<",
-        ">NVLink through 1 NVSwitch: 50 GB/s for each of 2 GPUs<", ">1 leaf switch<",
-        ">1 cable<", "memory ~205 GB/s", "through memory 7.25 GB/s"})
+        ">NVLink through 1 NVSwitch: 50 GB/s for each of 2 GPUs<", ">1 leaf switch<", ">1 cable<",
+        "memory ~205 GB/s", "through memory 7.25 GB/s"})
     EXPECT_THAT(svg, HasSubstr(text));
 }
 

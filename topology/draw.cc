@@ -138,7 +138,9 @@ class Hanger {
     int last_stub = -1;
     for (size_t i = first; i < first + count; ++i) {
       Hung& item = items_[i];
-      stretch(item.drawn, item.drawn.width, tallest);
+      // As tall as what it stands beside, but not a device beside all that another switch holds.
+      if (item.below || 2 * item.drawn.height >= tallest)
+        stretch(item.drawn, item.drawn.width, tallest);
       place(whole_, item.drawn, x, top);
       if (item.above) last_stub = draw_stub(item, x, line, top);
       x += item.drawn.width + kGap;
@@ -264,7 +266,7 @@ void stretch(Picture& picture, int width, int height) {
   picture.boxes.front().height = height;
 }
 
-Picture framed(const Frame& frame, const Picture& content, int most_width) {
+Picture framed(const BoxFrame& frame, const Picture& content, int most_width) {
   const int padding = kPadding + (frame.several ? kSecondFrame : 0);
   const int room = most_width - 2 * padding;
   int longest = 0;

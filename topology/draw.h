@@ -39,7 +39,7 @@ struct Lines {
 Picture hang(std::vector<Hung> items, const Lines& lines, int most_width);
 
 // A box with a heading in which a picture is; `copies` have a double frame.
-struct Frame {
+struct BoxFrame {
   Colours colours{};
   std::string name{};
   std::vector<std::string> facts{};  // each whole on a line where it can be
@@ -48,11 +48,11 @@ struct Frame {
   bool dashed = false;
   int least_width = 0;
 };
-Picture framed(const Frame& frame, const Picture& content, int most_width);
+Picture framed(const BoxFrame& frame, const Picture& content, int most_width);
 // Makes its first box that large.
 void stretch(Picture& picture, int width, int height);
 
 Picture draw_node(const Topology& topology, const NodeSketch& sketch, int most_width);
-Picture draw_network(const Topology& topology, const Site& site, int most_width);
+Picture draw_network(const Topology& topology, const NetworkSite& site, int most_width);
 
 }  // namespace banyan

@@ -29,7 +29,7 @@ std::string tier_text(const Tier& tier) {
 }
 
 Picture draw_card(const Topology& topology, const Card& card) {
-  Frame frame{.colours = colours_of(VertexKind::kNode)};
+  BoxFrame frame{.colours = colours_of(VertexKind::kNode)};
   frame.several = card.nodes.size() > 1;
   frame.name = frame.several ? counted(card.nodes.size(), "node")
                              : range_text(topology, card.nodes, kMostNames);
@@ -42,13 +42,14 @@ Picture draw_card(const Topology& topology, const Card& card) {
   return framed(frame, {}, kMostCard);
 }
 
-Picture draw_site(const Topology& topology, const Site& site, int most_width, bool outermost);
+Picture draw_site(const Topology& topology, const NetworkSite& site, int most_width,
+                  bool outermost);
 
-std::vector<Hung> children_of(const Topology& topology, const Site& site, int most_width) {
+std::vector<Hung> children_of(const Topology& topology, const NetworkSite& site, int most_width) {
   std::vector<Hung> items;
   const int sites = std::max(1, static_cast<int>(site.sites.size()));
   const int columns = std::clamp(most_width / kLeastSite, 1, sites);
-  for (const Site& each : site.sites) {
+  for (const NetworkSite& each : site.sites) {
     const int share = (most_width - 30) / columns - 10;
     items.push_back({.drawn = draw_site(topology, each, share, false),
                      .label = each.cables,
@@ -63,15 +64,16 @@ std::vector<Hung> children_of(const Topology& topology, const Site& site, int mo
   for (size_t i = site.sites.size(); i < items.size(); ++i)
     stretch(items[i].drawn, widest, items[i].drawn.height);
   if (site.left_out > 0) {
-    const Frame more{.colours = {"#ffffff", "#999999"},
-                     .name = counted(site.left_out, "more node"),
-                     .dashed = true};
+    const BoxFrame more{.colours = {"#ffffff", "#999999"},
+                        .name = counted(site.left_out, "more node"),
+                        .dashed = true};
     items.push_back({.drawn = framed(more, {}, kMostCard), .above = false});
   }
   return items;
 }
 
-Picture draw_site(const Topology& topology, const Site& site, int most_width, bool outermost) {
+Picture draw_site(const Topology& topology, const NetworkSite& site, int most_width,
+                  bool outermost) {
   const std::string_view colour = colour_of(LinkKind::kNetwork);
   const int room = most_width - 2 * (kPadding + kSecondFrame);
   const Lines lines{.above = colour, .wide = true};
@@ -90,10 +92,10 @@ Picture draw_site(const Topology& topology, const Site& site, int most_width, bo
   };
   for (size_t i = 0; i < site.tiers.size(); ++i) {
     const Tier& tier = site.tiers[i];
-    Frame bar{.colours = colours_of(VertexKind::kSwitch),
-              .name = tier_text(tier),
-              .facts = {range_text(topology, tier.switches, kMostNames)},
-              .least_width = width};
+    BoxFrame bar{.colours = colours_of(VertexKind::kSwitch),
+                 .name = tier_text(tier),
+                 .facts = {range_text(topology, tier.switches, kMostNames)},
+                 .least_width = width};
     if (!tier.among.empty()) bar.facts.push_back(tier.among + " among them");
     append(framed(bar, {}, width));
     if (i + 1 == site.tiers.size()) continue;
@@ -118,17 +120,17 @@ Picture draw_site(const Topology& topology, const Site& site, int most_width, bo
                   {}, width));
   append(below);
   const std::string nodes = counted(site.nodes, "node");
-  const Frame frame{.colours = {outermost ? "#ffffff" : "#f5f8fb", "#8aa4bd"},
-                    .name = outermost         ? "cluster of " + nodes
-                            : site.copies > 1 ? fmt::format("{} x {}", site.copies, nodes)
-                                              : nodes,
-                    .several = site.copies > 1};
+  const BoxFrame frame{.colours = {outermost ? "#ffffff" : "#f5f8fb", "#8aa4bd"},
+                       .name = outermost         ? "cluster of " + nodes
+                               : site.copies > 1 ? fmt::format("{} x {}", site.copies, nodes)
+                                                 : nodes,
+                       .several = site.copies > 1};
   return framed(frame, content, most_width);
 }
 
 }  // namespace
 
-Picture draw_network(const Topology& topology, const Site& site, int most_width) {
+Picture draw_network(const Topology& topology, const NetworkSite& site, int most_width) {
   return draw_site(topology, site, most_width, true);
 }
 

@@ -58,7 +58,7 @@ class NodeDrawing {
   }
 
   Picture draw(int most_width) {
-    const Part& node = sketch_.node;
+    const NodePart& node = sketch_.node;
     const int room = most_width - 2 * (kPadding + kSecondFrame);
     Picture content;
     const auto append = [&](const Picture& part) {
@@ -77,7 +77,7 @@ class NodeDrawing {
       append(draw_bundle(bundle, width));
       content.height += 6;
     }
-    Frame frame{.colours = colours_of(VertexKind::kNode), .name = title(), .facts = node.facts};
+    BoxFrame frame{.colours = colours_of(VertexKind::kNode), .name = title(), .facts = node.facts};
     frame.several = node.vertices.size() > 1;
     if (same_ways()) frame.facts.push_back(ways_.begin()->first + " a link");
     return framed(frame, content, most_width);
@@ -85,15 +85,15 @@ class NodeDrawing {
 
  private:
   std::string title() const {
-    const Part& node = sketch_.node;
+    const NodePart& node = sketch_.node;
     if (node.vertices.size() == 1) return node.name;
     return fmt::format("each of {}: {}", counted(node.vertices.size(), "node"),
                        range_text(topology_, node.vertices, 2));
   }
 
   // Devices are as wide as the longest of their words, within reason.
-  void measure(const Part& part) {
-    for (const Part& each : part.parts) measure(each);
+  void measure(const NodePart& part) {
+    for (const NodePart& each : part.parts) measure(each);
     if (!part.parts.empty() || holds_processors(part.kind)) return;
     device_width_ =
         std::max(device_width_,
@@ -103,25 +103,26 @@ class NodeDrawing {
     device_width_ = std::min(device_width_, kMostDevice);
   }
 
-  void collect_ways(const Part& part) {
-    for (const Part& each : part.parts) collect_ways(each);
+  void collect_ways(const NodePart& part) {
+    for (const NodePart& each : part.parts) collect_ways(each);
     if (!part.way_kind.empty()) ++ways_[fmt::format("{}: {}", part.way_kind, short_text(part.way))];
   }
 
   // Said once, of the node.
   bool same_ways() const { return ways_.size() == 1 && ways_.begin()->second > 1; }
 
-  bool is_joined(const Part& part) const {
+  bool is_joined(const NodePart& part) const {
     return std::any_of(part.vertices.begin(), part.vertices.end(),
                        [&](int vertex) { return joined_.count(vertex) != 0; }) ||
            std::any_of(part.parts.begin(), part.parts.end(),
-                       [&](const Part& each) { return is_joined(each); });
+                       [&](const NodePart& each) { return is_joined(each); });
   }
 
   // What holds processors stands beside each other where that leaves room.
-  static int share_of(const Part& holder, int most_width) {
-    const auto count = std::count_if(holder.parts.begin(), holder.parts.end(),
-                                     [](const Part& part) { return holds_processors(part.kind); });
+  static int share_of(const NodePart& holder, int most_width) {
+    const auto count =
+        std::count_if(holder.parts.begin(), holder.parts.end(),
+                      [](const NodePart& part) { return holds_processors(part.kind); });
     if (count == 0) return most_width;
     const auto big = static_cast<int>(count);
     const int rows = (big - 1) / std::max(1, most_width / kLeastHolder) + 1;
@@ -129,10 +130,10 @@ class NodeDrawing {
   }
 
   // Those that hold processors, or the others.
-  std::vector<Hung> items_of(const Part& holder, bool processors, bool joined,
+  std::vector<Hung> items_of(const NodePart& holder, bool processors, bool joined,
                              int most_width) const {
     std::vector<Hung> items;
-    for (const Part& part : holder.parts) {
+    for (const NodePart& part : holder.parts) {
       if (holds_processors(part.kind) != processors) continue;
       Hung item{.drawn = draw_part(part, most_width)};
       item.above = processors ? joined : !part.way_kind.empty();
@@ -143,19 +144,19 @@ class NodeDrawing {
     return items;
   }
 
-  Lines lines_of(const Part& holder, bool processors) const {
+  Lines lines_of(const NodePart& holder, bool processors) const {
     Lines lines;
     lines.above = colour_of(processors ? LinkKind::kCpuInterconnect : LinkKind::kPcie);
     lines.wide = processors;
     if (!sketch_.bundles.empty()) lines.below = colour_of(sketch_.bundles.front().kind);
     std::set<std::string> kinds;
-    for (const Part& part : holder.parts)
+    for (const NodePart& part : holder.parts)
       if (!part.way_kind.empty()) kinds.insert(part.way_kind);
     if (!processors && kinds.size() == 1 && !same_ways()) lines.what = *kinds.begin();
     return lines;
   }
 
-  Picture draw_parts(const Part& holder, int most_width, bool joined) const {
+  Picture draw_parts(const NodePart& holder, int most_width, bool joined) const {
     const int room = most_width - kForLines;
     std::vector<Hung> items = items_of(holder, true, joined, share_of(holder, room));
     const bool processors = !items.empty();
@@ -171,7 +172,7 @@ class NodeDrawing {
       const bool below = std::any_of(devices.begin(), devices.end(), [](Hung& device) {
         return std::exchange(device.below, false);
       });
-      const Frame frame{
+      const BoxFrame frame{
           .colours = {"#ffffff", "#999999"}, .name = "NUMA domain not known", .dashed = true};
       const Picture inner = hang(std::move(devices), lines_of(holder, false), room - 2 * kPadding);
       items.push_back({.drawn = framed(frame, inner, room), .above = false, .below = below});
@@ -179,10 +180,10 @@ class NodeDrawing {
     return hang(std::move(items), lines_of(holder, true), most_width);
   }
 
-  Picture draw_part(const Part& part, int most_width) const {
-    Frame frame{.colours = colours_of(part.kind),
-                .name = names_of(topology_, part.vertices),
-                .facts = part.facts};
+  Picture draw_part(const NodePart& part, int most_width) const {
+    BoxFrame frame{.colours = colours_of(part.kind),
+                   .name = names_of(topology_, part.vertices),
+                   .facts = part.facts};
     if (part.vertices.size() == 1) frame.name = part.name;
     frame.several = part.vertices.size() > 1;
     frame.hint = hint_of(part);
@@ -192,7 +193,7 @@ class NodeDrawing {
     return framed(frame, content, most_width);
   }
 
-  std::string hint_of(const Part& part) const {
+  std::string hint_of(const NodePart& part) const {
     const Vertex& vertex = at(topology_, part.vertices.front());
     std::string text = full_name(topology_, part.vertices.front());
     for (const std::string& fact : facts_of(vertex)) text += ", " + fact;
@@ -200,7 +201,7 @@ class NodeDrawing {
   }
 
   // Each fact is a line of its own.
-  Picture draw_device(const Part& part, const Frame& frame) const {
+  Picture draw_device(const NodePart& part, const BoxFrame& frame) const {
     const int room = device_width_ - 2 * kPadding;
     Picture picture{.width = device_width_};
     Colours colours = frame.colours;
@@ -230,9 +231,9 @@ class NodeDrawing {
     std::string rest;
     for (size_t i = 1; i < bundle.words.size(); ++i)
       rest += (rest.empty() ? "" : "; ") + bundle.words[i];
-    Frame frame{.colours = {"#ffffff", colour_of(bundle.kind)},
-                .name = bundle.words.front(),
-                .least_width = width};
+    BoxFrame frame{.colours = {"#ffffff", colour_of(bundle.kind)},
+                   .name = bundle.words.front(),
+                   .least_width = width};
     if (!rest.empty()) frame.facts.push_back(rest);
     return framed(frame, draw_table(bundle), width);
   }

@@ -13,7 +13,7 @@
 namespace banyan {
 
 // A box of a node: a device, or what holds devices.
-struct Part {
+struct NodePart {
   VertexKind kind = VertexKind::kNode;
   std::string name{};
   std::vector<std::string> facts{};
@@ -21,7 +21,7 @@ struct Part {
   bool down = false;            // a NIC that has no port that is up
   std::string way_kind{};  // the link to what holds it: "PCIe x16 32 GT/s"; empty: there is none
   Figure way{};            // GB/s each direction
-  std::vector<Part> parts{};
+  std::vector<NodePart> parts{};
   size_t left_out = 0;  // of its parts
 };
 
@@ -36,7 +36,7 @@ struct Bundle {
 
 // A node in detail, or several that are alike.
 struct NodeSketch {
-  Part node{};
+  NodePart node{};
   std::vector<Bundle> interconnects{};  // between NUMA domains
   std::vector<Bundle> bundles{};        // of GPUs
 };
@@ -57,11 +57,11 @@ struct Tier {
 };
 
 // Nodes that switches join, and these switches; or several that are alike.
-struct Site {
+struct NetworkSite {
   size_t copies = 1;
   size_t nodes = 0;           // of one of them, on all levels below
   std::vector<Tier> tiers{};  // highest first
-  std::vector<Site> sites{};
+  std::vector<NetworkSite> sites{};
   std::vector<Card> cards{};
   size_t left_out = 0;   // nodes of sites and cards that are not here
   std::string cables{};  // out of one of them
@@ -81,6 +81,6 @@ std::vector<int> nodes_to_show(const Topology& topology, const std::vector<int>&
                                size_t most);
 NodeSketch sketch_node(const Topology& topology, const std::vector<int>& shapes, int node);
 // None for one node without switches.
-std::optional<Site> sketch_network(const Topology& topology, const std::vector<int>& shapes);
+std::optional<NetworkSite> sketch_network(const Topology& topology, const std::vector<int>& shapes);
 
 }  // namespace banyan

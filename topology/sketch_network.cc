@@ -217,12 +217,12 @@ std::string key_of(const Card& card, int shape) {
 }
 
 // Of a site that is complete but for its copies.
-std::string key_of(const Site& site, const std::vector<int>& shapes) {
+std::string key_of(const NetworkSite& site, const std::vector<int>& shapes) {
   std::string key = site.cables;
   for (const Tier& tier : site.tiers)
     key += fmt::format("|t{}:{}:{}:{}", tier.number, tier.switches.size(), tier.among, tier.cables);
   std::vector<std::string> parts;
-  for (const Site& each : site.sites)
+  for (const NetworkSite& each : site.sites)
     parts.push_back(fmt::format("s{}({})", each.copies, key_of(each, shapes)));
   for (const Card& card : site.cards)
     parts.push_back(fmt::format("n{}({})", card.nodes.size(),
@@ -231,7 +231,7 @@ std::string key_of(const Site& site, const std::vector<int>& shapes) {
   return fmt::format("{}|{}|{}", key, site.left_out, fmt::join(parts, ""));
 }
 
-size_t nodes_of(const Site& site) {
+size_t nodes_of(const NetworkSite& site) {
   return site.copies * site.nodes;
 }
 
@@ -247,10 +247,10 @@ void keep_largest(std::vector<Thing>& things, size_t most, size_t& left_out) {
   for (; things.size() > most; things.pop_back()) left_out += nodes_of(things.back());
 }
 
-void fold(std::vector<Site>& sites, const std::vector<int>& shapes) {
+void fold(std::vector<NetworkSite>& sites, const std::vector<int>& shapes) {
   std::map<std::string, size_t> place;
-  std::vector<Site> kept;
-  for (Site& each : sites) {
+  std::vector<NetworkSite> kept;
+  for (NetworkSite& each : sites) {
     const auto [known, fresh] = place.emplace(key_of(each, shapes), kept.size());
     if (fresh) {
       kept.push_back(std::move(each));
@@ -278,15 +278,15 @@ void fold(std::vector<Card>& cards, const std::vector<int>& shapes) {
 }
 
 // Each with the nodes and switches that are in it and in no smaller one.
-std::vector<Site> filled_sites(const Topology& topology, const Plan& plan,
-                               const AllCables& cables) {
+std::vector<NetworkSite> filled_sites(const Topology& topology, const Plan& plan,
+                                      const AllCables& cables) {
   std::unordered_map<int, std::map<VertexKind, size_t>> has;
   for (const VertexKind kind : {VertexKind::kGpu, VertexKind::kNic})
     for (const int device : vertices_of(topology, kind))
       ++has[ancestor(topology, device, VertexKind::kNode)][kind];
-  std::vector<Site> sites(plan.parent.size());
+  std::vector<NetworkSite> sites(plan.parent.size());
   for (const int node : vertices_of(topology, VertexKind::kNode)) {
-    Site& site = sites[static_cast<size_t>(plan.site_of.at(node))];
+    NetworkSite& site = sites[static_cast<size_t>(plan.site_of.at(node))];
     ++site.nodes;
     site.cards.push_back({{node}, node_facts(topology, has, node), cables.text_out_of(-1 - node)});
   }
@@ -301,7 +301,7 @@ std::vector<Site> filled_sites(const Topology& topology, const Plan& plan,
   return sites;
 }
 
-void order_tiers(Site& site, int number, const AllCables& cables) {
+void order_tiers(NetworkSite& site, int number, const AllCables& cables) {
   // Those beside the tiers first.
   std::sort(site.tiers.begin(), site.tiers.end(), [](const Tier& a, const Tier& b) {
     return static_cast<unsigned>(a.number - 1) > static_cast<unsigned>(b.number - 1);
@@ -314,15 +314,16 @@ void order_tiers(Site& site, int number, const AllCables& cables) {
 
 }  // namespace
 
-std::optional<Site> sketch_network(const Topology& topology, const std::vector<int>& shapes) {
+std::optional<NetworkSite> sketch_network(const Topology& topology,
+                                          const std::vector<int>& shapes) {
   const size_t nodes = vertices_of(topology, VertexKind::kNode).size();
   if (nodes < 2 && vertices_of(topology, VertexKind::kSwitch).empty()) return std::nullopt;
   const Plan plan = plan_of(topology);
   const AllCables cables = cables_of(topology, plan);
-  std::vector<Site> sites = filled_sites(topology, plan, cables);
+  std::vector<NetworkSite> sites = filled_sites(topology, plan, cables);
   // What is within another comes after it.
   for (size_t i = sites.size(); i-- > 0;) {
-    Site& site = sites[i];
+    NetworkSite& site = sites[i];
     site.cables = cables.text_out_of(static_cast<int>(i));
     order_tiers(site, static_cast<int>(i), cables);
     // They came last first.
@@ -333,7 +334,7 @@ std::optional<Site> sketch_network(const Topology& topology, const std::vector<i
     keep_largest(site.sites, most, site.left_out);
     keep_largest(site.cards, most, site.left_out);
     if (i == 0) break;
-    Site& parent = sites[static_cast<size_t>(plan.parent[i])];
+    NetworkSite& parent = sites[static_cast<size_t>(plan.parent[i])];
     parent.nodes += site.nodes;
     parent.sites.push_back(std::move(site));
   }

@@ -28,8 +28,8 @@ class Tree {
        const NodeFacts& facts)
       : topology_(topology), children_(children), links_(sort_links(topology)), facts_(facts) {}
 
-  Part part_of(int vertex, int depth = 0) const {
-    Part part{.kind = at(vertex).kind, .name = at(vertex).name, .vertices = {vertex}};
+  NodePart part_of(int vertex, int depth = 0) const {
+    NodePart part{.kind = at(vertex).kind, .name = at(vertex).name, .vertices = {vertex}};
     add_way(part, vertex);
     std::vector<int> below = drawn_children(vertex);
     add_facts(part, vertex);
@@ -58,7 +58,7 @@ class Tree {
     for (const int child : below) part.parts.push_back(part_of(child, depth + 1));
     // What holds processors first, then switches, GPUs, NICs.
     std::stable_sort(part.parts.begin(), part.parts.end(),
-                     [](const Part& a, const Part& b) { return a.kind < b.kind; });
+                     [](const NodePart& a, const NodePart& b) { return a.kind < b.kind; });
     return part;
   }
 
@@ -97,7 +97,7 @@ class Tree {
     return open.size();
   }
 
-  void add_facts(Part& part, int vertex) const {
+  void add_facts(NodePart& part, int vertex) const {
     for (std::string& fact : facts_.of(vertex))
       if (std::find(part.facts.begin(), part.facts.end(), fact) == part.facts.end())
         part.facts.push_back(std::move(fact));
@@ -113,7 +113,7 @@ class Tree {
   }
 
   // Of a chain the narrowest.
-  void add_way(Part& part, int vertex) const {
+  void add_way(NodePart& part, int vertex) const {
     const int up = links_.up[static_cast<size_t>(vertex)];
     if (up < 0) return;
     const Link& link = topology_.links[static_cast<size_t>(up)];
@@ -130,18 +130,18 @@ class Tree {
   const NodeFacts& facts_;
 };
 
-size_t boxes_in(const Part& part) {
+size_t boxes_in(const NodePart& part) {
   size_t sum = 1;
-  for (const Part& each : part.parts) sum += boxes_in(each);
+  for (const NodePart& each : part.parts) sum += boxes_in(each);
   return sum;
 }
 
 // Alike siblings become one with what they have in common; with `deep` also those that hold others.
-void fold(Part& part, const std::vector<int>& shapes, bool deep) {
-  for (Part& each : part.parts) fold(each, shapes, deep);
-  std::vector<Part> kept;
+void fold(NodePart& part, const std::vector<int>& shapes, bool deep) {
+  for (NodePart& each : part.parts) fold(each, shapes, deep);
+  std::vector<NodePart> kept;
   std::map<int, size_t> place;  // by shape
-  for (Part& each : part.parts) {
+  for (NodePart& each : part.parts) {
     const int shape = shapes[static_cast<size_t>(each.vertices.front())];
     const auto known = place.find(shape);
     if (!each.parts.empty() && !deep) {
@@ -150,7 +150,7 @@ void fold(Part& part, const std::vector<int>& shapes, bool deep) {
       place.emplace(shape, kept.size());
       kept.push_back(std::move(each));
     } else {
-      Part& first = kept[known->second];
+      NodePart& first = kept[known->second];
       first.vertices.insert(first.vertices.end(), each.vertices.begin(), each.vertices.end());
       std::erase_if(first.facts, [&](const std::string& fact) {
         return std::find(each.facts.begin(), each.facts.end(), fact) == each.facts.end();
@@ -160,8 +160,8 @@ void fold(Part& part, const std::vector<int>& shapes, bool deep) {
   part.parts = std::move(kept);
 }
 
-void cut(Part& part) {
-  for (Part& each : part.parts) cut(each);
+void cut(NodePart& part) {
+  for (NodePart& each : part.parts) cut(each);
   if (part.parts.size() <= kMostParts) return;
   part.left_out += part.parts.size() - kMostParts;
   part.parts.resize(kMostParts);
