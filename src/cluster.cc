@@ -144,12 +144,16 @@ Result<std::vector<Hierarchy::Level>> get_levels(const Bytes& bytes, int ranks) 
 }
 
 // What rank 0 makes of BANYAN_TOPO_FILE.
-Result<std::vector<Hierarchy::Level>> read_tiers(const Environment& environment,
+Result<std::vector<Hierarchy::Level>> read_tiers(const Settings& settings,
                                                  std::span<const HostIdentity> host_of_rank) {
-  const auto described = import_topology_file(environment.topology_file);
+  const Environment& environment = settings.environment;
+  Notes notes;
+  const auto described = import_topology_file(environment.topology_file, &notes);
   if (!described.ok())
     return Status(described.status().code(),
                   fmt::format("BANYAN_TOPO_FILE: {}", described.status().message()));
+  for (const std::string& note : notes.lines())
+    BANYAN_LOG(settings.log, Subsystem::kInit, LogLevel::kWarn, "BANYAN_TOPO_FILE: {}", note);
   if (!environment.topology_dump.empty()) BANYAN_TRY(write_dump(environment, *described));
   auto tiers = tiers_of(*described, host_of_rank);
   if (!tiers.ok())
@@ -160,13 +164,12 @@ Result<std::vector<Hierarchy::Level>> read_tiers(const Environment& environment,
 }
 
 // All ranks take rank 0's word for it, so that all choose alike.
-Result<std::vector<Hierarchy::Level>> spread_tiers(Exchange& exchange,
-                                                   const Environment& environment,
+Result<std::vector<Hierarchy::Level>> spread_tiers(Exchange& exchange, const Settings& settings,
                                                    std::span<const HostIdentity> host_of_rank,
                                                    TimePoint deadline) {
   Writer writer;
   if (exchange.rank() == 0) {
-    const auto tiers = read_tiers(environment, host_of_rank);
+    const auto tiers = read_tiers(settings, host_of_rank);
     BANYAN_TRY(tiers.status());
     put_levels(writer, *tiers);
   }
@@ -226,7 +229,7 @@ Result<Hierarchy> learn_cluster(Exchange& exchange, ClusterWish wish, const Sett
                       host_of_rank[static_cast<size_t>(exchange.rank())], deadline));
       break;
     case ClusterWish::kLevels: {
-      const auto tiers = spread_tiers(exchange, settings.environment, host_of_rank, deadline);
+      const auto tiers = spread_tiers(exchange, settings, host_of_rank, deadline);
       BANYAN_TRY(tiers.status());
       return on_top_of(hosts, exchange.size(), *tiers);
     }

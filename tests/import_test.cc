@@ -195,8 +195,11 @@ TEST(Import, what_is_wrong_is_one_line_that_names_it) {
             "<nvlink target=\"0000:09:00.0\"/></gpu></pci></cpu></system>",
             "line 1: ", "0000:0c:00.0"},
            {"<system version=\"1\"><cpu>\n<pci busid=\"01:00.0\" class=\"0x030200\"><gpu>\n"
-            "<nvlink target=\"0000:09:00.0\"/></gpu></pci></cpu></system>",
-            "line 3: ", "0000:09:00.0"},
+            "<nvlink target=\"the next\"/></gpu></pci></cpu></system>",
+            "line 3: ", "'the next'; right is the bus id of another device"},
+           {"<system version=\"1\"><cpu>\n<pci busid=\"01:00.0\" class=\"0x030200\"><gpu>\n"
+            "<xgmi target=\"0000:01:00.0\"/></gpu></pci></cpu></system>",
+            "line 3: ", "of another device"},
            {"<graphs version=\"1\"><graph><channel>\n<gpu/></channel></graph></graphs>",
             "line 2: ", "dev"},
            {"<!DOCTYPE x [<!ENTITY a \"b\">]>\n<system version=\"1\"/>", "line 1: ", ""},

@@ -21,10 +21,10 @@ constexpr std::string_view kFormats =
     "Banyan's JSON, XML of hwloc, NCCL or RCCL, the output of ibnetdiscover, or Slurm's "
     "topology.conf";
 
-Result<Topology> import_xml(std::string_view text) {
+Result<Topology> import_xml(std::string_view text, Notes& notes) {
   const auto root = parse_xml(text);
   if (!root.ok()) return root.status();
-  if (root->name == "system") return read_nccl_system(*root);
+  if (root->name == "system") return read_nccl_system(*root, notes);
   if (root->name == "graphs") return read_nccl_graphs(*root);
   if (root->name != "topology")
     return Status(Code::kInvalidArgument,
@@ -62,9 +62,7 @@ std::string_view foreign_mark(std::string_view text) {
   return {};
 }
 
-}  // namespace
-
-Result<Topology> import_topology(std::string_view text) {
+Result<Topology> import_any(std::string_view text, Notes& notes) {
   constexpr std::string_view kMark = "\xef\xbb\xbf";  // what Windows begins UTF-8 with
   if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
   if (const std::string_view form = foreign_mark(text); !form.empty())
@@ -75,7 +73,7 @@ Result<Topology> import_topology(std::string_view text) {
                   "line 1: compressed by gzip; right is the file itself (zcat FILE.gz > FILE)");
   const std::string_view body = trim(text);
   if (body.starts_with('{') || body.starts_with('[')) return from_json(text);
-  if (body.starts_with('<')) return import_xml(text);
+  if (body.starts_with('<')) return import_xml(text, notes);
   const std::string_view words = first_words(text);
   if (begins_with(words, "switchname=")) return read_slurm_topology(text);
   for (const char* start : {"vendid=", "devid=", "sysimgguid=", "switchguid=", "caguid=",
@@ -86,14 +84,25 @@ Result<Topology> import_topology(std::string_view text) {
                             body.empty() ? "the file is empty" : "not a machine", kFormats));
 }
 
-Result<Topology> import_topology_file(const std::string& path) {
+}  // namespace
+
+Result<Topology> import_topology(std::string_view text, Notes* notes) {
+  Notes unread;
+  return import_any(text, notes == nullptr ? unread : *notes);
+}
+
+Result<Topology> import_topology_file(const std::string& path, Notes* notes) {
   const auto text = read_file(path, kMostFileBytes);
   const auto named = [&](const Status& status) {
     return Status(status.code(), fmt::format("{}: {}", printable(path), status.message()));
   };
   if (!text.ok()) return named(text.status());
-  auto topology = import_topology(*text);
+  Notes found;
+  auto topology = import_topology(*text, &found);
   if (!topology.ok()) return named(topology.status());
+  if (notes != nullptr)
+    for (const std::string& note : found.lines())
+      notes->add(fmt::format("{}: {}", printable(path), note));
   return topology;
 }
 

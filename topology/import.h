@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 
+#include "topology/notes.h"
 #include "topology/topology.h"
 #include "topology/xml.h"
 
@@ -25,12 +26,14 @@ namespace banyan {
 
 inline constexpr size_t kMostFileBytes = size_t{1} << 28;
 
-Result<Topology> import_topology(std::string_view text);
-// The same of a file; the message begins with its path. kSystem where it cannot be read.
-Result<Topology> import_topology_file(const std::string& path);
+// `notes`, where given, gets what was left out.
+Result<Topology> import_topology(std::string_view text, Notes* notes = nullptr);
+// The same of a file; the message and each note begin with its path. kSystem where it cannot be
+// read.
+Result<Topology> import_topology_file(const std::string& path, Notes* notes = nullptr);
 
 // One for each format.
-Result<Topology> read_nccl_system(const XmlElement& root);
+Result<Topology> read_nccl_system(const XmlElement& root, Notes& notes);
 Result<Topology> read_nccl_graphs(const XmlElement& root);
 Result<Topology> read_ibnetdiscover(std::string_view text);
 Result<Topology> read_slurm_topology(std::string_view text);

@@ -16,6 +16,7 @@
 #include <charconv>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,6 +86,8 @@ Figure xgmi_of(std::string_view gcn) {
 
 class System {
  public:
+  explicit System(Notes& notes) : notes_(notes) {}
+
   Result<Topology> read(const XmlElement& root) {
     BANYAN_TRY(read_version(root));
     for (const XmlElement& cpu : root.children) {
@@ -319,19 +322,52 @@ class System {
     return added;
   }
 
+  // The target of a wire in the form of bus ids here; anything else that names an NVSwitch as it
+  // is.
+  static std::string target_in(const XmlElement& wire) {
+    std::string target = text_of(wire, "target");
+    const std::string id = normal_bus_id(target);
+    return id.empty() ? target : id;
+  }
+
+  // A virtual machine has some GPUs of its host, whose wires lead to the others, too.
+  void leave_out(const std::vector<const XmlElement*>& wires) {
+    if (wires.empty()) return;
+    constexpr size_t kMostNamed = 8;
+    std::set<std::string> targets;
+    for (const XmlElement* wire : wires) targets.insert(target_in(*wire));
+    std::string named;
+    size_t count = 0;
+    for (const std::string& target : targets) {
+      if (count == kMostNamed) named += ", ...";
+      if (++count > kMostNamed) break;
+      named += (named.empty() ? "" : ", ") + target;
+    }
+    notes_.add(fmt::format("line {}: {} left out to devices that the file does not have: {}",
+                           wires.front()->line,
+                           wires.size() == 1 ? std::string("a wire is")
+                                             : fmt::format("{} wires are", wires.size()),
+                           named));
+  }
+
   // Both GPUs name each other; a wire that only one of them names is one, too.
   Status join_gpus() {
+    std::vector<const XmlElement*> elsewhere;
     std::map<std::pair<int, int>, std::pair<int64_t, const Wire*>> counts;
     for (const Wire& wire : wires_) {
       int64_t count = 1;
       BANYAN_TRY(read_number(*wire.element, "count", 1, 1024, &count));
-      std::string target = text_of(*wire.element, "target");
-      if (const std::string id = normal_bus_id(target); !id.empty()) target = id;
+      const std::string target = target_in(*wire.element);
       const int to = target_of(wire.gpu, target, hexadecimal(text_of(*wire.element, "tclass")));
-      if (to < 0 || to == wire.gpu)
+      if (to == wire.gpu || (to < 0 && normal_bus_id(target).empty()))
         return wrong(*wire.element,
-                     fmt::format("target of <{}> is '{}', which is no other device of the file",
+                     fmt::format("target of <{}> is '{}'; right is the bus id of another device, "
+                                 "such as 0000:0c:00.0",
                                  wire.element->name, target));
+      if (to < 0) {
+        elsewhere.push_back(wire.element);
+        continue;
+      }
       auto& [most, one] = counts[{std::min(wire.gpu, to), std::max(wire.gpu, to)}];
       most = std::max(most, count);
       one = &wire;
@@ -349,9 +385,11 @@ class System {
                          wire->one.source},
            .text = fmt::format("{} x {}", count, xgmi ? "xGMI" : "NVLink")});
     }
+    leave_out(elsewhere);
     return {};
   }
 
+  Notes& notes_;
   Topology topology_ = empty_topology();
   std::map<std::string, int> nodes_;
   std::map<std::string, int> by_bus_id_;
@@ -363,8 +401,8 @@ class System {
 
 }  // namespace
 
-Result<Topology> read_nccl_system(const XmlElement& root) {
-  return System().read(root);
+Result<Topology> read_nccl_system(const XmlElement& root, Notes& notes) {
+  return System(notes).read(root);
 }
 
 Result<Topology> read_nccl_graphs(const XmlElement& root) {

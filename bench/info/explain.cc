@@ -84,10 +84,10 @@ void add_measured(const TuningRule& rule, int algorithm, Explained& explained) {
 
 }  // namespace
 
-Result<Explained> explain_call(const Options& options, const RawEnvironment& raw) {
+Result<Explained> explain_call(const Options& options, const RawEnvironment& raw, Notes* notes) {
   Options one = options;
   one.nodes = 1;
-  const auto topology = topology_of(one, raw);
+  const auto topology = topology_of(one, raw, notes);
   BANYAN_TRY(topology.status());
   const auto rules = rules_of(raw);
   BANYAN_TRY(rules.status());

@@ -43,10 +43,17 @@ void print_environment(const Options& options, Output& output) {
   output.print(options.form == Form::kJson ? show_environment_json(raw) : show_environment(raw));
 }
 
+void tell(const Notes& notes) {
+  for (const std::string& note : notes.lines())
+    std::fputs(fmt::format("banyan_info: {}\n", printable(note)).c_str(), stderr);
+}
+
 Status print_topology(const Options& options, Output& output) {
   const RawEnvironment raw = RawEnvironment::of_process();
-  const auto topology = topology_of(options, raw);
+  Notes notes;
+  const auto topology = topology_of(options, raw, &notes);
   if (!topology.ok()) return topology.status();
+  tell(notes);
   const auto text = show_topology(*topology, options.form);
   if (!text.ok()) return text.status();
   output.print(*text);
@@ -54,8 +61,10 @@ Status print_topology(const Options& options, Output& output) {
 }
 
 Status print_explanation(const Options& options, Output& output) {
-  const auto explained = explain_call(options, RawEnvironment::of_process());
+  Notes notes;
+  const auto explained = explain_call(options, RawEnvironment::of_process(), &notes);
   if (!explained.ok()) return explained.status();
+  tell(notes);
   output.print(options.form == Form::kJson ? show_explanation_json(*explained)
                                            : show_explanation(*explained));
   return {};

@@ -16,6 +16,7 @@
 #include "src/base/environment.h"
 #include "src/c_api/inspect.h"
 #include "src/doctor.h"
+#include "topology/notes.h"
 #include "topology/topology.h"
 
 namespace banyan::info {
@@ -47,13 +48,15 @@ std::string show_environment_json(const RawEnvironment& raw);
 std::string show_wrong_variables(const RawEnvironment& raw);
 
 // The machine or cluster that was asked for: that of --from, else of BANYAN_TOPO_FILE, else
-// this one (below BANYAN_SYSROOT), so many times. Errors are one line that names the file.
-Result<Topology> topology_of(const Options& options, const RawEnvironment& raw);
+// this one (below BANYAN_SYSROOT), so many times. Errors are one line that names the file; `notes`,
+// where given, gets what else is to be said of it.
+Result<Topology> topology_of(const Options& options, const RawEnvironment& raw,
+                             Notes* notes = nullptr);
 // kInvalidArgument: NCCL's or hwloc's form cannot say it.
 Result<std::string> show_topology(const Topology& topology, Form form);
 
 // What --explain says. Reads BANYAN_ALGO from the environment that it is given. Errors are one
-// line.
+// line, and notes are topology_of()'s.
 struct Explained {
   ExplainRequest request;
   int ranks = 0;
@@ -62,7 +65,8 @@ struct Explained {
   std::string note;  // what is to be known of them, or nothing
   Explanation explanation;
 };
-Result<Explained> explain_call(const Options& options, const RawEnvironment& raw);
+Result<Explained> explain_call(const Options& options, const RawEnvironment& raw,
+                               Notes* notes = nullptr);
 std::string show_explanation(const Explained& explained);
 std::string show_explanation_json(const Explained& explained);
 

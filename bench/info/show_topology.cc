@@ -13,17 +13,18 @@ namespace banyan::info {
 
 namespace {
 
-Result<Topology> one_topology_of(const Options& options, const RawEnvironment& raw) {
-  if (!options.from.empty()) return import_topology_file(options.from);
-  if (const std::string* file = raw.find("BANYAN_TOPO_FILE")) return import_topology_file(*file);
+Result<Topology> one_topology_of(const Options& options, const RawEnvironment& raw, Notes* notes) {
+  if (!options.from.empty()) return import_topology_file(options.from, notes);
+  if (const std::string* file = raw.find("BANYAN_TOPO_FILE"))
+    return import_topology_file(*file, notes);
   const std::string* sysroot = raw.find("BANYAN_SYSROOT");
   return discover(sysroot == nullptr ? std::string() : *sysroot);
 }
 
 }  // namespace
 
-Result<Topology> topology_of(const Options& options, const RawEnvironment& raw) {
-  auto found = one_topology_of(options, raw);
+Result<Topology> topology_of(const Options& options, const RawEnvironment& raw, Notes* notes) {
+  auto found = one_topology_of(options, raw, notes);
   if (!found.ok() || options.nodes == 1) return found;
   return multiply(*found, options.nodes);
 }
