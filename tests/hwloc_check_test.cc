@@ -127,6 +127,93 @@ TEST_F(HwlocCheck, the_outermost_object_is_a_machine) {
   EXPECT_FALSE(import_topology(replaced(wide(32, 1), "Machine", "System")).ok());
 }
 
+// Whatever else is in a file: hwloc gets what was checked.
+TEST_F(HwlocCheck, hwloc_sees_what_was_checked) {
+  const auto plain = import_topology(version_1());
+  ASSERT_TRUE(plain.ok());
+  const std::string whole = version_1();
+  const auto in_front = [&](std::string_view text) { return std::string(text) + whole; };
+  const std::vector<std::string> alike = {
+      in_front("<!DOCTYPE topology>\n"),
+      in_front("<?xml version=\"1.0\"?><!DOCTYPE topology PUBLIC \"a\" \"b\">"),
+      in_front("<?xml version='1.0' encoding='ISO-8859-1'?>"),
+      in_front("<!DOCTYPE topology [<!ELEMENT object ANY><!ATTLIST object os_index CDATA \"7\">]>"),
+      in_front("<!-- <object> -->"),
+      replaced(whole, "</object>", "<!-- a comment --></object>"),
+      replaced(whole, "</object>", "</object> words <!-- > -->"),
+      replaced(whole, "</object>", "<userdata length=\"3\">a&lt;b</userdata></object>"),
+      replaced(whole, "type=\"PU\"", "type='PU' name=\"\" Colour=\"red\" v2=\"1\""),
+      replaced(whole, "type=\"PU\"", "type=\"&#80;U\" name=\"&#x26;amp; &apos;\xff\""),
+      replaced_all(whole, "\n", "\r\n"),
+      replaced_all(whole, "\n", ""),
+      replaced(whole, "</topology>", "<more><object/></more></topology>"),
+  };
+  for (const std::string& text : alike) {
+    const auto read = import_topology(text);
+    ASSERT_TRUE(read.ok()) << read.status().message() << text;
+    EXPECT_EQ(*read, *plain) << text;
+  }
+}
+
+TEST_F(HwlocCheck, what_parsers_understand_differently_is_refused) {
+  const std::string whole = version_1();
+  expect_refused(replaced(whole, "<topology>", "<topology xmlns:x=\"a\">"),
+                 "xmlns:x=: hwloc's files have no names with a colon");
+  expect_refused(replaced(whole, "type=\"PU\"", "x:type=\"Core\" type=\"PU\""), "x:type=");
+  expect_refused(replaced(whole, "</topology>", "<x:object/></topology>"), "<x:object>");
+  expect_refused(replaced(whole, "</object>", "<x:object/></object>"), "<x:object>");
+  expect_refused(replaced(whole, "</object>", "<thing/></object>"), "<thing> in an <object>");
+  expect_refused(replaced(whole, "type=\"PU\"", "type=\"PU\" type=\"Core\""), "not XML");
+  expect_refused(replaced(wide(32, 1), "2.0", "2.0x"), "version 2.0x");
+  expect_refused(replaced(whole, "type=\"PU\"",
+                          fmt::format("type=\"PU\" name=\"{}\"", std::string(70000, 'a'))),
+                 "name= of more than");
+}
+
+// hwloc multiplies rows by rows in 32 bits.
+TEST_F(HwlocCheck, matrices_are_as_large_as_they_say) {
+  const std::string two = wide(32, 2);
+  const auto with = [&](std::string_view matrix) {
+    return replaced(two, "</topology>", std::string(matrix) + "\n</topology>");
+  };
+  constexpr const char* kForm =
+      "<distances2 type=\"PU\" nbobjs=\"{}\" kind=\"5\" name=\"{}\" indexing=\"os\">"
+      "<indexes length=\"9\">{}</indexes><u64values length=\"1\">{}</u64values></distances2>";
+  const auto matrix = [&](std::string_view rows, std::string_view indexes, std::string_view values,
+                          std::string_view name = "NUMALatency") {
+    return with(fmt::format(fmt::runtime(kForm), rows, name, indexes, values));
+  };
+  for (const char* name : {"NUMALatency", "NVLinkBandwidth", "XGMIBandwidth", "Other"}) {
+    EXPECT_TRUE(import_topology(matrix("2", " 0  1\n", "10 20 20\n10", name)).ok());
+    expect_refused(matrix("65536", "0", "10", name), "'65536'");
+    expect_refused(matrix("65537", "0", "10", name), "'65537'");
+    expect_refused(matrix("4294967298", "0 1", "1 2 3 4", name), "'4294967298'");
+    expect_refused(matrix("5", "0 1 2 3 4", "1", name), "of 5 rows; the file has 4 objects");
+    expect_refused(matrix("2", "0 1", "1 2 3", name), "2 indexes and 3 values; right are 2 and 4");
+    expect_refused(matrix("2", "0 1", "1 2 3 4 5", name), "5 values");
+    expect_refused(matrix("2", "0", "1 2 3 4", name), "1 indexes");
+    expect_refused(matrix("2", "0 0", "1 2 3 4", name), "object 0 is in <indexes> twice");
+    expect_refused(matrix("2", "0 01", "1 2 3 4", name), "'01'");
+    expect_refused(matrix("2", "PU:0 PU:1", "1 2 3 4", name), "'PU:0'");
+    expect_refused(matrix("2", "0 1", "1 2 -3 4", name), "'-3'");
+    expect_refused(matrix("2", "0 1", "1 2 18446744073709551616 4", name), "18446744073709551616");
+    expect_refused(matrix("", "0 1", "1 2 3 4", name), "nbobjs of <distances2>");
+  }
+  expect_refused(with("<distances3 nbobjs=\"1\"/>"), "<distances3>");
+  // One of version 1 is right in the Machine.
+  const auto latencies = [](std::string_view rows, int values) {
+    std::string text =
+        fmt::format("<distances nbobjs=\"{}\" relative_depth=\"1\" latency_base=\"10\">", rows);
+    for (int i = 0; i < values; ++i) text += "<latency value=\"1\"/>";
+    return replaced(version_1(), "<object type=\"NUMANode\"",
+                    text + "</distances><object type=\"NUMANode\"");
+  };
+  EXPECT_TRUE(import_topology(latencies("2", 4)).ok());
+  expect_refused(latencies("4294967298", 4), "'4294967298'");
+  expect_refused(latencies("65536", 0), "'65536'");
+  expect_refused(latencies("2", 3), "of 2 rows has 3 values; right are 4");
+}
+
 // Attributes and types of others, emptied, and gone.
 TEST_F(HwlocCheck, damaged_files_of_version_1_say_nothing_beside_the_error) {
   std::mt19937 random(3);  // NOLINT(cert-msc51-cpp,bugprone-random-generator-seed): repeatable

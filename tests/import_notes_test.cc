@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "topology/import.h"
@@ -33,9 +34,9 @@ TEST(ImportNotes, wires_to_gpus_that_the_file_lacks_are_left_out_with_a_line) {
   for (const Wires& wires : {
            Wires{"nvlink", 0, ""},
            Wires{"nvlink", 1,
-                 "line 4: a wire is left out to devices that the file does not have: 0000:41:00.0"},
+                 "line 4: 1 wire to devices that the file does not have is left out: 0000:41:00.0"},
            Wires{"xgmi", 10,
-                 "line 4: 10 wires are left out to devices that the file does not have: "
+                 "line 4: 10 wires to devices that the file does not have are left out: "
                  "0000:41:00.0, 0000:42:00.0, 0000:43:00.0, 0000:44:00.0, 0000:45:00.0, "
                  "0000:46:00.0, 0000:47:00.0, 0000:48:00.0, ..."},
        }) {
@@ -57,6 +58,113 @@ TEST(ImportNotes, wires_to_gpus_that_the_file_lacks_are_left_out_with_a_line) {
     EXPECT_EQ(vertices_of(*read, VertexKind::kGpu).size(), 2U);
     EXPECT_EQ(notes.lines(), wires.others == 0 ? std::vector<std::string>()
                                                : std::vector<std::string>{wires.note});
+  }
+}
+
+// One NUMA domain of two processors, and what is on PCI.
+std::string with_devices(std::string_view devices) {
+  constexpr std::string_view kSets =
+      "cpuset=\"0x3\" complete_cpuset=\"0x3\" nodeset=\"0x1\" complete_nodeset=\"0x1\"";
+  return fmt::format(
+      "<topology version=\"2.0\"><object type=\"Machine\" {0}>"
+      "<object type=\"NUMANode\" os_index=\"0\" {0}/><object type=\"PU\" os_index=\"0\" {0}/>\n"
+      "{1}</object></topology>",
+      kSets, devices);
+}
+
+std::string pci_device(std::string_view bus_id, std::string_view type, std::string_view within) {
+  return fmt::format(
+      "<object type=\"PCIDev\" pci_busid=\"{}\" pci_type=\"{} [15b3:101b] [15b3:0007] 00\">{}"
+      "</object>\n",
+      bus_id, type, within);
+}
+
+constexpr const char* kPort =
+    "<object type=\"OSDev\" name=\"mlx5_3\" osdev_type=\"3\"><info name=\"Port1State\" "
+    "value=\"4\"/></object>";
+constexpr const char* kInterface = "<object type=\"OSDev\" name=\"ens3\" osdev_type=\"2\"/>";
+constexpr const char* kCuda =
+    "<object type=\"OSDev\" name=\"cuda0\" subtype=\"CUDA\" osdev_type=\"5\"/>";
+
+std::vector<std::string> names_of(const Topology& topology, VertexKind kind) {
+  std::vector<std::string> names;
+  for (const int vertex : vertices_of(topology, kind))
+    names.push_back(topology.vertices[static_cast<size_t>(vertex)].name);
+  return names;
+}
+
+TEST(ImportNotes, devices_that_hwloc_does_not_take_are_named) {
+  const std::string taken = pci_device("0000:01:00.0", "0200", kInterface);
+  const std::string behind =
+      "<object type=\"Bridge\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"10000:[00-02]\">"
+      "<object type=\"Bridge\" bridge_type=\"1-1\" depth=\"1\" pci_busid=\"10000:00:01.0\" "
+      "bridge_pci=\"10000:[01-01]\">";
+  struct Lost {
+    std::string devices;
+    std::vector<std::string> notes;
+  };
+  for (const Lost& lost : std::vector<Lost>{
+           {"", {}},
+           {behind + pci_device("10000:01:00.0", "0200", std::string(kInterface) + kPort) +
+                "</object></object>",
+            {"line 3: the PCI bridge 10000:00:01.0 is left out: hwloc takes no PCI domain beyond "
+             "ffff",
+             "line 3: the PCI device 10000:01:00.0 (ens3, mlx5_3) is left out: hwloc takes no PCI "
+             "domain beyond ffff"}},
+           {pci_device("ffffffff:01:00.0", "0302", kCuda),
+            {"line 3: the PCI device ffffffff:01:00.0 (cuda0) is left out: hwloc takes no PCI "
+             "domain beyond ffff"}},
+           {pci_device("1:100:0.0", "0302", kCuda),
+            {"line 3: the PCI device (cuda0) is left out: its pci_busid is '1:100:0.0'; right is "
+             "one such as 0000:0c:00.0"}},
+           {pci_device("0000:01:00.0", "0302", ""),
+            {"line 3: the PCI device 0000:01:00.0 is left out: another device has its bus id"}},
+           {"<object type=\"PCIDev\" pci_type=\"0200 [15b3:101b] [15b3:0007] 00\"/>",
+            {"line 3: the PCI device is left out: it has no pci_busid"}},
+           {kCuda, {"line 3: the OS device cuda0 is left out: it is on no PCI device"}},
+       }) {
+    Notes notes;
+    const auto read = import_topology(with_devices(taken + lost.devices), &notes);
+    if (unsupported(read)) GTEST_SKIP() << read.status().message();
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(notes.lines(), lost.notes);
+    EXPECT_EQ(names_of(*read, VertexKind::kNic), std::vector<std::string>{"ens3"});
+    EXPECT_EQ(names_of(*read, VertexKind::kGpu), std::vector<std::string>());
+  }
+}
+
+// By its class it is none, and yet a network interface is on it.
+TEST(ImportNotes, a_device_with_an_interface_is_a_nic) {
+  for (const char* type : {"0880", "0c06", "0b40", "1180"}) {
+    Notes notes;
+    const auto read =
+        import_topology(with_devices(pci_device("0000:01:00.0", type, kPort)), &notes);
+    if (unsupported(read)) GTEST_SKIP() << read.status().message();
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(names_of(*read, VertexKind::kNic), std::vector<std::string>{"mlx5_3"});
+    EXPECT_EQ(notes.lines(), std::vector<std::string>());
+  }
+}
+
+TEST(ImportNotes, devices_without_a_name_get_one) {
+  for (const char* name : {"", "name=\"\"", "name=\" \"", "name=\"\t\""}) {
+    const std::string interface = fmt::format("<object type=\"OSDev\" {} osdev_type=\"2\"/>", name);
+    const std::string port = fmt::format(
+        "<object type=\"OSDev\" {} osdev_type=\"3\"><info name=\"Port1State\" value=\"4\"/>"
+        "<info name=\"Port2State\" value=\"1\"/></object>",
+        name);
+    const std::string gpu = fmt::format("<object type=\"OSDev\" {} osdev_type=\"5\"/>", name);
+    const auto read = import_topology(with_devices(
+        pci_device("0000:01:00.0", "0200", interface) + pci_device("0000:02:00.0", "0207", port) +
+        pci_device("0000:03:00.0", "0302", gpu) + interface));
+    if (unsupported(read)) GTEST_SKIP() << read.status().message();
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(names_of(*read, VertexKind::kNic),
+              (std::vector<std::string>{"nic-0000:01:00.0", "nic-0000:02:00.0", "nic"}));
+    EXPECT_EQ(names_of(*read, VertexKind::kPort),
+              (std::vector<std::string>{"nic-0000:01:00.0:1", "nic-0000:02:00.0:1",
+                                        "nic-0000:02:00.0:2", "nic:1"}));
+    EXPECT_EQ(names_of(*read, VertexKind::kGpu), std::vector<std::string>{"gpu0"});
   }
 }
 

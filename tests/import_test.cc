@@ -342,8 +342,14 @@ TEST(Import, deep_and_large_texts_end_soon) {
   for (int i = 0; i < 100000; ++i) deep += "<system>";
   std::string wide = "<system version=\"1\"><cpu>";
   for (int i = 0; i < 100000; ++i) wide += "<pci busid=\"01:00.0\" class=\"0x060400\">";
-  for (const std::string& text : {deep, wide, std::string(100000, '['), std::string(1 << 20, '<')})
+  std::string crowded = "<system version='1'><!-- don't --><?x \"?><![CDATA[<a \"]]><!A '>\n<cpu";
+  for (int i = 0; i < 400000; ++i) crowded += fmt::format(" a{}='<' b{}=\"'>\"", i, i);
+  for (const std::string& text : {deep, wide, std::string(100000, '['), std::string(1 << 20, '<'),
+                                  crowded, std::string(1 << 20, '\'')})
     EXPECT_FALSE(import_topology(text).ok());
+  const auto read = import_topology(crowded + "/></system>");
+  if (unsupported(read)) return;
+  EXPECT_EQ(read.status().message(), "line 2: an element of more than 1000 attributes");
 }
 
 // Any byte changed, and cut anywhere: refused, or a topology that is right.

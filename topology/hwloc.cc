@@ -13,11 +13,13 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "src/base/parse.h"
+#include "topology/hwloc_anew.h"
 #include "topology/hwloc_check.h"
 #include "topology/hwloc_machine.h"
 #include "topology/pci.h"
@@ -108,7 +110,7 @@ void add_distances(hwloc_topology_t topology, Processors& processors) {
   if (hwloc_distances_get_by_name(topology, "NUMALatency", &count, &distances, 0) != 0 ||
       count == 0)
     return;
-  std::map<int, unsigned> place;
+  std::map<int, size_t> place;
   for (unsigned i = 0; i < distances->nbobjs; ++i)
     if (distances->objs[i] != nullptr) place[static_cast<int>(distances->objs[i]->os_index)] = i;
   for (const ProcessorPart& from : processors.numas) {
@@ -135,8 +137,8 @@ void add_interconnect(hwloc_topology_t handle, Topology& topology, int node) {
       count == 0)
     return;
   std::map<std::pair<int, int>, double> figures;
-  for (unsigned a = 0; a < matrix->nbobjs; ++a)
-    for (unsigned b = 0; b < matrix->nbobjs; ++b)
+  for (size_t a = 0; a < matrix->nbobjs; ++a)
+    for (size_t b = 0; b < matrix->nbobjs; ++b)
       if (matrix->objs[a] != nullptr && matrix->objs[b] != nullptr)
         figures[{numa_vertex(topology, node, static_cast<int>(matrix->objs[a]->os_index)),
                  numa_vertex(topology, node, static_cast<int>(matrix->objs[b]->os_index))}] =
@@ -178,6 +180,23 @@ int numa_of(hwloc_topology_t topology, hwloc_obj_t object) {
   return outside == inside.count() ? nearest : -1;
 }
 
+bool is_network(hwloc_obj_t device) {
+  const auto type = device->attr->osdev.type;
+  return device->type == HWLOC_OBJ_OS_DEVICE &&
+         (type == HWLOC_OBJ_OSDEV_OPENFABRICS || type == HWLOC_OBJ_OSDEV_NETWORK);
+}
+
+// Whatever its class says, as of some processors that are on a card.
+bool has_network(hwloc_obj_t device) {
+  for (hwloc_obj_t below = device->io_first_child; below != nullptr; below = below->next_sibling)
+    if (is_network(below)) return true;
+  return false;
+}
+
+std::string name_in(hwloc_obj_t device) {
+  return device->name == nullptr ? std::string() : printable(trim(device->name));
+}
+
 // A device or bridge on PCI with what hwloc has on it.
 PciFunction function_of(hwloc_topology_t topology, hwloc_obj_t object) {
   const bool bridge = object->type == HWLOC_OBJ_BRIDGE;
@@ -187,6 +206,7 @@ PciFunction function_of(hwloc_topology_t topology, hwloc_obj_t object) {
                        .vendor = pci.vendor_id,
                        .numa = numa_of(topology, object)};
   if (bridge) function.use = PciUse::kBridge;
+  if (function.use == PciUse::kOther && has_network(object)) function.use = PciUse::kNic;
   if (object->subtype != nullptr && std::string_view(object->subtype) == "NVSwitch")
     function.use = PciUse::kNvSwitch;
   if (pci.linkspeed > 0) {
@@ -205,7 +225,7 @@ PciFunction function_of(hwloc_topology_t topology, hwloc_obj_t object) {
 
 // What hwloc says of a GPU in its OS devices: the name by which drivers number it, and its memory.
 void describe_gpu(hwloc_obj_t device, Vertex& gpu) {
-  const std::string name = device->name == nullptr ? "" : device->name;
+  const std::string name = name_in(device);
   for (const std::string_view prefix : {"nvml", "rsmi", "cuda"}) {
     if (!name.starts_with(prefix)) continue;
     if (const int index = number(name.substr(prefix.size())); index >= 0 && gpu.index < 0)
@@ -235,14 +255,15 @@ std::vector<Gid> gids_of(hwloc_obj_t device, int port) {
   return sorted;
 }
 
-// "4xNDR" is not in hwloc's files: a port has a state and GIDs, and no rate.
+// "4xNDR" is not in hwloc's files: a port has a state and GIDs, and no rate. Of a device without a
+// name the ports are named by the NIC, which has one by its bus id.
 void describe_nic(Topology& topology, hwloc_obj_t device, int nic) {
-  const std::string name = device->name == nullptr ? "" : device->name;
+  const std::string name = name_in(device);
   const bool rdma = device->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
-  if (rdma) {
-    topology.vertices[static_cast<size_t>(nic)].name = name;
-    topology.vertices[static_cast<size_t>(nic)].guid = set_id(info(device, "NodeGUID"));
-  }
+  Vertex& vertex = topology.vertices[static_cast<size_t>(nic)];
+  if (rdma) vertex.guid = set_id(info(device, "NodeGUID"));
+  if (!name.empty() && (rdma || vertex.name.starts_with("nic-"))) vertex.name = name;
+  const std::string port_name = name.empty() ? vertex.name : name;
   constexpr std::array<std::string_view, 6> kStates = {"NOP",   "DOWN",   "INIT",
                                                        "ARMED", "ACTIVE", "ACTIVE_DEFER"};
   for (int port = 1; port <= 4; ++port) {
@@ -251,7 +272,7 @@ void describe_nic(Topology& topology, hwloc_obj_t device, int nic) {
     const auto number = parse_integer(state, 0, 5);
     add_vertex(topology,
                {.kind = VertexKind::kPort,
-                .name = fmt::format("{}:{}", name, port),
+                .name = fmt::format("{}:{}", port_name, port),
                 .parent = nic,
                 .index = port,
                 .guid = set_id(info(device, fmt::format("Port{}GID0", port).c_str())),
@@ -261,21 +282,19 @@ void describe_nic(Topology& topology, hwloc_obj_t device, int nic) {
                 .gids = gids_of(device, port),
                 .rate = {std::nullopt, Source::kHardware}});
   }
-  Vertex& vertex = topology.vertices[static_cast<size_t>(nic)];
-  if (!rdma && vertex.name.starts_with("nic-")) vertex.name = name;
 }
 
 int add_bare_nic(hwloc_topology_t handle, Topology& topology, int node, hwloc_obj_t device) {
+  const std::string name = name_in(device);
   return add_vertex(topology, {.kind = VertexKind::kNic,
-                               .name = device->name == nullptr ? "nic" : device->name,
+                               .name = name.empty() ? "nic" : name,
                                .parent = numa_vertex(topology, node, numa_of(handle, device))});
 }
 
 void add_os_devices(hwloc_topology_t handle, Topology& topology, int node) {
   for (hwloc_obj_t device : objects(handle, HWLOC_OBJ_OS_DEVICE)) {
     if (device->parent == nullptr) continue;
-    const auto type = device->attr->osdev.type;
-    const bool network = type == HWLOC_OBJ_OSDEV_OPENFABRICS || type == HWLOC_OBJ_OSDEV_NETWORK;
+    const bool network = is_network(device);
     // Interfaces may be on no PCI device.
     const bool bare = !hwloc_obj_type_is_io(device->parent->type);
     if (!bare && device->parent->type != HWLOC_OBJ_PCI_DEVICE) continue;
@@ -308,12 +327,14 @@ void add_matrix(hwloc_topology_t handle, Topology& topology, int node, const cha
   unsigned count = 1;
   hwloc_distances_s* matrix = nullptr;
   if (hwloc_distances_get_by_name(handle, name, &count, &matrix, 0) != 0 || count == 0) return;
-  for (unsigned a = 0; a < matrix->nbobjs; ++a) {
-    for (unsigned b = a + 1; b < matrix->nbobjs; ++b) {
+  std::set<std::pair<int, int>> joined;  // several objects may be of one device
+  for (size_t a = 0; a < matrix->nbobjs; ++a) {
+    for (size_t b = a + 1; b < matrix->nbobjs; ++b) {
       const auto value = static_cast<double>(matrix->values[a * matrix->nbobjs + b]);
       const int from = vertex_of(topology, node, matrix->objs[a]);
       const int to = vertex_of(topology, node, matrix->objs[b]);
       if (from < 0 || to < 0 || from == to || value <= 0) continue;
+      if (!joined.insert(std::minmax(from, to)).second) continue;
       topology.links.push_back({.from = from,
                                 .to = to,
                                 .kind = kind,
@@ -368,15 +389,16 @@ std::optional<Processors> hwloc_processors() {
   return processors;
 }
 
-Result<Topology> read_hwloc_xml(std::string_view text, const XmlElement& root) {
+Result<Topology> read_hwloc_xml(const XmlElement& root, Notes& notes) {
   BANYAN_TRY(check_hwloc_xml(root));
+  const auto text = hwloc_anew(root, notes);
+  BANYAN_TRY(text.status());
   const Handle handle = make_handle();
   if (handle == nullptr) return Status(Code::kSystem, "hwloc_topology_init failed");
+  hwloc_topology_set_io_types_filter(handle.get(), HWLOC_TYPE_FILTER_KEEP_ALL);
   // hwloc wants the end of the text to be in it.
-  const std::string whole(text);
-  hwloc_topology_set_io_types_filter(handle.get(), HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-  if (hwloc_topology_set_xmlbuffer(handle.get(), whole.c_str(),
-                                   static_cast<int>(whole.size()) + 1) != 0 ||
+  if (hwloc_topology_set_xmlbuffer(handle.get(), text->c_str(),
+                                   static_cast<int>(text->size()) + 1) != 0 ||
       hwloc_topology_load(handle.get()) != 0)
     return Status(
         Code::kInvalidArgument,

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -203,6 +204,23 @@ class XmlCheck {
 };
 
 }  // namespace
+
+HwlocKind hwloc_kind(const XmlElement& object) {
+  const auto begins = [&](const char* attribute, std::initializer_list<std::string_view> texts) {
+    const std::string* text = object.find(attribute);
+    return text != nullptr && std::any_of(texts.begin(), texts.end(), [&](std::string_view each) {
+             return text->starts_with(each);
+           });
+  };
+  switch (type_of(object, true)) {
+    case HWLOC_OBJ_PCI_DEVICE: return HwlocKind::kPciDevice;
+    case HWLOC_OBJ_BRIDGE:
+      return begins("bridge_type", {"1-"}) ? HwlocKind::kPciBridge : HwlocKind::kOther;
+    case HWLOC_OBJ_OS_DEVICE:
+      return begins("osdev_type", {"1", "5"}) ? HwlocKind::kAccelerator : HwlocKind::kOther;
+    default: return HwlocKind::kOther;  // types, of which hwloc has many
+  }
+}
 
 Status check_hwloc_xml(const XmlElement& root) {
   return XmlCheck::check(root);

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <optional>
-#include <string_view>
 
+#include "topology/notes.h"
 #include "topology/processors.h"
 #include "topology/topology.h"
 #include "topology/xml.h"
@@ -18,7 +18,7 @@ std::optional<Processors> hwloc_processors();
 
 // A machine described by hwloc's XML, version 1 or 2, of which `root` is the outermost element.
 // kUnsupported in a build without hwloc; kInvalidArgument "line N: ..." where hwloc would not take
-// it.
-Result<Topology> read_hwloc_xml(std::string_view text, const XmlElement& root);
+// it. Devices that are left out get a note each.
+Result<Topology> read_hwloc_xml(const XmlElement& root, Notes& notes);
 
 }  // namespace banyan

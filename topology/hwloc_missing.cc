@@ -11,7 +11,7 @@ std::optional<Processors> hwloc_processors() {
   return std::nullopt;
 }
 
-Result<Topology> read_hwloc_xml(std::string_view /*text*/, const XmlElement& root) {
+Result<Topology> read_hwloc_xml(const XmlElement& root, Notes& /*notes*/) {
   return Status(Code::kUnsupported,
                 fmt::format("line {}: hwloc's XML needs a build with hwloc (Debian: libhwloc-dev)",
                             root.line));

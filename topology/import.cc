@@ -37,7 +37,7 @@ Result<Topology> import_xml(std::string_view text, Notes& notes) {
                   fmt::format("line {}: hwloc's XML is of version {}; right are 1 and 2, which "
                               "`lstopo --export-xml-flags v2 FILE.xml` writes",
                               root->line, printable(version->substr(0, 40))));
-  return read_hwloc_xml(text, *root);
+  return read_hwloc_xml(*root, notes);
 }
 
 // The first line that is neither empty nor a comment.

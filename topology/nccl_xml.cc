@@ -333,21 +333,12 @@ class System {
   // A virtual machine has some GPUs of its host, whose wires lead to the others, too.
   void leave_out(const std::vector<const XmlElement*>& wires) {
     if (wires.empty()) return;
-    constexpr size_t kMostNamed = 8;
     std::set<std::string> targets;
     for (const XmlElement* wire : wires) targets.insert(target_in(*wire));
-    std::string named;
-    size_t count = 0;
-    for (const std::string& target : targets) {
-      if (count == kMostNamed) named += ", ...";
-      if (++count > kMostNamed) break;
-      named += (named.empty() ? "" : ", ") + target;
-    }
-    notes_.add(fmt::format("line {}: {} left out to devices that the file does not have: {}",
-                           wires.front()->line,
-                           wires.size() == 1 ? std::string("a wire is")
-                                             : fmt::format("{} wires are", wires.size()),
-                           named));
+    const bool one = wires.size() == 1;
+    notes_.add(fmt::format(
+        "line {}: {} wire{} to devices that the file does not have {} left out: {}",
+        wires.front()->line, wires.size(), one ? "" : "s", one ? "is" : "are", listed(targets)));
   }
 
   // Both GPUs name each other; a wire that only one of them names is one, too.

@@ -35,4 +35,18 @@ class Notes {
   size_t more_ = 0;
 };
 
+// "a, b, ...": the first eight.
+template <typename Names>
+std::string listed(const Names& names) {
+  constexpr size_t kMost = 8;
+  std::string text;
+  size_t count = 0;
+  for (const std::string& name : names) {
+    text += count == 0 ? "" : ", ";
+    if (count++ == kMost) return text + "...";
+    text += name;
+  }
+  return text;
+}
+
 }  // namespace banyan

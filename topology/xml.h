@@ -1,5 +1,4 @@
-// An XML text as a tree of elements that know their lines; texts between them are left out, since
-// no format of machines has any that are read here.
+// An XML text as a tree of elements that know their lines.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -16,7 +15,9 @@ namespace banyan {
 struct XmlElement {
   std::string name{};
   int line = 1;
+  // Each of another name. The values are printable().
   std::vector<std::pair<std::string, std::string>> attributes{};
+  std::string text{};  // right in it; of an element with others in it nobody reads any
   std::vector<XmlElement> children{};
 
   // Null: it has no such attribute.
@@ -24,8 +25,8 @@ struct XmlElement {
 };
 
 // The outermost element. kInvalidArgument "line N: ..." for what is not well-formed, nested too
-// deep, or declares entities, which no description of a machine needs; kUnsupported in a build
-// without an XML parser.
+// deep, has too many attributes or one twice, or declares entities, which no description of a
+// machine needs; kUnsupported in a build without an XML parser.
 Result<XmlElement> parse_xml(std::string_view text);
 
 }  // namespace banyan
