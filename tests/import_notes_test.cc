@@ -15,6 +15,8 @@
 namespace banyan {
 namespace {
 
+using ::testing::UnorderedElementsAreArray;
+
 // A build without an XML parser reads all formats but those.
 bool unsupported(const Result<Topology>& read) {
   return !read.ok() && read.status().code() == Code::kUnsupported;
@@ -166,6 +168,62 @@ TEST(ImportNotes, devices_without_a_name_get_one) {
                                         "nic-0000:02:00.0:2", "nic:1"}));
     EXPECT_EQ(names_of(*read, VertexKind::kGpu), std::vector<std::string>{"gpu0"});
   }
+}
+
+// An adapter of a fabric with one leaf, and its cable.
+std::string adapter(std::string_view guid, std::string_view description,
+                    std::string_view system = {}) {
+  return fmt::format("{0}Ca 1 \"H-{1}\" # \"{2}\"\n[1]({1}) \"S-1\"[{1}] # lid 7 4xHDR\n",
+                     system.empty() ? "" : fmt::format("sysimgguid=0x{}\n", system), guid,
+                     description);
+}
+
+TEST(ImportNotes, machines_of_one_name_are_told_apart_by_guids) {
+  struct Case {
+    std::string adapters;
+    std::vector<std::string> nodes;
+    std::vector<std::string> notes;
+  };
+  const std::string several = "since mlx5_0 is there more than once: they get names by their GUIDs";
+  for (const Case& each : std::vector<Case>{
+           {adapter("11", "host1 mlx5_0") + adapter("12", "host1 mlx5_1"), {"host1"}, {}},
+           {adapter("11", "localhost mlx5_0") + adapter("12", "localhost mlx5_0") +
+                adapter("13", "(none) mlx5_0"),
+            {"localhost-11", "localhost-12", "(none)"},
+            {"line 2: several machines are called 'localhost', " + several}},
+           {adapter("11", "a mlx5_0") + adapter("21", "b mlx5_0") + adapter("12", "a mlx5_0") +
+                adapter("22", "b mlx5_0"),
+            {"a-11", "a-12", "b-21", "b-22"},
+            {"line 2: several machines are called 'a', " + several,
+             "line 4: several machines are called 'b', " + several}},
+           // Two functions of a card are in one machine, whatever its name.
+           {adapter("11", "a mlx5_0", "1") + adapter("12", "a mlx5_1", "1") +
+                adapter("21", "a mlx5_0", "2") + adapter("22", "a mlx5_1", "2"),
+            {"a-11", "a-21"},
+            {"line 3: several machines are called 'a', " + several}},
+           {adapter("11", "a mlx5_0", "1") + adapter("12", "a mlx5_0", "1"),
+            {"a-11", "a-12"},
+            {"line 3: several machines are called 'a', " + several}},
+       }) {
+    Notes notes;
+    const auto read = import_topology("Switch 41 \"S-1\" # \"leaf\"\n" + each.adapters, &notes);
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_THAT(names_of(*read, VertexKind::kNode), UnorderedElementsAreArray(each.nodes));
+    EXPECT_EQ(notes.lines(), each.notes);
+    EXPECT_EQ(vertices_of(*read, VertexKind::kNic).size(), read->links.size());
+  }
+}
+
+TEST(ImportNotes, cables_to_devices_that_a_fabric_lacks_are_left_out_with_a_line) {
+  Notes notes;
+  const auto read = import_topology(
+      "Switch 41 \"S-1\" # \"leaf\"\n[1] \"S-2\"[1] # \"spine\" 4xHDR\n[2] \"S-2\"[2] # 4xHDR\n" +
+          adapter("11", "host1 mlx5_0"),
+      &notes);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->links.size(), 1U);
+  EXPECT_EQ(notes.lines(), std::vector<std::string>{"2 cables to devices that the file does not "
+                                                    "have are left out: S-2"});
 }
 
 }  // namespace

@@ -228,6 +228,19 @@ TEST(Import, what_is_wrong_is_one_line_that_names_it) {
             "line 2: ", "without cpuset"},
            {"SwitchName=a Nodes=n[3-1]", "line 1: ", "n[3-1]"},
            {"SwitchName=a Nodes=n[0-99999999]", "line 1: ", "at most"},
+           {"SwitchName=a Nodes=n[0-18446744073709551615]", "line 1: ", "at most"},
+           {"SwitchName=a Nodes=n[18446744073709551616]",
+            "line 1: ", "'18446744073709551616' is not a number from 0 to 18446744073709551615"},
+           {"SwitchName=a Nodes=n[1", "line 1: ", "'[' without ']'"},
+           {"SwitchName=a Nodes=n1],n2", "line 1: ", "']' without '['"},
+           {"SwitchName=a Nodes=n[]", "line 1: ", "'' is not a number"},
+           {"SwitchName=a Nodes=\"n1", "line 1: ", "Nodes=\" without a second quote"},
+           {"SwitchName=a Nodes=\"n1\"n2", "line 1: ", "'n2' right behind the quotes"},
+           {"SwitchName=a Nodes=n1\"n2\"", "line 1: ", "one in quotes"},
+           {"SwitchName=a Nodes= Switches=b", "line 1: ", "Nodes= is 'Switches=b'"},
+           {"SwitchName=a Nodes", "line 1: ", "'Nodes' is not SwitchName="},
+           {"SwitchName=a Nodes=n1 \\", "line 1: ", "continued"},
+           {"SwitchName=a Nodes=n1, n2", "line 1: ", "'n2' is not SwitchName="},
            {"SwitchName=a Nodes=n[0-999][0-999][0-999]", "line 1: ", "at most"},
            {"SwitchName=a\nSwitchName=a", "line 2: ", "second"},
            {"SwitchName=a\nSwitchName=b Switches=c", "line 2: ", "'c'"},
@@ -301,21 +314,6 @@ TEST(Import, damaged_xml_of_hwloc_says_nothing_beside_the_error) {
     EXPECT_THAT(std::string(read.status().message()), Not(HasSubstr("\n")));
   }
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
-}
-
-TEST(Import, words_of_a_slurm_tree_are_apart_by_blanks_of_any_kind) {
-  READ_OR_SKIP(tree, "SwitchName=leaf\tNodes=n[0-3] \t LinkSpeed=1\r\n");
-  EXPECT_EQ(count(*tree, VertexKind::kNode), 4U);
-  EXPECT_EQ(count(*tree, VertexKind::kSwitch), 1U);
-}
-
-// Each list is allowed, all of them together are not: a kilobyte would become gigabytes.
-TEST(Import, lists_of_a_slurm_tree_have_a_limit_together) {
-  std::string bomb;
-  for (int i = 0; i < 30; ++i) bomb += fmt::format("SwitchName=s{} Nodes=a{}x[0-999999]\n", i, i);
-  const auto read = import_topology(bomb);
-  ASSERT_FALSE(read.ok());
-  EXPECT_THAT(std::string(read.status().message()), StartsWith("line 2: more than 1048576 names"));
 }
 
 // PCI switches that are each other's parent, and something below them that names a parent.

@@ -8,8 +8,9 @@
 //   [1](e09d...)   "S-2c5e..."[1]     # lid 647 lmc 0 "leaf1:MQM9701/U1" lid 73 4xNDR
 //
 // An adapter's description is "HOST DEVICE" where the host's administrator left it so; another one
-// says nothing of the host, which then gets the adapter's name. Aggregation nodes, adapters within
-// switches, are left out.
+// says nothing of the host, which then gets the adapter's name. Where hosts have not been given
+// names yet, they are all "localhost": a device that is in one host twice is in two. Aggregation
+// nodes, adapters within switches, are left out.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
@@ -18,6 +19,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -74,13 +76,17 @@ std::optional<int64_t> bracketed(std::string_view line, size_t at) {
 
 struct Device {
   bool is_switch = false;
-  std::string text{};  // its description
+  std::string text{};    // its description
+  std::string system{};  // GUID of the card that it is a part of; empty: not said
+  size_t line = 0;
 };
 
 using Plug = std::pair<std::string, int64_t>;  // device and port
 
 class Fabric {
  public:
+  explicit Fabric(Notes& notes) : notes_(notes) {}
+
   Result<Topology> read(std::string_view text) {
     size_t number = 0;
     for (const std::string_view raw : split(text, '\n')) {
@@ -102,11 +108,16 @@ class Fabric {
       if (!id || id->first.empty())
         return wrong(number, fmt::format("right is {} PORTS \"GUID\" # \"description\"", word));
       const auto text = quoted(line, id->second);
-      if (!devices_.emplace(id->first, Device{word == "Switch", text ? text->first : ""}).second)
+      if (!devices_
+               .emplace(id->first, Device{word == "Switch", text ? text->first : "",
+                                          std::exchange(system_, {}), number})
+               .second)
         return wrong(number, fmt::format("'{}' is described twice", id->first));
       current_ = id->first;
       return {};
     }
+    if (word == "sysimgguid" && line.size() > word.size())
+      system_ = printable(line.substr(word.size() + 1, 40));
     if (line.front() == '[') return read_cable(line, number);
     // vendid=, devid=, sysimgguid=, switchguid=, caguid=, rtguid=
     if (line.find('=') != std::string_view::npos) return {};
@@ -142,11 +153,74 @@ class Fabric {
     return std::pair(text.substr(0, blank), device);
   }
 
+  static bool left_out(const Device& device) {
+    return device.text.find("Aggregation Node") != std::string::npos;
+  }
+
+  // Adapters of one name are of several machines: those of one card, with names of their own, are
+  // taken for one.
+  void tell_apart(const std::string& host, const std::vector<std::string>& adapters) {
+    std::map<std::string, std::vector<std::string>> cards;
+    for (const std::string& id : adapters) {
+      const std::string& system = devices_.at(id).system;
+      cards[system.empty() ? id : system].push_back(id);
+    }
+    for (const auto& [system, ids] : cards)
+      for (const std::string& id : ids) {
+        const std::string& first = repeated(ids).empty() ? ids.front() : id;
+        machine_of_[id] = fmt::format("{}-{}", host, first.substr(first.starts_with("H-") ? 2 : 0));
+      }
+  }
+
+  // A device that several of the adapters are; empty: all differ.
+  std::string repeated(const std::vector<std::string>& adapters) const {
+    std::set<std::string> seen;
+    for (const std::string& id : adapters)
+      if (std::string device = host_of(devices_.at(id).text)->second; !seen.insert(device).second)
+        return device;
+    return {};
+  }
+
+  void find_machines() {
+    std::map<std::string, std::vector<std::string>> adapters;  // by the host that they name
+    for (const auto& [id, device] : devices_)
+      if (const auto known = host_of(device.text); known && !device.is_switch && !left_out(device))
+        adapters[known->first].push_back(id);
+    for (const auto& [host, ids] : adapters) {
+      const std::string device = repeated(ids);
+      if (device.empty()) continue;
+      tell_apart(host, ids);
+      notes_.add(
+          fmt::format("line {}: several machines are called '{}', since {} is there more "
+                      "than once: they get names by their GUIDs",
+                      devices_.at(ids.front()).line, host, device));
+    }
+  }
+
+  // A file may be a part of what there is.
+  void note_lost_cables() {
+    std::set<std::string> unknown;
+    size_t count = 0;
+    for (const auto& [ends, rate] : cables_)
+      for (const Plug& plug : {ends.first, ends.second})
+        if (devices_.count(plug.first) == 0) {
+          unknown.insert(plug.first);
+          ++count;
+        }
+    if (count == 0) return;
+    notes_.add(fmt::format("{} cable{} to devices that the file does not have {} left out: {}",
+                           count, count == 1 ? "" : "s", count == 1 ? "is" : "are",
+                           listed(unknown)));
+  }
+
   Vertex& at(int vertex) { return topology_.vertices[static_cast<size_t>(vertex)]; }
 
   int add_adapter(const std::string& id, const Device& device) {
     const auto known = host_of(device.text);
-    const std::string host = known ? known->first : id;
+    const auto machine = machine_of_.find(id);
+    const std::string host = machine != machine_of_.end() ? machine->second
+                             : known                      ? known->first
+                                                          : id;
     const auto [node, fresh] = nodes_.emplace(host, static_cast<int>(topology_.vertices.size()));
     if (fresh) add_vertex(topology_, {.kind = VertexKind::kNode, .name = host, .parent = 0});
     return add_vertex(topology_, {.kind = VertexKind::kNic,
@@ -173,8 +247,10 @@ class Fabric {
   }
 
   Result<Topology> build() {
+    find_machines();
+    note_lost_cables();
     for (const auto& [id, device] : devices_) {
-      if (device.text.find("Aggregation Node") != std::string::npos) continue;
+      if (left_out(device)) continue;
       places_[id] = device.is_switch
                         ? add_vertex(topology_, {.kind = VertexKind::kSwitch,
                                                  .name = device.text.empty() ? id : device.text,
@@ -201,8 +277,11 @@ class Fabric {
   std::map<std::string, Device> devices_;
   std::map<std::pair<Plug, Plug>, std::string> cables_;
   std::string current_;
+  std::string system_;  // GUID that the next device has
 
+  Notes& notes_;
   Topology topology_ = empty_topology();
+  std::map<std::string, std::string> machine_of_;  // of adapters whose host's name is several's
   std::map<std::string, int> nodes_;
   std::map<std::string, int> places_;
   std::map<Plug, int> ports_;
@@ -210,8 +289,8 @@ class Fabric {
 
 }  // namespace
 
-Result<Topology> read_ibnetdiscover(std::string_view text) {
-  return Fabric().read(text);
+Result<Topology> read_ibnetdiscover(std::string_view text, Notes& notes) {
+  return Fabric(notes).read(text);
 }
 
 }  // namespace banyan

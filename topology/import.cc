@@ -75,10 +75,11 @@ Result<Topology> import_any(std::string_view text, Notes& notes) {
   if (body.starts_with('{') || body.starts_with('[')) return from_json(text);
   if (body.starts_with('<')) return import_xml(text, notes);
   const std::string_view words = first_words(text);
-  if (begins_with(words, "switchname=")) return read_slurm_topology(text);
+  if (begins_with(words, "switchname") && trim(words.substr(10)).starts_with('='))
+    return read_slurm_topology(text);
   for (const char* start : {"vendid=", "devid=", "sysimgguid=", "switchguid=", "caguid=",
                             "switch\t", "switch ", "ca\t", "ca "})
-    if (begins_with(words, start)) return read_ibnetdiscover(text);
+    if (begins_with(words, start)) return read_ibnetdiscover(text, notes);
   return Status(Code::kInvalidArgument,
                 fmt::format("line 1: {}; right is {}",
                             body.empty() ? "the file is empty" : "not a machine", kFormats));

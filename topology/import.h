@@ -35,7 +35,7 @@ Result<Topology> import_topology_file(const std::string& path, Notes* notes = nu
 // One for each format.
 Result<Topology> read_nccl_system(const XmlElement& root, Notes& notes);
 Result<Topology> read_nccl_graphs(const XmlElement& root);
-Result<Topology> read_ibnetdiscover(std::string_view text);
+Result<Topology> read_ibnetdiscover(std::string_view text, Notes& notes);
 Result<Topology> read_slurm_topology(std::string_view text);
 
 }  // namespace banyan
