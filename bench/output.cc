@@ -27,7 +27,7 @@ void Output::print(std::string_view text) {
 
 int Output::finish() {
   if (error_ == 0 && std::fflush(stdout) != 0) error_ = errno;
-  if (error_ == 0) return 0;
+  if (error_ == 0 || error_ == EPIPE) return 0;
   std::fputs(fmt::format("{}: cannot write to stdout: {}\n", program_,
                          std::generic_category().message(error_))
                  .c_str(),

@@ -85,6 +85,21 @@ Result<Topology> import_any(std::string_view text, Notes& notes) {
                             body.empty() ? "the file is empty" : "not a machine", kFormats));
 }
 
+Result<Topology> import_named(const std::string& name, const Result<std::string>& text,
+                              Notes* notes) {
+  const auto named = [&](const Status& status) {
+    return Status(status.code(), fmt::format("{}: {}", printable(name), status.message()));
+  };
+  if (!text.ok()) return named(text.status());
+  Notes found;
+  auto topology = import_any(*text, found);
+  if (!topology.ok()) return named(topology.status());
+  if (notes != nullptr)
+    for (const std::string& note : found.lines())
+      notes->add(fmt::format("{}: {}", printable(name), note));
+  return topology;
+}
+
 }  // namespace
 
 Result<Topology> import_topology(std::string_view text, Notes* notes) {
@@ -93,18 +108,12 @@ Result<Topology> import_topology(std::string_view text, Notes* notes) {
 }
 
 Result<Topology> import_topology_file(const std::string& path, Notes* notes) {
-  const auto text = read_file(path, kMostFileBytes);
-  const auto named = [&](const Status& status) {
-    return Status(status.code(), fmt::format("{}: {}", printable(path), status.message()));
-  };
-  if (!text.ok()) return named(text.status());
-  Notes found;
-  auto topology = import_topology(*text, &found);
-  if (!topology.ok()) return named(topology.status());
-  if (notes != nullptr)
-    for (const std::string& note : found.lines())
-      notes->add(fmt::format("{}: {}", printable(path), note));
-  return topology;
+  return import_named(path, read_file(path, kMostFileBytes), notes);
+}
+
+Result<Topology> import_topology_stream(const std::string& path, Notes* notes) {
+  return import_named(path == "-" ? "standard input" : path, read_stream(path, kMostFileBytes),
+                      notes);
 }
 
 }  // namespace banyan

@@ -31,6 +31,9 @@ Result<Topology> import_topology(std::string_view text, Notes* notes = nullptr);
 // The same of a file; the message and each note begin with its path. kSystem where it cannot be
 // read.
 Result<Topology> import_topology_file(const std::string& path, Notes* notes = nullptr);
+// The same, where a person has named it: also a pipe, of which it waits for the end, or "-", the
+// standard input.
+Result<Topology> import_topology_stream(const std::string& path, Notes* notes = nullptr);
 
 // One for each format.
 Result<Topology> read_nccl_system(const XmlElement& root, Notes& notes);

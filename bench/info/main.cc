@@ -115,6 +115,7 @@ Status print_schedule(const ScheduleRequest& request, Form form, Output& output)
   std::string_view separator;
   for (const int rank : ranks_of(request)) {
     const Schedule schedule = schedule_of(request, rank);
+    if (!output.has_reader()) return;
     if (json) {
       output.print(separator);
       output.print(schedule_json(schedule, rank));

@@ -287,7 +287,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
       ->type_name("COLLECTIVE:ALGORITHM:RANKS[:RANK]");
   app.add_flag("--topo", options.topology,
                "this machine: devices, links, where each figure is from");
-  app.add_option("--from", options.from, "another machine or cluster, of any format that is known")
+  app.add_option("--from", options.from,
+                 "another machine or cluster, of any format that is known; -: from stdin")
       ->type_name("FILE");
   app.add_option("--nodes", words.nodes, "that many of the machine")->type_name("N");
   app.add_option("--explain", words.explain,

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -109,6 +111,31 @@ Status name_draft(const std::string& path, Draft* draft) {
   return system_error("cannot name the new file", errno);
 }
 
+enum class Wait : uint8_t { kNever, kForOthers };
+
+// Its errno is still that of opening it.
+Result<std::string> read_all(const Descriptor& file, size_t most, Wait wait) {
+  if (!file.valid()) return system_error("cannot open it", errno);
+  struct stat facts {};
+  if (::fstat(file.get(), &facts) != 0) return system_error("cannot ask for its kind", errno);
+  if (S_ISDIR(facts.st_mode)) return Status(Code::kInvalidArgument, "this is a folder, not a file");
+  std::string text;
+  while (text.size() <= most) {
+    constexpr size_t kPiece = size_t{1} << 16;
+    const size_t before = text.size();
+    text.resize(before + kPiece);
+    const ssize_t got = ::read(file.get(), text.data() + before, kPiece);
+    const int error = errno;
+    text.resize(before + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) return text;
+    if (got > 0 || (error == EINTR && wait == Wait::kForOthers)) continue;
+    if (error != EAGAIN || wait == Wait::kNever) return system_error("cannot read it", error);
+    pollfd readable{.fd = file.get(), .events = POLLIN, .revents = 0};
+    (void)::poll(&readable, 1, -1);  // who gave it to us does not wait when reading it
+  }
+  return Status(Code::kInvalidArgument, fmt::format("larger than {} bytes", most));
+}
+
 Status write_all(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(file, text.data(), text.size());
@@ -123,21 +150,13 @@ Status write_all(int file, std::string_view text) {
 
 Result<std::string> read_file(const std::string& path, size_t most) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid()) return system_error("cannot open it", errno);
-  struct stat facts {};
-  if (::fstat(file.get(), &facts) != 0) return system_error("cannot ask for its kind", errno);
-  if (S_ISDIR(facts.st_mode)) return Status(Code::kInvalidArgument, "this is a folder, not a file");
-  std::string text;
-  while (text.size() <= most) {
-    constexpr size_t kPiece = size_t{1} << 16;
-    const size_t before = text.size();
-    text.resize(before + kPiece);
-    const ssize_t got = ::read(file.get(), text.data() + before, kPiece);
-    text.resize(before + static_cast<size_t>(std::max<ssize_t>(got, 0)));
-    if (got < 0) return system_error("cannot read it", errno);
-    if (got == 0) return text;
-  }
-  return Status(Code::kInvalidArgument, fmt::format("larger than {} bytes", most));
+  return read_all(file, most, Wait::kNever);
+}
+
+Result<std::string> read_stream(const std::string& path, size_t most) {
+  const Descriptor file(path == "-" ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                                    : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return read_all(file, most, Wait::kForOthers);
 }
 
 Status check_replaceable(const std::string& path) {

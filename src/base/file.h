@@ -14,6 +14,9 @@ namespace banyan {
 // What is in it, at most `most` bytes. Errors do not name the path. Never waits: of a pipe, it is
 // what is there.
 Result<std::string> read_file(const std::string& path, size_t most);
+// The same, and waits for what others write to a pipe or a terminal, to its end. "-" is the
+// standard input.
+Result<std::string> read_stream(const std::string& path, size_t most);
 
 // Whether replace_file() can be expected to succeed: asks for the folder, and makes and removes a
 // file there.
