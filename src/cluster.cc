@@ -18,6 +18,7 @@
 #include "topology/import.h"
 #include "topology/json.h"
 #include "topology/levels.h"
+#include "topology/net_choice.h"
 
 namespace banyan {
 namespace {
@@ -152,10 +153,12 @@ Result<std::vector<Hierarchy::Level>> read_tiers(const Settings& settings,
   if (!described.ok())
     return Status(described.status().code(),
                   fmt::format("BANYAN_TOPO_FILE: {}", described.status().message()));
+  if (!environment.topology_dump.empty()) BANYAN_TRY(write_dump(environment, *described));
+  const Topology used = with_net_devices(*described, environment.net_devices, notes);
+  note_joining_switches(used, notes);
   for (const std::string& note : notes.lines())
     BANYAN_LOG(settings.log, Subsystem::kInit, LogLevel::kWarn, "BANYAN_TOPO_FILE: {}", note);
-  if (!environment.topology_dump.empty()) BANYAN_TRY(write_dump(environment, *described));
-  auto tiers = tiers_of(*described, host_of_rank);
+  auto tiers = tiers_of(used, host_of_rank);
   if (!tiers.ok())
     return Status(tiers.status().code(),
                   fmt::format("BANYAN_TOPO_FILE={}: {}", environment.topology_file,

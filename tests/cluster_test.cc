@@ -21,6 +21,7 @@
 namespace banyan {
 namespace {
 
+namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -128,7 +129,8 @@ struct Learned {
 };
 
 // Ranks on hosts of those names. Only rank 0 has the variables.
-Learned learn(const std::vector<std::string>& hosts, const Environment& of_first) {
+Learned learn(const std::vector<std::string>& hosts, const Environment& of_first,
+              const Log& log_of_first = {}) {
   const auto size = static_cast<int>(hosts.size());
   Learned learned{std::vector<Status>(hosts.size()), std::vector<std::string>(hosts.size())};
   std::vector<LinkPeer> peers(hosts.size());
@@ -145,6 +147,7 @@ Learned learn(const std::vector<std::string>& hosts, const Environment& of_first
     ASSERT_TRUE(exchange.ok()) << exchange.status().message();
     Settings settings;
     if (rank == 0) settings.environment = of_first;
+    if (rank == 0) settings.log = log_of_first;
     const auto found = learn_cluster(**exchange, cluster_wish(of_first), settings, peers, by_host,
                                      deadline_after(20));
     const auto own = static_cast<size_t>(rank);
@@ -165,6 +168,35 @@ TEST(LearnCluster, TakesTheLevelsOfTheFileOfRank0) {
     EXPECT_TRUE(learned.status[rank].ok()) << learned.status[rank].message();
     EXPECT_EQ(learned.text[rank], "4 hosts of 1 to 2, 2 leaves of 3") << rank;
   }
+}
+
+// A switch for storage joins the halves; what is left out, and that, is in the log of rank 0.
+TEST(LearnCluster, GoesByTheNicsOfTheJob) {
+  const test::TemporaryFolder folder;
+  Topology cluster = named({"a", "b", "c", "d"});
+  const int store =
+      add_vertex(cluster, {.kind = VertexKind::kSwitch, .name = "store", .parent = 0});
+  for (const int node : vertices_of(cluster, VertexKind::kNode)) {
+    const int nic = add_vertex(cluster, {.kind = VertexKind::kNic, .name = "disk", .parent = node});
+    cluster.links.push_back({.from = nic, .to = store, .kind = LinkKind::kNetwork});
+  }
+  Environment environment;
+  environment.topology_file = folder.path() / "cluster.json";
+  std::ofstream(environment.topology_file) << to_json(cluster);
+  const auto log_of = [&](const std::string& devices, const char* text) {
+    environment.net_devices = devices;
+    const std::string path = folder.path() / "log";
+    fs::remove(path);
+    auto log = Log::open(LogLevels(), path, 0);
+    EXPECT_TRUE(log.ok());
+    const Learned learned = learn({"a", "b", "c", "d"}, environment, *log);
+    for (const std::string& each : learned.text) EXPECT_EQ(each, text);
+    std::ifstream file(path);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  EXPECT_THAT(log_of("", "flat"), HasSubstr("BANYAN_TOPO_FILE: switch store joins nodes"));
+  EXPECT_EQ(log_of("^disk", "2 leaves of 2"), "");
+  EXPECT_THAT(log_of("eth0", "flat"), HasSubstr("BANYAN_NET_DEVICES=eth0 leaves node a no NIC"));
 }
 
 TEST(LearnCluster, WritesWhatAllRanksHaveFound) {

@@ -3,6 +3,7 @@
 
 #include "topology/levels.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +15,7 @@
 #include "tests/machines.h"
 #include "topology/compose.h"
 #include "topology/import.h"
+#include "topology/net_choice.h"
 
 namespace banyan {
 namespace {
@@ -220,6 +222,93 @@ TEST(NodeTiers, end_where_nobody_builds_more) {
   ASSERT_EQ(tiers.size(), 1U);
   EXPECT_THAT(tiers[0].part, ElementsAre(0, 0, 1, 1));
   EXPECT_EQ(tiers[0].switches, 33);
+}
+
+// Four hosts on two leaves, all of them on others with NICs of their own.
+std::string with_storage(const char* more) {
+  std::string text =
+      "vendid=1\nSwitch 41 \"S-1\" # \"east\"\n[9] \"S-3\"[1] # 4xHDR\n"
+      "Switch 41 \"S-2\" # \"west\"\n[9] \"S-3\"[2] # 4xHDR\nSwitch 41 \"S-3\" # \"top\"\n";
+  for (int host = 0; host < 4; ++host) {
+    const auto adapter = [&](int number, int leaf) {
+      text +=
+          fmt::format("Ca 1 \"H-{0}{1}\" # \"host{0} mlx5_{1}\"\n[1] \"S-{2}\"[{0}{1}] # 4xHDR\n",
+                      host, number, leaf);
+    };
+    adapter(0, 1 + host / 2);
+    for (const char* leaf = more; *leaf != 0; ++leaf)
+      adapter(1 + static_cast<int>(leaf - more), *leaf - '0');
+  }
+  for (const char* leaf = more; *leaf != 0; ++leaf)
+    if (text.find(fmt::format("Switch 41 \"S-{}\"", *leaf)) == std::string::npos)
+      text += fmt::format("Switch 41 \"S-{0}\" # \"store{0}\"\n", *leaf);
+  return text;
+}
+
+std::vector<std::string> notes_on(const Topology& topology) {
+  Notes notes;
+  note_joining_switches(topology, notes);
+  return notes.lines();
+}
+
+TEST(NodeTiers, go_when_a_switch_joins_all_nodes_and_a_line_says_so) {
+  struct Case {
+    const char* more;
+    std::vector<std::string> tiers;
+    std::vector<std::string> notes;
+  };
+  for (const Case& each : std::vector<Case>{
+           {"", {"leaf: 0 0 1 1"}, {}},
+           {"7",
+            {},
+            {"switch store7 joins nodes that others keep apart: without it, there would be levels "
+             "(leaf); BANYAN_NET_DEVICES=^mlx5_1 leaves out the NICs there"}},
+           {"78",
+            {},
+            {"switches store7, store8 join nodes that others keep apart: without them, there would "
+             "be levels (leaf); BANYAN_NET_DEVICES=^mlx5_1,mlx5_2 leaves out the NICs there"}},
+       }) {
+    const auto read = import_topology(with_storage(each.more));
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(tiers(*read), each.tiers);
+    EXPECT_EQ(notes_on(*read), each.notes);
+  }
+  // Rails have a leaf each, and one leaf for all is what there is.
+  EXPECT_EQ(notes_on(fabric(2, 4)), std::vector<std::string>());
+  EXPECT_EQ(notes_on(slurm("SwitchName=a Nodes=n[0-3]\nSwitchName=b Nodes=n[0-3]")),
+            std::vector<std::string>());
+  EXPECT_EQ(notes_on(slurm("SwitchName=a Nodes=n[0-1]\nSwitchName=b Nodes=n[2-3]\n"
+                           "SwitchName=s Nodes=n[0-3]")),
+            std::vector<std::string>{"switch s joins nodes that others keep apart: without it, "
+                                     "there would be levels (leaf)"});
+}
+
+TEST(NodeTiers, are_of_the_nics_that_a_job_uses) {
+  const auto read = import_topology(with_storage("7"));
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  for (const char* list :
+       {"^mlx5_1", "mlx5_0", " mlx5_0:1 , eth0", "^mlx5_1:1", "^ mlx5_1,mlx5_9"}) {
+    Notes notes;
+    const Topology used = with_net_devices(*read, list, notes);
+    EXPECT_TRUE(check(used).ok());
+    EXPECT_THAT(tiers(used), ElementsAre("leaf: 0 0 1 1")) << list;
+    EXPECT_EQ(vertices_of(used, VertexKind::kNic).size(), 4U);
+    EXPECT_TRUE(notes.lines().empty() && notes_on(used).empty());
+  }
+  for (const char* list : {"", "all", "^mlx5_9", "mlx5_1,mlx5_0"}) {
+    Notes notes;
+    EXPECT_EQ(with_net_devices(*read, list, notes), *read) << list;
+    EXPECT_TRUE(notes.lines().empty());
+  }
+  for (const char* list : {"eth0", "^all", "^mlx5_0,mlx5_1"}) {
+    Notes notes;
+    EXPECT_EQ(with_net_devices(*read, list, notes), *read) << list;
+    EXPECT_EQ(notes.lines(),
+              std::vector<std::string>{
+                  fmt::format("BANYAN_NET_DEVICES={} leaves node host0 no NIC of the description: "
+                              "levels go by all of them",
+                              list)});
+  }
 }
 
 TEST(Rails, go_by_name_and_leaf) {

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 #include <queue>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -75,10 +76,14 @@ void keep_once(std::vector<int>& vertices) {
   vertices.erase(std::unique(vertices.begin(), vertices.end()), vertices.end());
 }
 
-Fabric fabric_of(const Topology& topology) {
+// But for some switches.
+Fabric fabric_of(const Topology& topology, const std::vector<int>& without = {}) {
+  const auto left_out = [&](int vertex) {
+    return std::find(without.begin(), without.end(), vertex) != without.end();
+  };
   Fabric fabric;
   for (const Link& link : topology.links) {
-    if (link.kind != LinkKind::kNetwork) continue;
+    if (link.kind != LinkKind::kNetwork || left_out(link.from) || left_out(link.to)) continue;
     for (const auto& [from, to] : {std::pair(link.from, link.to), std::pair(link.to, link.from)}) {
       if (at(topology, from).kind != VertexKind::kSwitch) continue;
       if (at(topology, to).kind == VertexKind::kSwitch) {
@@ -292,11 +297,8 @@ std::vector<Figure> uplinks_of(const Topology& topology, const Fabric& fabric,
   return uplinks;
 }
 
-}  // namespace
-
-std::vector<NodeTier> node_tiers(const Topology& topology) {
-  const NodeNumbers nodes(topology);
-  const Fabric fabric = fabric_of(topology);
+std::vector<NodeTier> tiers_in(const Topology& topology, const Fabric& fabric,
+                               const NodeNumbers& nodes) {
   Union joined(nodes.count());
   std::vector<NodeTier> tiers;
   int parts_before = static_cast<int>(nodes.count());
@@ -320,6 +322,51 @@ std::vector<NodeTier> node_tiers(const Topology& topology) {
   // What joins these is not known, or is cables between leaves.
   if (!tiers.empty() && tiers.back().switches == 0) tiers.back().switches = 2 * fabric.tiers + 1;
   return tiers;
+}
+
+}  // namespace
+
+std::vector<NodeTier> node_tiers(const Topology& topology) {
+  return tiers_in(topology, fabric_of(topology), NodeNumbers(topology));
+}
+
+std::vector<JoiningLeaves> joining_leaves(const Topology& topology) {
+  const NodeNumbers nodes(topology);
+  const Fabric fabric = fabric_of(topology);
+  const size_t tiers = tiers_in(topology, fabric, nodes).size();
+  std::map<std::vector<size_t>, std::vector<int>> leaves_of_nodes;
+  std::vector<size_t> leaves_at(nodes.count());  // of each node
+  for (const auto& [leaf, hosts] : fabric.hosts) {
+    std::set<size_t> on;
+    for (const int host : hosts) on.insert(nodes.of(host));
+    for (const size_t node : on) ++leaves_at[node];
+    leaves_of_nodes[{on.begin(), on.end()}].push_back(leaf);
+  }
+  std::vector<std::pair<std::vector<size_t>, std::vector<int>>> all;
+  for (auto& [on, leaves] : leaves_of_nodes) {
+    const bool elsewhere =
+        std::all_of(on.begin(), on.end(),
+                    [&, count = leaves.size()](size_t node) { return leaves_at[node] > count; });
+    if (on.size() > 1 && elsewhere) all.emplace_back(on, std::move(leaves));
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
+  constexpr size_t kMostWork = size_t{1} << 24;  // links looked at
+  all.resize(std::min(all.size(), kMostWork / std::max<size_t>(topology.links.size(), 1)));
+  std::vector<JoiningLeaves> joining;
+  for (auto& [on, leaves] : all) {
+    std::sort(leaves.begin(), leaves.end());
+    const std::vector<NodeTier> without = tiers_in(topology, fabric_of(topology, leaves), nodes);
+    if (without.size() <= tiers) continue;
+    JoiningLeaves& each = joining.emplace_back();
+    each.leaves = leaves;
+    for (const int leaf : leaves)
+      each.hosts.insert(each.hosts.end(), fabric.hosts.at(leaf).begin(),
+                        fabric.hosts.at(leaf).end());
+    for (size_t more = 0; more < without.size() - tiers; ++more)
+      each.levels.push_back(without[more].name);
+  }
+  return joining;
 }
 
 std::vector<LevelGroup> rails(const Topology& topology) {

@@ -51,6 +51,17 @@ struct NodeTier {
 // than 15 cables above all leaves join nothing.
 std::vector<NodeTier> node_tiers(const Topology& topology);
 
+// Leaves of the same nodes that put nodes together which other leaves keep apart, so that
+// node_tiers() would have more without them.
+struct JoiningLeaves {
+  std::vector<int> leaves{};
+  std::vector<int> hosts{};           // NICs, or nodes, that are on them
+  std::vector<std::string> levels{};  // that node_tiers() would have more: "leaf"
+};
+// Every node on them is on another leaf, too. Those of many nodes come first, and of a network that
+// is very large only those are looked at.
+std::vector<JoiningLeaves> joining_leaves(const Topology& topology);
+
 // The NICs that are up, one of each node in a rail where nodes have equally many. With a network of
 // several leaves NICs go by name ("mlx5_0"), and one whose name nobody else has goes with its
 // leaf; without, the k-th NIC of every node is in rail k.

@@ -87,8 +87,9 @@ void add_measured(const TuningRule& rule, int algorithm, Explained& explained) {
 Result<Explained> explain_call(const Options& options, const RawEnvironment& raw, Notes* notes) {
   Options one = options;
   one.nodes = 1;
-  const auto topology = topology_of(one, raw, notes);
+  auto topology = topology_of(one, raw, notes);
   BANYAN_TRY(topology.status());
+  *topology = used_of(*topology, raw, notes);
   const auto rules = rules_of(raw);
   BANYAN_TRY(rules.status());
   // Links were measured where the tuning file was: they say nothing of another machine.

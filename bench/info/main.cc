@@ -53,6 +53,7 @@ Status print_topology(const Options& options, Output& output) {
   Notes notes;
   const auto topology = topology_of(options, raw, &notes);
   if (!topology.ok()) return topology.status();
+  (void)used_of(*topology, raw, &notes);
   tell(notes);
   const auto text = show_topology(*topology, options.form);
   if (!text.ok()) return text.status();
@@ -114,8 +115,8 @@ Status print_schedule(const ScheduleRequest& request, Form form, Output& output)
   output.print(json ? schedule_json_begin(request) : schedule_header(request));
   std::string_view separator;
   for (const int rank : ranks_of(request)) {
-    const Schedule schedule = schedule_of(request, rank);
     if (!output.has_reader()) return;
+    const Schedule schedule = schedule_of(request, rank);
     if (json) {
       output.print(separator);
       output.print(schedule_json(schedule, rank));

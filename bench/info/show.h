@@ -52,6 +52,9 @@ std::string show_wrong_variables(const RawEnvironment& raw);
 // where given, gets what else is to be said of it.
 Result<Topology> topology_of(const Options& options, const RawEnvironment& raw,
                              Notes* notes = nullptr);
+// What jobs with these variables use of a cluster: BANYAN_NET_DEVICES may leave out NICs. `notes`,
+// where given, gets what is to be said of its levels.
+Topology used_of(const Topology& topology, const RawEnvironment& raw, Notes* notes = nullptr);
 // kInvalidArgument: NCCL's or hwloc's form cannot say it.
 Result<std::string> show_topology(const Topology& topology, Form form);
 

@@ -7,6 +7,7 @@
 #include "topology/export.h"
 #include "topology/import.h"
 #include "topology/json.h"
+#include "topology/net_choice.h"
 #include "topology/print.h"
 
 namespace banyan::info {
@@ -27,6 +28,17 @@ Result<Topology> topology_of(const Options& options, const RawEnvironment& raw, 
   auto found = one_topology_of(options, raw, notes);
   if (!found.ok() || options.nodes == 1) return found;
   return multiply(*found, options.nodes);
+}
+
+Topology used_of(const Topology& topology, const RawEnvironment& raw, Notes* notes) {
+  // Between the processes of one node no network lies.
+  if (vertices_of(topology, VertexKind::kNode).size() < 2) return topology;
+  const std::string* list = raw.find("BANYAN_NET_DEVICES");
+  Notes unread;
+  Notes& found = notes == nullptr ? unread : *notes;
+  Topology used = with_net_devices(topology, list == nullptr ? std::string() : *list, found);
+  note_joining_switches(used, found);
+  return used;
 }
 
 Result<std::string> show_topology(const Topology& topology, Form form) {

@@ -39,7 +39,8 @@ constexpr std::array<Variable, 21> kVariables = {{
      "Transports to use, preferred first ('shm,ucx'), or to leave out ('^ucx'); all where unset."},
     {"BANYAN_NET_DEVICES", "",
      "Network devices for the ucx transport ('mlx5_0:1,eth0'), or to leave out ('^lo'); all that "
-     "are up where unset, and UCX_TLS has no effect."},
+     "are up where unset, and UCX_TLS has no effect. BANYAN_TOPO_FILE's levels are those of "
+     "these."},
     {"BANYAN_SINGLE_COPY", "auto",
      "From which length on a rank reads messages straight from the memory of ranks of its host: a "
      "size such as 64K, never, or auto, which measures when the ranks meet and goes on doing so."},
