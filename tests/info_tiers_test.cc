@@ -116,6 +116,65 @@ TEST(InfoTiers, of_processors_that_nobody_describes_each_rank_has_one) {
   EXPECT_EQ(text_of(machine.figures.front()), "cores of a node                   4        assumed");
 }
 
+// Of hwloc's files: a link that may have been idle, a port that says no rate.
+TEST(InfoTiers, doubtful_figures_are_called_so_where_they_decide) {
+  Topology topology = test::machine({.gpus = 2, .gpus_per_switch = 0, .nics = {1}});
+  const auto text = [&] {
+    std::string all;
+    for (const ShownFigure& each : described(topology, 2, 2).figures) all += text_of(each) + '\n';
+    return all;
+  };
+  EXPECT_THAT(text(), Not(HasSubstr("doubtful")));
+  for (Link& link : topology.links)
+    if (link.kind == LinkKind::kPcie) {
+      link.bandwidth = {2, Source::kHardware};
+      link.text = "current";
+    }
+  EXPECT_THAT(text(), HasSubstr("between GPUs of a node            2 GB/s   hardware, doubtful"));
+  EXPECT_THAT(text(), HasSubstr("a NIC                             2 GB/s   hardware, doubtful"));
+  for (Vertex& vertex : topology.vertices)
+    if (vertex.kind == VertexKind::kPort)
+      vertex = {.kind = vertex.kind,
+                .name = vertex.name,
+                .parent = vertex.parent,
+                .interface = "eth0",
+                .link_layer = "Ethernet"};
+  EXPECT_THAT(text(), HasSubstr("a NIC                          1.25 GB/s   assumed, doubtful"));
+  const test::TemporaryFolder folder;
+  const std::string file = folder.path() / "idle.json";
+  std::ofstream(file) << to_json(topology);
+  EXPECT_THAT(explained(file, 2, 2), HasSubstr("# doubtful: of PCI links that may have been idle"));
+}
+
+// A switch for storage joins all nodes.
+TEST(InfoTiers, tiers_are_of_the_nics_that_jobs_use) {
+  Topology cluster = test::fabric(2, 2);
+  const int store =
+      add_vertex(cluster, {.kind = VertexKind::kSwitch, .name = "store", .parent = 0});
+  for (const int node : vertices_of(cluster, VertexKind::kNode)) {
+    const int nic = add_vertex(cluster, {.kind = VertexKind::kNic, .name = "disk", .parent = node});
+    cluster.links.push_back({.from = nic, .to = store, .kind = LinkKind::kNetwork});
+  }
+  const test::TemporaryFolder folder;
+  Options options;
+  options.from = folder.path() / "cluster.json";
+  std::ofstream(options.from) << to_json(cluster);
+  options.explain = *parse_explain_request("allreduce:64M");
+  const auto explain_with = [&](const std::string& devices, Notes* notes) {
+    const auto result =
+        explain_call(options, RawEnvironment({{"BANYAN_NET_DEVICES", devices}}), notes);
+    EXPECT_TRUE(result.ok()) << result.status().message();
+    return result.ok() ? show_explanation(*result) : std::string();
+  };
+  Notes all;
+  EXPECT_THAT(explain_with("all", &all), Not(HasSubstr("leaf")));
+  ASSERT_EQ(all.lines().size(), 1U);
+  EXPECT_THAT(all.lines().front(), HasSubstr("BANYAN_NET_DEVICES=^disk leaves out the NICs there"));
+  Notes some;
+  EXPECT_THAT(explain_with("^disk", &some), HasSubstr("nodes of a leaf                   2"));
+  EXPECT_TRUE(some.lines().empty());
+}
+
 // As many NICs as carry most together, each as much as the slowest of them; all where none is
 // known.
 TEST(InfoTiers, rails_are_the_nics_that_carry_most) {

@@ -14,6 +14,7 @@
 
 #include "tests/machines.h"
 #include "topology/compose.h"
+#include "topology/pci.h"
 
 namespace banyan {
 namespace {
@@ -133,13 +134,24 @@ TEST(Paths, what_is_unknown_stays_unknown) {
   EXPECT_EQ(small.type("box/gpu0", "box/gpu1"), "PHB");
 }
 
+// As of interfaces whose drivers do not know.
+void forget_rates(Topology& topology) {
+  for (Vertex& vertex : topology.vertices)
+    if (vertex.kind == VertexKind::kPort) {
+      vertex.rate = {std::nullopt, Source::kHardware};
+      vertex.interface = "eth0";
+      vertex.link_layer = "Ethernet";
+      vertex.gids.clear();
+    }
+}
+
 TEST(Paths, over_the_network) {
   const Asker two(*multiply(machine({}), 2));
   EXPECT_EQ(two.type("box-0/gpu0", "box-1/gpu0"), "NET");
   EXPECT_EQ(two.width("box-0/gpu0", "box-1/gpu0"), Figure({25, Source::kHardware}));
   EXPECT_EQ(two.type("box-0/numa0", "box-1"), "NET");
   Topology deaf = *multiply(machine({}), 2);
-  for (Vertex& vertex : deaf.vertices) vertex.rate = {std::nullopt, Source::kHardware};
+  forget_rates(deaf);
   EXPECT_FALSE(Asker(deaf).width("box-0/gpu0", "box-1/gpu0").known());
   const Asker pods(fabric(2, 2));
   EXPECT_EQ(*pods.width("n0-0/mlx5_0", "n0-1/mlx5_0").value, 25);  // one leaf
@@ -173,7 +185,7 @@ TEST(Paths, over_the_network_are_within_what_pci_carries) {
   // What is not known does not limit, and is no rate.
   link_above(topology, "box-1/switch0").bandwidth = {};
   EXPECT_EQ(*Asker(topology).width("box-0/gpu0", "box-1/numa0").value, 25);
-  for (Vertex& vertex : topology.vertices) vertex.rate = {std::nullopt, Source::kHardware};
+  forget_rates(topology);
   EXPECT_FALSE(Asker(topology).width("box-0/numa0", "box-1/numa0").known());
 }
 
@@ -286,6 +298,47 @@ TEST(NearestNic, irregular_boxes) {
       }
     }
   }
+}
+
+// hwloc's files have what links ran at, and no rates of ports.
+TEST(Paths, figures_of_idle_links_and_silent_ports_are_doubtful) {
+  Topology topology = machine({.gpus = 2, .gpus_per_switch = 0, .nics = {1}});
+  const int nic = find_vertex(topology, "box/mlx5_0");
+  const int port = find_vertex(topology, "box/mlx5_0:1");
+  ASSERT_TRUE(nic >= 0 && port >= 0);
+  Vertex& plug = topology.vertices[static_cast<size_t>(port)];
+  const Figure link = link_above(topology, "box/mlx5_0").bandwidth;
+  const auto share = [&] { return Paths(topology).share_of(nic, false); };
+  EXPECT_FALSE(share().doubtful);
+
+  const Figure known = std::exchange(plug.rate, {std::nullopt, Source::kHardware});
+  plug.interface.clear();
+  EXPECT_EQ(share(), Figure({link.value, link.source, true})) << "its card's link";
+  plug.interface = "ens1";
+  plug.link_layer = "Ethernet";
+  plug.gids.clear();
+  EXPECT_FALSE(share().known());
+  plug.link_layer = "InfiniBand";
+  EXPECT_EQ(share().value, link.value);
+  plug.state = "DOWN";
+  EXPECT_FALSE(share().known());
+
+  plug.state = "ACTIVE";
+  plug.rate = known;
+  link_above(topology, "box/mlx5_0") = {.from = link_above(topology, "box/mlx5_0").from,
+                                        .to = link_above(topology, "box/mlx5_0").to,
+                                        .bandwidth = {2, Source::kHardware},
+                                        .text = std::string(kCurrentLink)};
+  EXPECT_EQ(share(), Figure({2, Source::kHardware, true})) << "the link decides";
+  link_above(topology, "box/mlx5_0").bandwidth.value = 1000;
+  EXPECT_EQ(share(), known) << "the port decides";
+
+  const int from = find_vertex(topology, "box/gpu0");
+  const int to = find_vertex(topology, "box/gpu1");
+  EXPECT_FALSE(Paths(topology).between(from, to).bandwidth.doubtful);
+  link_above(topology, "box/gpu1").text = kCurrentLink;
+  link_above(topology, "box/gpu1").bandwidth = {2, Source::kHardware};
+  EXPECT_TRUE(Paths(topology).between(from, to).bandwidth.doubtful);
 }
 
 }  // namespace

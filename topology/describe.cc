@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "topology/pci.h"
+
 namespace banyan {
 
 namespace {
@@ -25,13 +27,14 @@ std::string cpus_text(const Vertex& vertex) {
 
 std::string text_of(const Figure& figure, std::string_view unit) {
   if (!figure.known()) return fmt::format("unknown [{}]", name_of(figure.source));
-  return fmt::format("{:.4g} {} [{}]", *figure.value, unit, name_of(figure.source));
+  return fmt::format("{:.4g} {} [{}{}]", *figure.value, unit, name_of(figure.source),
+                     figure.doubtful ? ", doubtful" : "");
 }
 
 std::string text_of(const Link& link) {
   std::string text(name_of(link.kind));
   if (!link.text.empty()) text += ' ' + link.text;
-  text += ", " + text_of(link.bandwidth, "GB/s");
+  text += ", " + text_of(bandwidth_of(link), "GB/s");
   if (link.latency.known()) text += ", " + text_of(link.latency, "us");
   return text;
 }

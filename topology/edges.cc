@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "topology/pci.h"
+
 namespace banyan {
 namespace {
 
@@ -14,6 +16,7 @@ struct Sum {
   int interconnects = 0;  // that cross the edge
   double bandwidth = 0;   // of the links that do
   bool known = true;
+  bool doubtful = false;
   Source source = Source::kMeasured;
 };
 using Sums = std::map<int, Sum>;  // by vertex
@@ -54,9 +57,11 @@ void cross(const Link& link, const std::vector<int>& inside, const std::vector<i
     if (std::find(outside.begin(), outside.end(), holder) != outside.end()) continue;
     Sum& sum = sums[holder];
     sum.interconnects += link.kind == LinkKind::kCpuInterconnect ? 1 : 0;
-    sum.known = sum.known && link.bandwidth.known();
-    sum.bandwidth += link.bandwidth.value.value_or(0);
-    sum.source = std::max(sum.source, link.bandwidth.source);
+    const Figure bandwidth = bandwidth_of(link);
+    sum.known = sum.known && bandwidth.known();
+    sum.doubtful = sum.doubtful || bandwidth.doubtful;
+    sum.bandwidth += bandwidth.value.value_or(0);
+    sum.source = std::max(sum.source, bandwidth.source);
   }
 }
 
@@ -87,7 +92,7 @@ std::vector<PartEdge> part_edges(const Topology& topology, std::span<const int> 
     if (sum.seats == 0 || sum.seats == node.seats) continue;
     if (kind != VertexKind::kPciSwitch && sum.interconnects < std::max(node.numas - sum.numas, 1))
       continue;
-    edges.push_back({vertex, sum.seats, {sum.bandwidth, sum.source}});
+    edges.push_back({vertex, sum.seats, {sum.bandwidth, sum.source, sum.doubtful}});
   }
   return edges;
 }

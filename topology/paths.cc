@@ -11,6 +11,8 @@
 #include <tuple>
 #include <utility>
 
+#include "topology/pci.h"
+
 namespace banyan {
 
 namespace {
@@ -61,18 +63,25 @@ Paths::Paths(const Topology& topology) : topology_(topology), children_(children
       case LinkKind::kNetwork: join(network_, link); break;
       case LinkKind::kPcie: {
         const bool upwards = topology.vertices[static_cast<size_t>(link.from)].parent == link.to;
-        const auto [place, fresh] = up_.emplace(upwards ? link.from : link.to, link.bandwidth);
-        if (!fresh) place->second = least(place->second, link.bandwidth);
+        const Figure bandwidth = bandwidth_of(link);
+        const auto [place, fresh] = up_.emplace(upwards ? link.from : link.to, bandwidth);
+        if (!fresh) place->second = least(place->second, bandwidth);
         break;
       }
     }
   }
-  for (const int nic : vertices_of(topology, VertexKind::kNic))
-    if (const double rate = worth(rate_of(nic)); rate > 0) {
-      Functions& functions = functions_[device_key(nic)];
-      ++functions.count;
-      functions.rates += rate;
-    }
+  const std::vector<int> nics = vertices_of(topology, VertexKind::kNic);
+  const auto count = [&](int nic) {
+    const double rate = worth(rate_of(nic));
+    if (rate == 0) return;
+    Functions& functions = functions_[device_key(nic)];
+    ++functions.count;
+    functions.rates += rate;
+  };
+  for (const int nic : nics) count(nic);
+  for (const int nic : nics)
+    if (is_silent(nic) && functions_.count(device_key(nic)) == 0) by_link_.insert(nic);
+  for (const int nic : by_link_) count(nic);
 }
 
 int Paths::device_of(int vertex) const {
@@ -292,12 +301,28 @@ std::pair<int, std::string> Paths::device_key(int nic) const {
   return id.empty() ? std::pair(nic, id) : std::pair(vertex.parent, id.substr(0, id.rfind('.')));
 }
 
+// Whether a port for RDMA is up there, and none says its rate.
+bool Paths::is_silent(int nic) const {
+  bool rdma = false;
+  for (const int child : children_[static_cast<size_t>(nic)]) {
+    const Vertex& port = topology_.vertices[static_cast<size_t>(child)];
+    if (is_up(port) && port.rate.known()) return false;
+    rdma = rdma || (is_up(port) && (port.interface.empty() || port.link_layer == "InfiniBand" ||
+                                    !port.gids.empty()));
+  }
+  return rdma;
+}
+
 // Of the best port, within what the PCI link carries. A port that is down carries nothing.
 Figure Paths::rate_of(int nic) const {
   Figure best{std::nullopt, Source::kHardware};
   for (const int child : children_[static_cast<size_t>(nic)]) {
     const Vertex& port = topology_.vertices[static_cast<size_t>(child)];
     if (is_up(port) && (!best.known() || worth(port.rate) > worth(best))) best = port.rate;
+  }
+  if (by_link_.count(nic) != 0) {
+    best = up(nic);
+    best.doubtful = best.known();
   }
   return capped(best, up(nic));
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -57,7 +58,8 @@ class Paths {
   // link where that is known and narrower. Functions of one device, as the ports of a card are,
   // have one link: each gets what the others leave, and an equal part at least; those that are not
   // up or whose rate is not known take none. From memory the links of PCI switches above limit it,
-  // too. Unknown where no port's rate is known.
+  // too. Where no port's rate is known it is unknown; but where that is so of all functions of a
+  // device, ports for RDMA, whose rates hwloc's files do not say, have the PCI link's: doubtful.
   Figure share_of(int nic, bool from_memory) const;
 
  private:
@@ -83,6 +85,7 @@ class Paths {
   bool through_nvswitches(int from, int to, Figure* bandwidth) const;
   Figure between_numas(int from, int to) const;
   std::pair<int, std::string> device_key(int nic) const;
+  bool is_silent(int nic) const;
   Figure rate_of(int nic) const;
   Figure behind_switches(int nic, Figure rate) const;
   Figure rate_from(int vertex, int nic) const;
@@ -97,6 +100,7 @@ class Paths {
   Adjacency interconnect_;
   Adjacency network_;
   std::map<std::pair<int, std::string>, Functions> functions_;  // of a NIC, with a rate
+  std::set<int> by_link_;  // NICs that are taken for as fast as their PCI links
 };
 
 }  // namespace banyan

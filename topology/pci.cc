@@ -216,6 +216,13 @@ PcieLink pcie_link(std::string_view text, const Figure& bandwidth) {
   return {};
 }
 
+Figure bandwidth_of(const Link& link) {
+  Figure bandwidth = link.bandwidth;
+  bandwidth.doubtful =
+      bandwidth.known() && link.kind == LinkKind::kPcie && link.text == kCurrentLink;
+  return bandwidth;
+}
+
 void add_pci(Topology& topology, int node, const std::vector<PciFunction>& functions) {
   Adder(topology, node, functions).add_all();
 }

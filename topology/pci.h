@@ -38,6 +38,8 @@ inline constexpr std::string_view kCurrentLink = "current";
 // Of a text of pcie_text(); where there is none, or that one, the widest link of a generation that
 // has exactly that bandwidth. What was measured is that of no generation.
 PcieLink pcie_link(std::string_view text, const Figure& bandwidth);
+// The bandwidth of any link, doubtful where it is of one that may have been trained down.
+Figure bandwidth_of(const Link& link);
 
 struct PciFunction {
   std::string bus_id{};

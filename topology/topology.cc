@@ -228,13 +228,13 @@ Figure least(const Figure& a, const Figure& b) {
   const Source source = std::max(a.source, b.source);
   if (!a.known() || !b.known()) return {std::nullopt, a.known() ? b.source : a.source};
   if (*a.value != *b.value) return *a.value < *b.value ? a : b;
-  return {a.value, source};
+  return {a.value, source, a.doubtful || b.doubtful};
 }
 
 Figure sum(const Figure& a, const Figure& b) {
   const Figure narrow = least(a, b);  // for its source
   if (!narrow.known()) return narrow;
-  return {*a.value + *b.value, std::max(a.source, b.source)};
+  return {*a.value + *b.value, std::max(a.source, b.source), a.doubtful || b.doubtful};
 }
 
 std::string_view name_of(Source source) {

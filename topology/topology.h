@@ -45,13 +45,16 @@ inline constexpr int kSourceCount = 4;
 struct Figure {
   std::optional<double> value;
   Source source = Source::kAssumed;
+  // Read off something that need not be the most: a PCI link that may have been idle, or no port
+  // that says its rate. Never set in a Topology, but in what follows from one.
+  bool doubtful = false;
 
   bool known() const { return value.has_value(); }
   friend bool operator==(const Figure&, const Figure&) = default;
 };
 // The smaller; unknown where either is, and from the less reliable source of the two.
 Figure least(const Figure& a, const Figure& b);
-// Both together; unknown and from whom as for least().
+// Both together; unknown and from whom as for least(), doubtful if one of them is.
 Figure sum(const Figure& a, const Figure& b);
 
 enum class VertexKind : uint8_t {

@@ -103,7 +103,7 @@ void use_gpus(DescribedMachine& machine, const Figure& bandwidth) {
 
 // GB/s, of the microseconds that a byte takes.
 Figure rate_of(const Figure& byte) {
-  Figure rate{std::nullopt, byte.source};
+  Figure rate{std::nullopt, byte.source, byte.doubtful};
   if (byte.value.value_or(0) > 0) rate.value = kMicrosecondsPerGB / *byte.value;
   return rate;
 }
@@ -137,7 +137,7 @@ Rails rails_of(const Node& node) {
     if (nic.value.value_or(0) > 0) rates.push_back(nic);
   std::sort(rates.begin(), rates.end(),
             [](const Figure& a, const Figure& b) { return *a.value > *b.value; });
-  Rails best{std::max<size_t>(node.nics.size(), 1), {kAssumedNetworkGBps, Source::kAssumed}};
+  Rails best{std::max<size_t>(node.nics.size(), 1), {kAssumedNetworkGBps, Source::kAssumed, true}};
   for (size_t i = 0; i < rates.size(); ++i)
     if (const Rails rails{i + 1, rates[i]}; i == 0 || rails.together() > best.together())
       best = rails;
@@ -150,7 +150,8 @@ void use_network(DescribedMachine& machine, const std::vector<Node>& nodes) {
   for (const Node& node : nodes)
     if (const Rails rails = rails_of(node); rails.together() < fewest.together()) fewest = rails;
   model.nics = static_cast<double>(fewest.count);
-  model.wire_byte = {kMicrosecondsPerGB / *fewest.each.value, fewest.each.source};
+  model.wire_byte = {kMicrosecondsPerGB / *fewest.each.value, fewest.each.source,
+                     fewest.each.doubtful};
   const Figure alpha = all_infiniband(nodes) ? Figure{kInfinibandUs, Source::kTable}
                                              : Figure{kAssumedNetworkUs, Source::kAssumed};
   // The adapter moves the bytes; the wire is where they take their time.
@@ -311,7 +312,8 @@ std::string text_of(const ShownFigure& shown) {
     return fmt::format("{:<26}{:>9}", what,
                        *figure.value == *most ? fmt::format("{}", *most)
                                               : fmt::format("{} to {}", *figure.value, *most));
-  return fmt::format("{:<26}{:>9.4g} {:<6} {}", what, *figure.value, unit, name_of(figure.source));
+  return fmt::format("{:<26}{:>9.4g} {:<6} {}{}", what, *figure.value, unit, name_of(figure.source),
+                     figure.doubtful ? ", doubtful" : "");
 }
 
 Result<DescribedMachine> describe_machine(const Topology& topology, int times, int ranks_per_node,

@@ -142,6 +142,10 @@ std::string show_explanation(const Explained& explained) {
                   format_size(explained.request.bytes), name_of(explained.request.type),
                   explained.ranks, explained.hosts.empty() ? "" : " (" + explained.hosts + ")");
   for (const ShownFigure& each : explained.figures) text += fmt::format("# {}\n", text_of(each));
+  if (std::any_of(explained.figures.begin(), explained.figures.end(),
+                  [](const ShownFigure& each) { return each.figure.doubtful; }))
+    text +=
+        "# doubtful: of PCI links that may have been idle, or of ports that do not say a rate\n";
   if (!explained.note.empty()) text += fmt::format("# {}\n", explained.note);
   text +=
       fmt::format("{:<20} {:>14} {:>14}  {}\n", "algorithm", "predicted us", "measured us", "why");

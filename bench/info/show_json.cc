@@ -38,6 +38,7 @@ Json figure_json(const ShownFigure& shown) {
   Json json = {{"value", figure.known() ? Json(*figure.value) : Json(nullptr)}};
   if (shown.most) json["most"] = *shown.most;
   json["source"] = name_of(figure.source);
+  json["doubtful"] = figure.doubtful;
   return json;
 }
 
