@@ -155,6 +155,23 @@ TEST_F(HwlocCheck, hwloc_sees_what_was_checked) {
   }
 }
 
+TEST_F(HwlocCheck, memory_is_in_a_machine_that_has_some) {
+  for (const char* set : {" nodeset=", " complete_nodeset="})
+    expect_refused(replaced(version_1(), set, " other="), "in a Machine without nodeset");
+}
+
+// hwloc would make sets of 2^32 numbers of them.
+TEST_F(HwlocCheck, processors_and_memory_have_numbers_within_what_there_is) {
+  for (const char* type : {"NUMANode", "PU"}) {
+    const std::string one = fmt::format("type=\"{}\" os_index=\"0\"", type);
+    for (const char* number : {"4294967295", "65536", "-1", "x", ""})
+      expect_refused(
+          replaced(version_1(), one, fmt::format("type=\"{}\" os_index=\"{}\"", type, number)),
+          fmt::format("os_index of <object type=\"{}\">: '{}'", type, number));
+    expect_refused(replaced(version_1(), one, fmt::format("type=\"{}\"", type)), "os_index of");
+  }
+}
+
 TEST_F(HwlocCheck, what_parsers_understand_differently_is_refused) {
   const std::string whole = version_1();
   expect_refused(replaced(whole, "<topology>", "<topology xmlns:x=\"a\">"),

@@ -32,6 +32,7 @@ constexpr std::array<const char*, 4> kSets = {"cpuset", "complete_cpuset", "node
 constexpr size_t kCpus = 0;
 constexpr size_t kCompleteCpus = 1;
 constexpr size_t kNodes = 2;
+constexpr size_t kCompleteNodes = 3;
 
 // hwloc writes a comma between 32 numbers and the next.
 constexpr std::ptrdiff_t kMostCommas = kMostCpus / 32 - 1;
@@ -113,6 +114,8 @@ class XmlCheck {
       // hwloc ends the process where that is memory.
       if (type_of(object, check.second_) != HWLOC_OBJ_MACHINE)
         return wrong(object, name_of(object) + " in <topology>; right is a Machine");
+      check.has_nodes_ =
+          object.find(kSets[kNodes]) != nullptr && object.find(kSets[kCompleteNodes]) != nullptr;
       check.allowed_cpus_ = set_in(object, "allowed_cpuset");
       check.allowed_nodes_ = set_in(object, "allowed_nodeset");
       // hwloc makes the node 0 for a machine of version 1 that tells of none.
@@ -140,6 +143,11 @@ class XmlCheck {
       for (size_t i = 0; i < sets.size(); ++i) sets[i] = set_in(object, kSets[i]);
       if (!is_device(type)) {
         if (is_device(around)) return wrong(object, name_of(object) + " within a device");
+        BANYAN_TRY(check_number(object, type));
+        // hwloc adds it to the sets of the Machine.
+        if (type == HWLOC_OBJ_NUMANODE && !has_nodes_)
+          return wrong(object,
+                       name_of(object) + " in a Machine without nodeset or complete_nodeset");
         BANYAN_TRY(check_sets(object, type, sets, outer));
         note(type, sets);
       }
@@ -147,6 +155,17 @@ class XmlCheck {
       if (!is_device(type)) BANYAN_TRY(check_order(object, type, sets, &before));
     }
     return {};
+  }
+
+  // hwloc sets that bit of a set, of which one without a number has 2^32.
+  static Status check_number(const XmlElement& object, hwloc_obj_type_t type) {
+    if (type != HWLOC_OBJ_PU && type != HWLOC_OBJ_NUMANODE) return {};
+    const std::string* text = object.find("os_index");
+    const auto number =
+        parse_integer(text == nullptr ? std::string_view() : *text, 0, kMostCpus - 1);
+    if (number.ok()) return {};
+    return wrong(object,
+                 fmt::format("os_index of {}: {}", name_of(object), number.status().message()));
   }
 
   void note(hwloc_obj_type_t type, const Sets& sets) {
@@ -197,6 +216,7 @@ class XmlCheck {
   const bool second_;   // version 2
   Set allowed_cpus_{};  // none: all are
   Set allowed_nodes_{};
+  bool has_nodes_ = false;  // the Machine
   bool makes_memory_ = false;
   bool any_memory_ = false;
   bool memory_ = false;  // that is allowed
