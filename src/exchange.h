@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "banyan/status.h"
+#include "src/address.h"
 #include "src/authentication.h"
 #include "src/base/bytes.h"
 #include "src/base/clock.h"
@@ -38,6 +39,8 @@ class Exchange {
                                                TimePoint deadline) = 0;
   // A key that all ranks and nobody else have, where there is one from before.
   virtual std::optional<Key> key() const { return std::nullopt; }
+  // The address of this host by which this rank reached the others, where it did so by one.
+  virtual std::optional<Address> met_by() const { return std::nullopt; }
   // Other users of this host may know that key: only ranks of one user may take part.
   virtual bool of_one_user() const { return false; }
   // One becomes readable when a rank fails between two calls, and failure() then says so; none:

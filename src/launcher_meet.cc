@@ -10,6 +10,7 @@
 
 #include "src/base/bytes.h"
 #include "src/base/parse.h"
+#include "src/host_addresses.h"
 #include "src/launcher.h"
 #include "src/process.h"
 

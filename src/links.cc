@@ -23,6 +23,8 @@ namespace banyan {
 namespace {
 
 constexpr auto kRetry = std::chrono::milliseconds(5);
+constexpr std::string_view kElsewhere =
+    ", or that address leads elsewhere from here; BANYAN_SOCKET_IFNAME there names the interface";
 
 Status from_rank(size_t rank, const HostIdentity& host, const Status& status) {
   return {status.code(), fmt::format("rank {} ({}): {}", rank, host.name, status.message())};
@@ -69,17 +71,44 @@ Status check_one_user(const Links& links, const HostIdentity& host) {
   return {};
 }
 
+bool listens_for_others(const Links& links, size_t rank) {
+  const auto peers = std::span(links.peers);
+  return std::any_of(peers.begin() + rank + 1, peers.end(),
+                     [&](const LinkPeer& higher) { return higher.host != peers[rank].host; });
+}
+
+// Every rank looks at all of them, so that all say the same where one cannot be reached.
+Status find_ways(Links& links, const std::vector<HostAddresses>& told) {
+  const AddressBook book(told);
+  for (int rank = 0; rank < links.size; ++rank) {
+    if (rank != links.rank && !listens_for_others(links, static_cast<size_t>(rank))) continue;
+    const auto way = book.way_to(rank);
+    if (rank == links.rank && way.ok()) links.address = way->address;
+    if (listens_for_others(links, static_cast<size_t>(rank))) BANYAN_TRY(way.status());
+  }
+  links.interfaces = book.interfaces(links.rank);
+  return {};
+}
+
 // Round one: who everybody is.
-Result<Links> introduce(Exchange& exchange, const HostIdentity& host, TimePoint deadline) {
+Result<Links> introduce(Exchange& exchange, const HostIdentity& host,
+                        const Environment& environment, TimePoint deadline) {
   const auto nonce = random_key();
   if (!nonce.ok()) return nonce.status();
-  const Introduction mine{*nonce, host.digest, host.name, this_process()};
+  auto addresses = host_addresses(environment, exchange.met_by());
+  BANYAN_TRY(addresses.status());
+  const auto network = this_network();
+  BANYAN_TRY(network.status());
+  addresses->network = *network;
+  addresses->host = host.name;
+  const Introduction mine{*nonce, host.digest, host.name, this_process(), std::move(*addresses)};
   const auto given = exchange.allgather(encode_introduction(mine), deadline);
   if (!given.ok()) return given.status();
   Links links;
   links.rank = exchange.rank();
   links.size = exchange.size();
   std::vector<Introduction> all;
+  std::vector<HostAddresses> told;
   for (size_t rank = 0; rank < given->size(); ++rank) {
     auto one = parse_introduction((*given)[rank]);
     if (!one.ok()) return from_rank(rank, HostIdentity{"unknown host", {}}, one.status());
@@ -95,6 +124,8 @@ Result<Links> introduce(Exchange& exchange, const HostIdentity& host, TimePoint 
         peer.same_host && one->process.pid_namespace == mine.process.pid_namespace;
     peer.pid = peer.same_pid_namespace ? static_cast<int>(one->process.pid) : 0;
     links.peers.push_back(std::move(peer));
+    const bool own = static_cast<int>(rank) == links.rank;
+    told.push_back(own ? mine.addresses : std::move(one->addresses));
     all.push_back(std::move(*one));
   }
   if (all.size() != static_cast<size_t>(links.size)) {
@@ -102,6 +133,7 @@ Result<Links> introduce(Exchange& exchange, const HostIdentity& host, TimePoint 
   }
   if (exchange.of_one_user()) BANYAN_TRY(check_one_user(links, host));
   derive_secrets(links, all, exchange.key());
+  BANYAN_TRY(find_ways(links, told));
   links.sockets.resize(links.peers.size());
   return links;
 }
@@ -125,11 +157,8 @@ struct Listening {
 // The lower rank of each pair listens.
 Result<Listening> listen_for_higher(const Links& links, const Environment& environment) {
   Listening listening;
-  bool local = false;
-  bool remote = false;
-  for (size_t rank = static_cast<size_t>(links.rank) + 1; rank < links.peers.size(); ++rank) {
-    (links.peers[rank].same_host ? local : remote) = true;
-  }
+  const bool local = std::any_of(links.peers.begin() + links.rank + 1, links.peers.end(),
+                                 [](const LinkPeer& peer) { return peer.same_host; });
   if (local) {
     auto name = random_local_name();
     if (!name.ok()) return name.status();
@@ -138,10 +167,8 @@ Result<Listening> listen_for_higher(const Links& links, const Environment& envir
     listening.where.local = *name;
     listening.sockets.push_back(std::move(*socket));
   }
-  if (remote) {
-    const auto address = listening_address(environment, false);
-    if (!address.ok()) return address.status();
-    auto listener = listen_at(*address, environment.port_range);
+  if (links.address && listens_for_others(links, static_cast<size_t>(links.rank))) {
+    auto listener = listen_at(*links.address, environment.port_range);
     if (!listener.ok()) return listener.status();
     listening.where.remote = listener->address;
     listening.sockets.push_back(std::move(listener->socket));
@@ -224,9 +251,10 @@ Status Connector::advance(Outgoing& out) {
   if (!done.ok()) {
     if (out.dial->refused()) {
       return from_rank(out.peer, host,
-                       {Code::kPeerLost, fmt::format("it no longer listens at {}",
+                       {Code::kPeerLost, fmt::format("nothing listens at {}: it has ended{}",
                                                      out.where.remote ? out.where.remote->text()
-                                                                      : "its AF_UNIX name")});
+                                                                      : "its AF_UNIX name",
+                                                     out.where.remote ? kElsewhere : "")});
     }
     if (done.status().code() == Code::kSystem) return towards_rank(out.peer, host, done.status());
     out.dial.reset();
@@ -290,8 +318,15 @@ Status Connector::late() const {
   std::vector<bool> present;
   for (const Descriptor& socket : links_.sockets) present.push_back(socket.valid());
   present[static_cast<size_t>(links_.rank)] = true;
-  return {Code::kTimeout, fmt::format("{} not connected to rank {} within the time limit",
-                                      absent_ranks_have(present), links_.rank)};
+  std::string where;
+  for (const Outgoing& out : outgoing_) {
+    if (out.done || !out.where.remote || links_.peers[out.peer].same_host) continue;
+    where = fmt::format("; rank {} listens at {}: a firewall may be between{}", out.peer,
+                        out.where.remote->text(), kElsewhere);
+    break;
+  }
+  return {Code::kTimeout, fmt::format("{} not connected to rank {} within the time limit{}",
+                                      absent_ranks_have(present), links_.rank, where)};
 }
 
 Status Connector::connect_all() {
@@ -316,7 +351,7 @@ bool share_a_host(std::span<const LinkPeer> peers) {
 
 Result<Links> connect_links(Exchange& exchange, const HostIdentity& host,
                             const Environment& environment, TimePoint deadline, const Log& log) {
-  auto links = introduce(exchange, host, deadline);
+  auto links = introduce(exchange, host, environment, deadline);
   if (!links.ok()) return links.status();
   if (links->size > 1) BANYAN_TRY(require_descriptors_for(*links));
   auto listening = listen_for_higher(*links, environment);

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@
 #include "src/base/environment.h"
 #include "src/base/log.h"
 #include "src/exchange.h"
+#include "src/host_addresses.h"
 
 namespace banyan {
 
@@ -50,13 +52,16 @@ bool share_a_host(std::span<const LinkPeer> peers);
 struct Links {
   int rank = 0;
   int size = 1;
-  std::vector<LinkPeer> peers;      // by rank, self included
-  std::vector<Descriptor> sockets;  // by rank, self invalid
-  Key key{};                        // of this communicator; from all ranks' nonces
-  uint32_t epoch = 0;               // random, the same on all ranks, never 0
+  std::vector<LinkPeer> peers;        // by rank, self included
+  std::vector<Descriptor> sockets;    // by rank, self invalid
+  Key key{};                          // of this communicator; from all ranks' nonces
+  uint32_t epoch = 0;                 // random, the same on all ranks, never 0
+  std::optional<Address> address;     // of this host, where other hosts reach it; the port is 0
+  std::vector<Interface> interfaces;  // of this host; none where all ranks share one network
 };
 
-// Collective. Two rounds of the exchange, then P - 1 connections: the lower rank listens.
+// Collective. Two rounds of the exchange, then P - 1 connections: the lower rank listens, at an
+// address that leads to it from all other hosts. Where it has none, all ranks say so at once.
 Result<Links> connect_links(Exchange& exchange, const Environment& environment, TimePoint deadline,
                             const Log& log);
 // The same, on a host that says of itself what the caller likes.

@@ -47,6 +47,23 @@ std::string host_name() {
   return text.empty() ? "unknown" : text;
 }
 
+Result<Writer> of_boot_and_network() {
+  const auto boot = short_file("/proc/sys/kernel/random/boot_id");
+  BANYAN_TRY(boot.status());
+  Writer writer;
+  writer.put_text(boot->empty() ? host_name() : *boot);  // a kernel may tell less
+  writer.put(inode_of("/proc/self/ns/net"));
+  return writer;
+}
+
+std::array<uint8_t, 32> digest_of(std::string_view label, const Writer& writer) {
+  const Mac mac = authenticate(Key{}, label, writer.bytes());
+  std::array<uint8_t, 32> digest{};
+  std::transform(mac.begin(), mac.end(), digest.begin(),
+                 [](std::byte byte) { return static_cast<uint8_t>(byte); });
+  return digest;
+}
+
 struct LocalAddress {
   sockaddr_un name{};
   socklen_t size = 0;
@@ -98,8 +115,8 @@ bool is_one_user(const std::string& uid_map, uint64_t user, uint64_t overflow) {
 Result<HostIdentity> this_host() {
   HostIdentity host;
   host.name = host_name();
-  const auto boot = short_file("/proc/sys/kernel/random/boot_id");
-  BANYAN_TRY(boot.status());
+  auto writer = of_boot_and_network();
+  BANYAN_TRY(writer.status());
   const auto users = short_file("/proc/self/uid_map");
   BANYAN_TRY(users.status());
   const auto overflow = short_file("/proc/sys/kernel/overflowuid");
@@ -108,15 +125,15 @@ Result<HostIdentity> this_host() {
   uint64_t nobody = kUsualOverflow;
   (void)std::from_chars(overflow->data(), overflow->data() + overflow->size(), nobody);
   host.user_is_known = is_one_user(*users, ::geteuid(), nobody);
-  const uint64_t network = inode_of("/proc/self/ns/net");
-  Writer writer;
-  writer.put_text(boot->empty() ? host.name : *boot);  // a kernel may tell less
-  writer.put(network);
-  writer.put(outer_user(*users, ::geteuid()));
-  const Mac digest = authenticate(Key{}, "banyan host", writer.bytes());
-  std::transform(digest.begin(), digest.end(), host.digest.begin(),
-                 [](std::byte byte) { return static_cast<uint8_t>(byte); });
+  writer->put(outer_user(*users, ::geteuid()));
+  host.digest = digest_of("banyan host", *writer);
   return host;
+}
+
+Result<std::array<uint8_t, 32>> this_network() {
+  const auto writer = of_boot_and_network();
+  BANYAN_TRY(writer.status());
+  return digest_of("banyan network", *writer);
 }
 
 ProcessIdentity this_process() {

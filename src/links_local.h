@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -13,6 +14,10 @@
 namespace banyan {
 
 ProcessIdentity this_process();
+
+// Of the boot and the network namespace: where it is the same, so are the addresses. An error: it
+// cannot be told now.
+Result<std::array<uint8_t, 32>> this_network();
 
 // Whom the kernel takes a user of this namespace for in the one around it, by the text of
 // /proc/self/uid_map: SO_PEERCRED compares those. A user that the map does not have stays.

@@ -11,33 +11,16 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "banyan/status.h"
+#include "src/address.h"
 #include "src/authentication.h"
 #include "src/base/environment.h"
 #include "src/base/log.h"
 #include "src/exchange.h"
 
 namespace banyan {
-
-// IPv4 or IPv6, numeric.
-struct Address {
-  bool v6 = false;
-  std::array<uint8_t, 16> ip{};  // network order; IPv4 uses the first four
-  uint16_t port = 0;
-
-  bool loopback() const;
-  std::string text() const;  // "127.0.0.1:4711", "[::1]:4711"
-  bool operator==(const Address&) const = default;
-};
-// "HOST:PORT", resolving names. kInvalidArgument says what is malformed.
-Result<Address> resolve(std::string_view host_and_port);
-// The address to listen on: of BANYAN_SOCKET_IFNAME, else `fallback_loopback` ? 127.0.0.1 : the
-// first non-loopback interface that is up. The port is 0.
-Result<Address> listening_address(const Environment& environment, bool fallback_loopback);
 
 // What 128 bytes of banyan_unique_id_t hold: magic, version, address, key, token, check sum.
 struct UniqueId {
@@ -64,11 +47,12 @@ Result<Address> open_rendezvous(const RendezvousOptions& options, const Log& log
 // Joins as `rank` of `size`. `candidates` are tried in turn until the deadline; strangers that
 // listen on one of them are told apart by the handshake. `must_listen`: the server was listening
 // before this call, so a refused connection is final and gives kInvalidUsage (the id was used, has
-// expired, or its process has ended). All ranks of one rendezvous must name the same size and
-// different ranks: otherwise kMismatch on all of them. At the deadline kTimeout names the ranks
-// that have not arrived. Where others may meet later (not with must_listen), whoever begins after
-// a rendezvous has failed is one of those, and so is a later call of a process that took part: what
-// it finds is in its way, and ends where it is of that process itself.
+// expired, or its process has ended). What waiting does not mend is final, too, where it is so of
+// all candidates. All ranks of one rendezvous must name the same size and different ranks:
+// otherwise kMismatch on all of them. At the deadline kTimeout names the ranks that have not
+// arrived. Where others may meet later (not with must_listen), whoever begins after a rendezvous
+// has failed is one of those, and so is a later call of a process that took part: what it finds is
+// in its way, and ends where it is of that process itself.
 struct JoinOptions {
   int rank = 0;
   int size = 1;

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "src/handshake_dial.h"
+#include "src/host_addresses.h"
 #include "src/rendezvous.h"
 #include "src/rendezvous_socket.h"
 
@@ -63,6 +64,7 @@ class RendezvousExchange : public Exchange {
   Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine,
                                        TimePoint deadline) override;
   std::optional<Key> key() const override { return key_; }
+  std::optional<Address> met_by() const override { return own_end_of(stream_.descriptor()); }
   bool of_one_user() const override { return of_one_user_; }
   std::vector<int> failure_descriptors() const override;
   Status failure() override;
@@ -229,7 +231,7 @@ bool RendezvousExchange::give_up(const Status& why) {
 
 // One look at one candidate.
 struct Attempt {
-  enum class End { kJoined, kRefused, kClosed, kSilent, kUnreachable, kHopeless };
+  enum class End { kJoined, kRefused, kClosed, kSilent, kUnreachable, kNoWay, kEnded };
   End end = End::kSilent;
   Status why;
   std::optional<Dial> dial;
@@ -239,8 +241,8 @@ Attempt attempt(const Address& address, const JoinOptions& options, TimePoint pa
   using End = Attempt::End;
   auto socket = begin_connect(address);
   if (!socket.ok()) {
-    const bool own = socket.status().code() == Code::kSystem;
-    return {own ? End::kHopeless : End::kUnreachable, socket.status(), {}};
+    const bool for_ever = socket.status().code() == Code::kSystem;
+    return {for_ever ? End::kNoWay : End::kUnreachable, socket.status(), {}};
   }
   const Joiner joiner{
       .rank = options.rank,
@@ -265,7 +267,7 @@ Attempt attempt(const Address& address, const JoinOptions& options, TimePoint pa
     const TimePoint until = dial->answered() ? later(options.deadline, kFallback)
                                              : std::min(patience, options.deadline);
     const auto ready = wait_or_news(options.watch, dial->descriptor(), dial->events(), until);
-    if (!ready.ok()) return {End::kHopeless, ready.status(), {}};
+    if (!ready.ok()) return {End::kEnded, ready.status(), {}};
     if (!*ready) {
       return {End::kSilent,
               {Code::kTimeout, "it does not answer as a rendezvous of these ranks does"},
@@ -274,19 +276,32 @@ Attempt attempt(const Address& address, const JoinOptions& options, TimePoint pa
   }
 }
 
+// Where this host has that address, too.
+std::string own_address(const Address& address) {
+  const std::string interface = address.loopback() ? "" : interface_with(address);
+  if (interface.empty()) return {};
+  return fmt::format("; {} is an address of this host ({}), and leads from here to no other",
+                     address.host(), interface);
+}
+
 Status used_up(const Address& address) {
   return {Code::kInvalidUsage,
           fmt::format("nothing listens at {} any more: the unique id was used before, its time has "
-                      "expired, or the process that made it has ended; one id serves one init",
-                      address.text())};
+                      "expired, or the process that made it has ended; one id serves one init{}",
+                      address.text(), own_address(address))};
+}
+
+Status no_way(const JoinOptions& options, const Status& why) {
+  return {why.code(), fmt::format("rank {} cannot reach where the ranks meet: {}", options.rank,
+                                  why.message())};
 }
 
 Status not_found(const JoinOptions& options, const Address& address, const Status& why) {
   return {
       Code::kTimeout,
       fmt::format("rank {} found no rendezvous of these ranks within the time limit; rank 0 has "
-                  "not arrived, or another secret or address is set there; last tried {}: {}",
-                  options.rank, address.text(), why.message())};
+                  "not arrived, or another secret or address is set there; last tried {}: {}{}",
+                  options.rank, address.text(), why.message(), own_address(address))};
 }
 
 }  // namespace
@@ -301,6 +316,7 @@ Result<std::unique_ptr<Exchange>> join_rendezvous(const JoinOptions& options, co
     BANYAN_TRY(options.watch.look());
     Address address;
     Status why;
+    size_t hopeless = 0;
     for (const Address& candidate : options.candidates) {
       address = candidate;
       Attempt tried = attempt(candidate, options, later(Clock::now(), patience));
@@ -319,7 +335,9 @@ Result<std::unique_ptr<Exchange>> join_rendezvous(const JoinOptions& options, co
       }
       BANYAN_LOG(log, Subsystem::kInit, LogLevel::kTrace, "rank {}: no rendezvous at {}: {}",
                  options.rank, candidate.text(), tried.why.message());
-      if (tried.end == Attempt::End::kHopeless) return tried.why;
+      if (tried.end == Attempt::End::kEnded) return tried.why;
+      if (tried.end == Attempt::End::kNoWay && ++hopeless == options.candidates.size())
+        return no_way(options, tried.why);
       if (tried.end == Attempt::End::kRefused && options.must_listen) return used_up(candidate);
       why = std::move(tried.why);
       if (Clock::now() >= options.deadline) return not_found(options, address, why);

@@ -66,18 +66,28 @@ void set_option(int socket, int level, int option, int value) {
   (void)::setsockopt(socket, level, option, &value, sizeof value);
 }
 
-bool out_of_resources(int error) {
-  return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+// What would be right, where the error alone does not say it.
+std::string remedy(const Address& address, int error) {
+  if (error == ENETUNREACH && address.loopback())
+    return "; loopback is down on this host: ip link set lo up";
+  if (error == ENETUNREACH || error == ENETDOWN) return "; no route leads there from this host";
+  if (error == EADDRNOTAVAIL && address.loopback())
+    return "; loopback has no such address on this host: ip link set lo up";
+  if (error == EADDRNOTAVAIL) return "; this host has no address or no port left to connect from";
+  if (error == EAFNOSUPPORT)
+    return fmt::format("; this host has no {}", address.v6 ? "IPv6" : "IPv4");
+  if (error == EACCES || error == EPERM)
+    return "; a firewall or a security policy of this host forbids it";
+  return {};
 }
 
-// kSystem: no socket can be had; kPeerLost: none of that kind.
 Result<Descriptor> stream_socket(const Address& address) {
   Descriptor socket(
       ::socket(address.v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.valid()) {
     const int error = errno;
-    return Status(out_of_resources(error) ? Code::kSystem : Code::kPeerLost,
-                  fmt::format("socket: {}", std::generic_category().message(error)));
+    return Status(Code::kSystem, fmt::format("socket: {}{}", std::generic_category().message(error),
+                                             remedy(address, error)));
   }
   return socket;
 }
@@ -86,7 +96,7 @@ Result<Descriptor> stream_socket(const Address& address) {
 Result<Listener> listen_on_port(Address address, uint16_t port) {
   address.port = port;
   auto socket = stream_socket(address);
-  if (!socket.ok()) return Status(Code::kSystem, std::string(socket.status().message()));
+  if (!socket.ok()) return socket.status();
   // A port whose connections are in TIME_WAIT can be used at once by the next meeting.
   set_option(socket->get(), SOL_SOCKET, SO_REUSEADDR, 1);
   SocketAddress name = socket_address(address);
@@ -96,9 +106,9 @@ Result<Listener> listen_on_port(Address address, uint16_t port) {
     return Status(error == EADDRINUSE && port != 0 ? Code::kBusy : Code::kSystem,
                   fmt::format("cannot listen at {}: {}{}", address.text(),
                               std::generic_category().message(error),
-                              error == EADDRNOTAVAIL
+                              error == EADDRNOTAVAIL && !address.loopback()
                                   ? "; it must be an address of the host that rank 0 runs on"
-                                  : ""));
+                                  : remedy(address, error)));
   }
   name.size = sizeof name.storage;
   if (::getsockname(socket->get(), name.get(), &name.size) != 0) {
@@ -125,6 +135,24 @@ Result<Listener> listen_at(const Address& address, const PortRange& ports) {
                             ports.first, ports.last));
 }
 
+bool waiting_mends(int error) {
+  switch (error) {
+    case EADDRINUSE:  // a port is taken
+    case EAGAIN:      // a backlog is full
+    case ECONNABORTED:
+    case ECONNREFUSED:  // nobody listens yet
+    case ECONNRESET:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:  // a host does not answer yet, or is not up
+    case EINTR:
+    case ENETRESET:
+    case ETIMEDOUT: return true;
+    // Among them ENETUNREACH, ENETDOWN, EADDRNOTAVAIL, EAFNOSUPPORT, EPROTONOSUPPORT, EACCES and
+    // EPERM, and what this process has run out of: EMFILE, ENFILE, ENOMEM, ENOBUFS.
+    default: return false;
+  }
+}
+
 Result<Descriptor> begin_connect(const Address& address) {
   auto socket = stream_socket(address);
   if (!socket.ok()) return socket.status();
@@ -133,9 +161,9 @@ Result<Descriptor> begin_connect(const Address& address) {
   if (::connect(socket->get(), name.get(), name.size) != 0 && errno != EINPROGRESS &&
       errno != EINTR) {
     const int error = errno;
-    return Status(
-        out_of_resources(error) ? Code::kSystem : Code::kPeerLost,
-        fmt::format("connect to {}: {}", address.text(), std::generic_category().message(error)));
+    return Status(waiting_mends(error) ? Code::kPeerLost : Code::kSystem,
+                  fmt::format("connect to {}: {}{}", address.text(),
+                              std::generic_category().message(error), remedy(address, error)));
   }
   return socket;
 }
@@ -152,6 +180,13 @@ Address peer_of(int socket) {
   name.size = sizeof name.storage;
   if (::getpeername(socket, name.get(), &name.size) != 0) return {};
   return address_of(name.storage);
+}
+
+std::optional<Address> own_end_of(int socket) {
+  SocketAddress name;
+  name.size = sizeof name.storage;
+  if (::getsockname(socket, name.get(), &name.size) != 0) return std::nullopt;
+  return address_in(name.get());
 }
 
 void send_at_once(int socket) {

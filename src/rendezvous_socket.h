@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <optional>
+
 #include "banyan/status.h"
 #include "src/base/descriptor.h"
 #include "src/base/environment.h"
@@ -19,14 +21,21 @@ struct Listener {
 // where all of the range are.
 Result<Listener> listen_at(const Address& address, const PortRange& ports);
 
-// Begins to connect; the socket is writable when that has ended, see connect_result. kSystem: this
-// process is out of descriptors or memory; kPeerLost: no way leads there.
+// Whether what socket(), bind(), listen() or connect() said of itself at once may be otherwise
+// later: others begin to listen, hosts to answer, ports get free. A route, an address or a family
+// that this host does not have, and leave that it does not give, no waiting brings.
+bool waiting_mends(int error);
+
+// Begins to connect; the socket is writable when that has ended, see connect_result. kSystem:
+// waiting does not mend it, and the message says what does; kPeerLost: it may.
 Result<Descriptor> begin_connect(const Address& address);
 // 0 or an errno.
 int connect_result(int socket);
 
 // Where the other end is; all zeros where that cannot be told.
 Address peer_of(int socket);
+// Where this end is, without its port.
+std::optional<Address> own_end_of(int socket);
 
 // Small messages are sent at once.
 void send_at_once(int socket);

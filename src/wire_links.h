@@ -11,7 +11,7 @@
 #include "banyan/status.h"
 #include "src/authentication.h"
 #include "src/base/bytes.h"
-#include "src/rendezvous.h"
+#include "src/host_addresses.h"
 
 namespace banyan {
 
@@ -28,6 +28,7 @@ struct Introduction {
   std::array<uint8_t, 32> host_digest{};
   std::string host_name;
   ProcessIdentity process;
+  HostAddresses addresses;  // its host is host_name
   bool operator==(const Introduction&) const = default;
 };
 Bytes encode_introduction(const Introduction& introduction);

@@ -135,15 +135,30 @@ TEST(Wire, ResultsKeepEveryPart) {
   EXPECT_FALSE(parse_result(huge.bytes(), 1).ok());
 }
 
+HostAddresses some_addresses(const std::string& host) {
+  HostAddress v4{"eth0", {}};
+  v4.address.ip[0] = 10;
+  HostAddress v6{"ib0", {}};
+  v6.address.v6 = true;
+  v6.address.ip[15] = 1;
+  HostAddresses made{.host = host, .all = {v4, v6}, .usable = 1, .chosen = true};
+  made.network[31] = 9;
+  return made;
+}
+
 TEST(Wire, IntroductionsSurviveTheTrip) {
   Introduction introduction;
   introduction.nonce = counting_key();
   introduction.host_digest[31] = 5;
   introduction.host_name = "node-17.example";
   introduction.process = {4711, 99, 4026531836};
+  introduction.addresses = some_addresses("node-17.example");
   const auto parsed = parse_introduction(encode_introduction(introduction));
   ASSERT_TRUE(parsed.ok());
   EXPECT_EQ(*parsed, introduction);
+  introduction.addresses.usable = 3;
+  EXPECT_FALSE(parse_introduction(encode_introduction(introduction)).ok());
+  introduction.addresses.usable = 1;
   introduction.host_name = "two words";
   EXPECT_FALSE(parse_introduction(encode_introduction(introduction)).ok());
 }
@@ -196,6 +211,7 @@ void check_every_parser(std::span<const std::byte> bytes) {
 TEST(Wire, SurvivesMutations) {
   Introduction introduction;
   introduction.host_name = "host";
+  introduction.addresses = some_addresses("host");
   Address address;
   address.port = 1;
   const std::vector<Bytes> parts = {Bytes(3), Bytes(), Bytes(40)};

@@ -469,31 +469,5 @@ TEST(UniqueId, SurvivesTheTripAndNothingElse) {
   }
 }
 
-TEST(Addresses, AreReadAndWritten) {
-  EXPECT_EQ(resolve("127.0.0.1:4711")->text(), "127.0.0.1:4711");
-  EXPECT_EQ(resolve("[::1]:80")->text(), "[::1]:80");
-  EXPECT_EQ(resolve("[::ffff:192.0.2.1]:80")->text(), "192.0.2.1:80");
-  EXPECT_EQ(listen_at(*resolve("[::ffff:0.0.0.0]:80"), {}).status().code(), Code::kInvalidArgument);
-  EXPECT_TRUE(resolve("localhost:9")->loopback());
-  EXPECT_TRUE(resolve("[::1]:80")->loopback());
-  EXPECT_FALSE(resolve("192.0.2.1:80")->loopback());
-  for (const char* bad : {"", "nowhere", ":1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536",
-                          "127.0.0.1:x", "::1:80", "127.0.0.1:-1", "[::1:80", "127.0.0.1"}) {
-    EXPECT_EQ(resolve(bad).status().code(), Code::kInvalidArgument) << bad;
-  }
-}
-
-TEST(Addresses, OfInterfaces) {
-  Environment environment;
-  EXPECT_EQ(listening_address(environment, true)->text(), "127.0.0.1:0");
-  environment.socket_interface = "lo";
-  EXPECT_TRUE(listening_address(environment, false)->loopback());
-  EXPECT_TRUE(listening_address(environment, true)->loopback());
-  environment.socket_interface = "nosuch0";
-  const auto none = listening_address(environment, true);
-  EXPECT_EQ(none.status().code(), Code::kInvalidArgument);
-  EXPECT_TRUE(has(none.status(), "BANYAN_SOCKET_IFNAME=nosuch0"));
-}
-
 }  // namespace
 }  // namespace banyan

@@ -146,7 +146,11 @@ class Split {
     BANYAN_TRY(key.status());
     id.key = *key;
     const Environment& environment = settings_->environment;
-    const Result<Address> address = listening_address(environment, membership.one_host());
+    // Where they reach it already.
+    const std::optional<Address>& known = membership.links().address;
+    const Result<Address> address = known && !membership.one_host()
+                                        ? Result<Address>(*known)
+                                        : listening_address(environment, membership.one_host());
     BANYAN_TRY(address.status());
     const Result<Address> bound = open_rendezvous(
         {.address = *address, .ports = environment.port_range, .key = *key, .deadline = deadline_},

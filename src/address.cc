@@ -1,23 +1,20 @@
-// Addresses: as text, by name, of this machine's interfaces.
+// Addresses: as text, and by name.
 // SPDX-License-Identifier: Apache-2.0
+
+#include "src/address.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <optional>
+#include <memory>
 #include <system_error>
 
 #include "src/base/parse.h"
-#include "src/base/system_error.h"
-#include "src/rendezvous.h"
 
 namespace banyan {
 namespace {
@@ -29,7 +26,32 @@ Status malformed(std::string_view text) {
                       text)};
 }
 
-std::optional<Address> address_of(const sockaddr* name) {
+}  // namespace
+
+bool Address::loopback() const {
+  if (!v6) return ip[0] == 127;
+  const bool v4_in_v6 =
+      std::all_of(ip.begin(), ip.begin() + 10, [](uint8_t b) { return b == 0; }) &&
+      ip[10] == 0xff && ip[11] == 0xff;
+  if (v4_in_v6) return ip[12] == 127;
+  return std::all_of(ip.begin(), ip.begin() + 15, [](uint8_t b) { return b == 0; }) && ip[15] == 1;
+}
+
+bool Address::link_local() const {
+  return v6 ? ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80 : ip[0] == 169 && ip[1] == 254;
+}
+
+std::string Address::host() const {
+  char buffer[INET6_ADDRSTRLEN] = "";
+  (void)::inet_ntop(v6 ? AF_INET6 : AF_INET, ip.data(), buffer, sizeof buffer);
+  return buffer;
+}
+
+std::string Address::text() const {
+  return v6 ? fmt::format("[{}]:{}", host(), port) : fmt::format("{}:{}", host(), port);
+}
+
+std::optional<Address> address_in(const sockaddr* name) {
   Address address;
   if (name == nullptr) return std::nullopt;
   if (name->sa_family == AF_INET) {
@@ -50,49 +72,6 @@ std::optional<Address> address_of(const sockaddr* name) {
     return address;
   }
   return std::nullopt;
-}
-
-struct Interface {
-  std::string interface;
-  bool loopback = false;
-  Address address;
-};
-
-Result<std::vector<Interface>> interfaces() {
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) {
-    return system_error("getifaddrs", errno);
-  }
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, ::freeifaddrs);
-  std::vector<Interface> found;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if ((entry->ifa_flags & IFF_UP) == 0) continue;
-    const auto address = address_of(entry->ifa_addr);
-    if (!address) continue;
-    found.push_back({entry->ifa_name, (entry->ifa_flags & IFF_LOOPBACK) != 0, *address});
-  }
-  // In the system's order, IPv4 first.
-  std::stable_sort(found.begin(), found.end(), [](const Interface& a, const Interface& b) {
-    return !a.address.v6 && b.address.v6;
-  });
-  return found;
-}
-
-}  // namespace
-
-bool Address::loopback() const {
-  if (!v6) return ip[0] == 127;
-  const bool v4_in_v6 =
-      std::all_of(ip.begin(), ip.begin() + 10, [](uint8_t b) { return b == 0; }) &&
-      ip[10] == 0xff && ip[11] == 0xff;
-  if (v4_in_v6) return ip[12] == 127;
-  return std::all_of(ip.begin(), ip.begin() + 15, [](uint8_t b) { return b == 0; }) && ip[15] == 1;
-}
-
-std::string Address::text() const {
-  char buffer[INET6_ADDRSTRLEN] = "";
-  (void)::inet_ntop(v6 ? AF_INET6 : AF_INET, ip.data(), buffer, sizeof buffer);
-  return v6 ? fmt::format("[{}]:{}", buffer, port) : fmt::format("{}:{}", buffer, port);
 }
 
 Result<Address> resolve(std::string_view host_and_port) {
@@ -120,36 +99,12 @@ Result<Address> resolve(std::string_view host_and_port) {
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, ::freeaddrinfo);
   std::optional<Address> chosen;
   for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
-    const auto address = address_of(entry->ai_addr);
+    const auto address = address_in(entry->ai_addr);
     if (address && (!chosen || (chosen->v6 && !address->v6))) chosen = address;
   }
   if (!chosen) return malformed(host_and_port);
   chosen->port = static_cast<uint16_t>(*port);
   return *chosen;
-}
-
-Result<Address> listening_address(const Environment& environment, bool fallback_loopback) {
-  const std::string& wanted = environment.socket_interface;
-  if (wanted.empty() && fallback_loopback) {
-    Address loopback;
-    loopback.ip = {127, 0, 0, 1};
-    return loopback;
-  }
-  const auto found = interfaces();
-  if (!found.ok()) return found.status();
-  for (const Interface& candidate : *found) {
-    if (wanted.empty() ? !candidate.loopback : candidate.interface == wanted) {
-      return candidate.address;
-    }
-  }
-  if (wanted.empty()) {
-    return Status(Code::kSystem,
-                  "no network interface but loopback is up, and the ranks are on several hosts; "
-                  "name one with BANYAN_SOCKET_IFNAME");
-  }
-  return Status(
-      Code::kInvalidArgument,
-      fmt::format("BANYAN_SOCKET_IFNAME={}: that interface is not up or has no address", wanted));
 }
 
 }  // namespace banyan
