@@ -70,6 +70,12 @@ class LinkWiring final : public Wiring {
   TimePoint deadline() const override { return deadline_; }
   Status news() override { return news_of(exchange_, std::chrono::milliseconds(0)); }
   std::string_view net_devices() const override { return settings_.environment.net_devices; }
+  // Who has chosen in UCX's own words is not spoken over.
+  std::span<const Interface> interfaces() const override {
+    const Environment& environment = settings_.environment;
+    const bool in_its_words = environment.ucx_net_devices && environment.net_devices.empty();
+    return in_its_words ? std::span<const Interface>() : links_.interfaces;
+  }
   std::optional<uint64_t> single_copy_least() const override {
     return settings_.environment.single_copy_least;
   }

@@ -71,6 +71,40 @@ TEST(NetDevices, are_not_judged_where_the_machine_says_nothing) {
   EXPECT_EQ(*choose_net_devices("zz", {}), "zz");
 }
 
+const std::string kShared = "172.17.0.1 is an address of rank 1's host, too";
+
+std::string left(std::string_view text, const std::vector<Interface>& interfaces) {
+  const Result<std::string> result =
+      leading_out(text, *choose_net_devices(text, devices), devices, interfaces);
+  return result.ok() ? *result : std::string(result.status().message());
+}
+
+TEST(NetDevices, that_lead_nowhere_are_left_out) {
+  const std::vector<Interface> docker = {
+      {"lo", "is loopback", true}, {"eth0"}, {"docker0", kShared}};
+  EXPECT_EQ(left("", docker), "eth0,mlx5_0:1,mlx5_0:2,mlx5_1:1");
+  EXPECT_EQ(left("all", docker), "eth0,mlx5_0:1,mlx5_0:2,mlx5_1:1");
+  EXPECT_EQ(left("mlx5_0", docker), "mlx5_0:1,mlx5_0:2");
+  EXPECT_EQ(left("lo,eth0", docker), "eth0");
+  // Nobody has to say what UCX finds by itself.
+  EXPECT_EQ(left("", {{"lo", "is loopback", true}, {"eth0"}}), "");
+  EXPECT_EQ(left("", {}), "");
+  EXPECT_EQ(left("eth0,lo", {}), "eth0,lo");
+}
+
+TEST(NetDevices, of_which_none_leads_anywhere_are_named_with_the_reasons) {
+  EXPECT_THAT(left("eth0", {{"eth0", kShared}, {"eth1"}}),
+              AllOf(HasSubstr("BANYAN_NET_DEVICES=eth0: none leads to this host from the others"),
+                    HasSubstr("eth0: " + kShared), EndsWith("name others (eth1), or unset it")));
+  EXPECT_THAT(left("lo", {{"lo", "127.0.0.1 is loopback", true}}),
+              AllOf(HasSubstr("lo: 127.0.0.1 is loopback"), EndsWith("and no other does")));
+  const std::vector<std::string> one = {"docker0", "lo"};
+  const Result<std::string> none =
+      leading_out("", "", one, std::vector<Interface>{{"docker0", kShared}});
+  EXPECT_EQ(none.status().code(), Code::kSystem);
+  EXPECT_THAT(std::string(none.status().message()), HasSubstr("docker0: " + kShared));
+}
+
 class Machine : public testing::Test {
  protected:
   void write(const std::string& file, const std::string& text) {
@@ -91,6 +125,18 @@ TEST_F(Machine, has_the_interfaces_and_ports_that_are_up) {
   write("infiniband/mlx5_0/ports/2/state", "1: DOWN");
   write("infiniband/rxe0/ports/1/state", "4: ACTIVE");
   EXPECT_THAT(net_devices(sys_), ElementsAre("eth0", "lo", "mlx5_0:1", "rxe0:1"));
+}
+
+TEST_F(Machine, says_how_fast_its_devices_are) {
+  write("net/eth0/speed", "25000");
+  write("net/veth0/speed", "-1");
+  write("net/eth1/speed", "2500");
+  write("infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)");
+  EXPECT_EQ(rate_of_device("eth0", sys_), "25 Gb/s");
+  EXPECT_EQ(rate_of_device("eth1", sys_), "2.5 Gb/s");
+  EXPECT_EQ(rate_of_device("mlx5_0:1", sys_), "200 Gb/s");
+  for (const char* unknown : {"veth0", "lo", "mlx5_0:2", "mlx5_1:1", ""})
+    EXPECT_EQ(rate_of_device(unknown, sys_), "") << unknown;
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ class MeshWiring final : public Wiring {
   TimePoint deadline() const override { return deadline_; }
   Status news() override { return news_; }
   std::string_view net_devices() const override { return net_devices_; }
+  std::span<const Interface> interfaces() const override { return interfaces_; }
   // Tests take the same ways on every machine.
   std::optional<uint64_t> single_copy_least() const override { return 64 << 10; }
   Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) override;
@@ -66,6 +67,7 @@ class MeshWiring final : public Wiring {
   }
 
   void use_net_devices(std::string_view devices) { net_devices_ = devices; }
+  void use_interfaces(std::vector<Interface> interfaces) { interfaces_ = std::move(interfaces); }
 
   // All ranks but this one.
   std::vector<int> others() const;
@@ -78,6 +80,7 @@ class MeshWiring final : public Wiring {
   TimePoint deadline_ = deadline_after(10);
   Status news_;
   std::string net_devices_;
+  std::vector<Interface> interfaces_;
 };
 
 // Runs `body` as every rank in a thread of its own and waits for all of them.

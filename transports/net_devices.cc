@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <system_error>
 
@@ -98,6 +99,60 @@ Result<std::string> choose_net_devices(std::string_view text,
   if (!chosen.empty()) return join(chosen, ",");
   return Status(Code::kInvalidArgument, fmt::format("BANYAN_NET_DEVICES={} leaves none; valid: {}",
                                                     list, valid_words(devices)));
+}
+
+Result<std::string> leading_out(std::string_view text, const std::string& chosen,
+                                std::span<const std::string> devices,
+                                std::span<const Interface> interfaces) {
+  const auto known = [&](std::string_view device) {
+    return std::find_if(interfaces.begin(), interfaces.end(),
+                        [&](const Interface& one) { return one.name == device; });
+  };
+  const bool any = chosen.empty() || chosen == kAll;
+  const bool nothing_lost = std::all_of(
+      interfaces.begin(), interfaces.end(),
+      [&](const Interface& one) { return one.dead_end.empty() || (any && one.loopback); });
+  if (nothing_lost || devices.empty()) return chosen;
+  std::vector<std::string_view> left;
+  std::vector<std::string> lost;
+  for (const std::string_view device :
+       any ? std::vector<std::string_view>(devices.begin(), devices.end()) : split(chosen, ',')) {
+    const auto one = known(device);
+    const bool rdma = device.find(':') != std::string_view::npos;
+    if (one != interfaces.end() && !one->dead_end.empty())
+      lost.push_back(fmt::format("{}: {}", device, one->dead_end));
+    else if (one != interfaces.end() || rdma || !any)  // without an address UCX has no use for it
+      left.push_back(device);
+  }
+  if (!left.empty()) return join(left, ",");
+  std::vector<std::string_view> others;
+  for (const Interface& one : interfaces)
+    if (one.dead_end.empty()) others.push_back(one.name);
+  const std::string why = join(std::vector<std::string_view>(lost.begin(), lost.end()), "; ");
+  if (any)
+    return Status(Code::kSystem,
+                  fmt::format("no network device leads to this host from the others: {}", why));
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("BANYAN_NET_DEVICES={}: none leads to this host from the others: {}; {}", text,
+                  why,
+                  others.empty() ? "and no other does"
+                                 : fmt::format("name others ({}), or unset it", join(others))));
+}
+
+std::string rate_of_device(const std::string& device, const std::filesystem::path& sys) {
+  const size_t colon = device.find(':');
+  double gigabits = 0;
+  if (colon != std::string::npos) {  // "100 Gb/sec (4X EDR)"
+    const std::string rate = first_line(sys / "infiniband" / device.substr(0, colon) / "ports" /
+                                        device.substr(colon + 1) / "rate");
+    if (std::sscanf(rate.c_str(), "%lf Gb/sec", &gigabits) != 1) return {};
+  } else {
+    const auto megabits = parse_integer(first_line(sys / "net" / device / "speed"), 1, 1 << 30);
+    if (!megabits.ok()) return {};
+    gigabits = static_cast<double>(*megabits) / 1000;
+  }
+  return gigabits > 0 ? fmt::format("{:g} Gb/s", gigabits) : std::string();
 }
 
 }  // namespace banyan

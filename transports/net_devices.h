@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "banyan/status.h"
+#include "src/base/interface.h"
 
 namespace banyan {
 
@@ -26,5 +27,16 @@ std::vector<std::string> net_devices(const std::filesystem::path& sys = "/sys/cl
 // with, the text itself. kInvalidArgument names the variable, the word, its position and the valid
 // words.
 Result<std::string> choose_net_devices(std::string_view text, std::span<const std::string> devices);
+
+// Which of the `chosen` devices, as choose_net_devices gave them for `text`, may carry messages to
+// other hosts: not the interfaces that lead nowhere. As it is where that leaves out none, or only
+// loopback of those that nobody has chosen. The error says why each of them leads nowhere.
+Result<std::string> leading_out(std::string_view text, const std::string& chosen,
+                                std::span<const std::string> devices,
+                                std::span<const Interface> interfaces);
+
+// What the system says of its speed: "100 Gb/s"; empty: nothing. `device` as UCX has it.
+std::string rate_of_device(const std::string& device,
+                           const std::filesystem::path& sys = "/sys/class");
 
 }  // namespace banyan

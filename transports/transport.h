@@ -22,6 +22,7 @@
 #include "src/base/bytes.h"
 #include "src/base/clock.h"
 #include "src/base/descriptor.h"
+#include "src/base/interface.h"
 #include "src/base/kernel_types.h"
 #include "src/base/log.h"
 #include "src/base/signature.h"
@@ -170,6 +171,8 @@ class Wiring {
   virtual Status news() = 0;
   // BANYAN_NET_DEVICES: the devices that a transport between hosts may use; empty: all.
   virtual std::string_view net_devices() const = 0;
+  // Those of this host that have addresses; none: it does not matter which of them are used.
+  virtual std::span<const Interface> interfaces() const = 0;
   // BANYAN_SINGLE_COPY: from which length on this rank reads messages straight from the memory of
   // ranks of its host; 0: never; empty: as it finds best.
   virtual std::optional<uint64_t> single_copy_least() const = 0;

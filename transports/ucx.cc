@@ -7,43 +7,35 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <sched.h>
 #include <ucp/api/ucp.h>
+#include <ucs/debug/log_def.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <system_error>
-#include <thread>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "src/base/clock.h"
+#include "src/base/parse.h"
 #include "transports/framed.h"
 #include "transports/kinds.h"
-#include "transports/net_devices.h"
 #include "transports/no_wire.h"
+#include "transports/ucx_network.h"
 
 namespace banyan {
 namespace {
 
 constexpr const char* kTransports = "^posix,sysv";
 
-// What travels at once over TCP; above it UCX asks the receiver first. That spares the copy of what
-// comes before its receive is there, and bounds what piles up at a late receiver. It costs a round
-// trip, which between hosts waits behind what is on its way.
-struct TcpLengths {
-  const char* eager_below;
-  Pieces pieces;
-};
-constexpr TcpLengths kBetweenHosts = {"320k", {.bytes = 256 << 10, .of_long = 384 << 10}};
-constexpr TcpLengths kInOneHost = {"192k", {.bytes = 512 << 10, .of_long = 512 << 10}};
 // As much as one call to the kernel sends or brings: 256 KiB, and UCX's headers.
 constexpr const char* kTcpReceives = "257k";
 // The longest payload that is worth two copies to spare a message of its own.
 constexpr size_t kTcpShortMost = 64 << 10;
 constexpr size_t kRdmaShortMost = 8 << 10;
 constexpr double kClosePatience = 0.2;
-constexpr auto kGreetPause = std::chrono::microseconds(100);
 
 // UCX is opened when it is first needed: merely being loaded, it takes over signals and patches
 // functions of libc, which a program that stays inside its host should not have to bear.
@@ -71,6 +63,10 @@ struct Ucp {
   decltype(&::ucp_worker_progress) worker_progress = nullptr;
   decltype(&::ucp_worker_release_address) worker_release_address = nullptr;
   decltype(&::ucs_status_string) status_string = nullptr;
+  // Without these it works, and says less. The type of the last is that of 1.10 and later.
+  decltype(&::ucp_ep_print_info) ep_print_info = nullptr;
+  decltype(&::ucs_log_push_handler) log_push_handler = nullptr;
+  decltype(&::ucs_log_pop_handler) log_pop_handler = nullptr;
 };
 
 template <typename Function>
@@ -112,10 +108,60 @@ Result<Ucp> open_ucp() {
                         find(library, "ucp_worker_progress", ucp.worker_progress) &&
                         find(library, "ucp_worker_release_address", ucp.worker_release_address) &&
                         find(library, "ucs_status_string", ucp.status_string);
+  (void)find(library, "ucp_ep_print_info", ucp.ep_print_info);
+  (void)find(library, "ucs_log_push_handler", ucp.log_push_handler);
+  (void)find(library, "ucs_log_pop_handler", ucp.log_pop_handler);
   dlclose(library);
   if (complete) return ucp;
   return Status(Code::kUnsupported, "UCX on this machine is too old; 1.10 or later is needed");
 }
+
+// UCX calls a handler of its log without saying for whom.
+constinit thread_local const Log* connecting = nullptr;
+
+ucs_log_func_rc_t take_words(const char* /*file*/, unsigned /*line*/, const char* /*function*/,
+                             ucs_log_level_t level, const ucs_log_component_config_t* /*component*/,
+                             const char* format, va_list arguments) {
+  if (connecting == nullptr || (level != UCS_LOG_LEVEL_ERROR && level != UCS_LOG_LEVEL_WARN))
+    return UCS_LOG_FUNC_RC_CONTINUE;
+  char text[512] = "";
+  (void)std::vsnprintf(text, sizeof text, format, arguments);
+  BANYAN_LOG(*connecting, Subsystem::kNet, LogLevel::kInfo, "ucx says: {}", printable(text));
+  return UCS_LOG_FUNC_RC_STOP;
+}
+
+// While it lives, what UCX says of errors in this thread goes to our log: it gives advice that is
+// not of what went wrong, in a form of its own, and the rank that connects says what matters.
+// UCX has one list of handlers for the process, without a lock.
+class Listening {
+ public:
+  Listening(const Ucp& ucp, const Log& log) : ucp_(ucp) {
+    if (ucp.log_push_handler == nullptr || ucp.log_pop_handler == nullptr) return;
+    connecting = &log;
+    const std::lock_guard lock(all().mutex);
+    if (all().count++ == 0) ucp.log_push_handler(take_words);
+  }
+  Listening(const Listening&) = delete;
+  Listening& operator=(const Listening&) = delete;
+  ~Listening() {
+    if (connecting == nullptr) return;
+    connecting = nullptr;
+    const std::lock_guard lock(all().mutex);
+    if (--all().count == 0) ucp_.log_pop_handler();
+  }
+
+ private:
+  struct All {
+    std::mutex mutex;
+    int count = 0;
+  };
+  static All& all() {
+    static All listening;
+    return listening;
+  }
+
+  const Ucp ucp_;
+};
 
 Status failed(const Ucp& ucp, std::string_view what, ucs_status_t status) {
   return {Code::kSystem, fmt::format("UCX: {}: {}", what, ucp.status_string(status))};
@@ -178,43 +224,17 @@ void on_error(void* endpoint, ucp_ep_h /*handle*/, ucs_status_t /*status*/) {
   static_cast<Endpoint*>(endpoint)->lost = true;
 }
 
-// What UCX may use here.
-struct Network {
-  std::string devices;  // empty: whatever it finds
-  bool only_tcp = false;
-  bool one_host = false;  // only TCP, and nobody elsewhere
-};
-
-bool all_on_this_host(const Wiring& wiring) {
-  for (int rank = 0; rank < wiring.size(); ++rank) {
-    if (rank != wiring.rank() && !wiring.peer(rank).same_host) return false;
-  }
-  return true;
-}
-
-// As RDMA devices are named: mlx5_0:1.
-bool has_port(std::string_view devices) {
-  return devices.find(':') != std::string_view::npos;
-}
-
-Result<Network> network_of(const Wiring& wiring) {
-  const std::vector<std::string> here = net_devices();
-  const Result<std::string> chosen = choose_net_devices(wiring.net_devices(), here);
-  BANYAN_TRY(chosen.status());
-  const bool any = chosen->empty() || *chosen == "all";
-  const bool rdma = any ? std::any_of(here.begin(), here.end(), has_port) : has_port(*chosen);
-  const bool only_tcp = !rdma && !(any && here.empty());
-  return Network{*chosen, only_tcp, only_tcp && all_on_this_host(wiring)};
-}
-
 class UcxWire final : public Wire {
  public:
-  static Result<std::unique_ptr<UcxWire>> create(const Wiring& wiring, const Network& network);
+  static Result<std::unique_ptr<UcxWire>> create(const Ucp& ucp, const Wiring& wiring,
+                                                 const Network& network);
   ~UcxWire() override;
   UcxWire(const UcxWire&) = delete;
   UcxWire& operator=(const UcxWire&) = delete;
 
   std::string_view version() const { return ucp_.get_version_string(); }
+  // "tcp/eth0", what carries messages to a peer; empty: UCX does not say.
+  std::vector<std::string> lanes(int peer) const;
   Result<Bytes> address() const;
   Status connect(int peer, std::span<const std::byte> address);
 
@@ -329,10 +349,9 @@ Status UcxWire::make_worker() {
   return {};
 }
 
-Result<std::unique_ptr<UcxWire>> UcxWire::create(const Wiring& wiring, const Network& network) {
-  auto ucp = open_ucp();
-  BANYAN_TRY(ucp.status());
-  std::unique_ptr<UcxWire> wire(new UcxWire(*ucp, wiring.size(), network.only_tcp));
+Result<std::unique_ptr<UcxWire>> UcxWire::create(const Ucp& ucp, const Wiring& wiring,
+                                                 const Network& network) {
+  std::unique_ptr<UcxWire> wire(new UcxWire(ucp, wiring.size(), network.only_tcp));
   BANYAN_TRY(wire->make_context(wiring, network));
   BANYAN_TRY(wire->make_worker());
   return wire;
@@ -359,6 +378,18 @@ Status UcxWire::connect(int peer, std::span<const std::byte> address) {
   const ucs_status_t status = ucp_.ep_create(worker_, &parameters, &endpoints_[peer].handle);
   return status == UCS_OK ? Status()
                           : failed(ucp_, fmt::format("connecting to rank {}", peer), status);
+}
+
+std::vector<std::string> UcxWire::lanes(int peer) const {
+  if (ucp_.ep_print_info == nullptr) return {};
+  char* text = nullptr;
+  size_t bytes = 0;
+  std::FILE* const stream = ::open_memstream(&text, &bytes);
+  if (stream == nullptr) return {};
+  ucp_.ep_print_info(endpoints_[peer].handle, stream);
+  (void)std::fclose(stream);
+  const std::unique_ptr<char, void (*)(void*)> owner(text, std::free);
+  return lanes_in(std::string_view(text, bytes));
 }
 
 // In good order where the peer is there, within bounded time everywhere.
@@ -406,49 +437,6 @@ UcxWire::~UcxWire() {
   if (context_ != nullptr) ucp_.cleanup(context_);
 }
 
-// UCX connects by the first message, and ends the process where the peer dies meanwhile (an
-// assertion of 1.13, wireup_ep.c). So that happens here, and no call finds a connection half made.
-// Whoever gets the second greeting of a peer knows that this one had the first of everybody.
-// `greetings` outlives the wire.
-Status greet(UcxWire& wire, Wiring& wiring, std::span<const int> peers,
-             std::vector<WireOperation>& greetings) {
-  BANYAN_TRY(wiring.news());
-  greetings.resize(4 * peers.size());
-  for (uint32_t round = 0; round < 2; ++round) {
-    const auto tag_from = [&](int sender) {
-      return frame_tag(wiring.epoch(), FrameKind::kGreeting, Lane::kCollective, sender, round);
-    };
-    WireOperation* const first = &greetings[2 * round * peers.size()];
-    for (size_t i = 0; i < peers.size(); ++i) {
-      wire.receive(tag_from(peers[i]), nullptr, 0, first[2 * i]);
-      wire.send(peers[i], tag_from(wiring.rank()), nullptr, 0, first[2 * i + 1]);
-    }
-    for (size_t i = 0; i < 2 * peers.size(); ++i) {
-      while (first[i].pending()) {
-        if (wire.progress()) continue;
-        if (Clock::now() > wiring.deadline())
-          return {Code::kTimeout, fmt::format("rank {} has not connected to rank {} over UCX "
-                                              "within the time limit",
-                                              peers[i / 2], wiring.rank())};
-        BANYAN_TRY(wiring.news());
-        std::this_thread::sleep_for(kGreetPause);
-      }
-      if (first[i].code != Code::kOk)
-        return {Code::kPeerLost, fmt::format("rank {} was lost while it connected", peers[i / 2])};
-    }
-  }
-  return {};
-}
-
-// What a rank gives: a byte for each of these, and its address; nothing if it needs no network.
-enum Claim : size_t { kOnlyTcp, kOneHost, kClaims };
-
-bool all_claim(Claim claim, const std::vector<Bytes>& given) {
-  return std::all_of(given.begin(), given.end(), [claim](const Bytes& one) {
-    return one.size() <= kClaims || one[claim] == std::byte{true};
-  });
-}
-
 Result<std::unique_ptr<Transport>> connect_ucx(Wiring& wiring, std::span<const int> peers) {
   if (peers.empty()) {
     BANYAN_TRY(wiring.allgather({}).status());
@@ -458,7 +446,10 @@ Result<std::unique_ptr<Transport>> connect_ucx(Wiring& wiring, std::span<const i
   std::vector<WireOperation> greetings;
   const Result<Network> network = network_of(wiring);
   BANYAN_TRY(network.status());
-  auto wire = UcxWire::create(wiring, *network);
+  const Result<Ucp> ucp = open_ucp();
+  BANYAN_TRY(ucp.status());
+  const Listening listening(*ucp, wiring.log());
+  auto wire = UcxWire::create(*ucp, wiring, *network);
   BANYAN_TRY(wire.status());
   auto address = (*wire)->address();
   BANYAN_TRY(address.status());
@@ -470,12 +461,18 @@ Result<std::unique_ptr<Transport>> connect_ucx(Wiring& wiring, std::span<const i
       return Status(Code::kInvalidArgument,
                     fmt::format("rank {} has no UCX address for rank {}", peer, wiring.rank()));
     }
-    BANYAN_TRY((*wire)->connect(peer, std::span((*given)[peer]).subspan(kClaims)));
+    const Status made = (*wire)->connect(peer, std::span((*given)[peer]).subspan(kClaims));
+    if (!made.ok()) return over(network->devices, made);
   }
-  BANYAN_TRY(greet(**wire, wiring, peers, greetings));
-  BANYAN_LOG(wiring.log(), Subsystem::kNet, LogLevel::kInfo, "ucx {} to {} ranks, devices {}",
-             (*wire)->version(), peers.size(),
-             wiring.net_devices().empty() ? "as it likes" : wiring.net_devices());
+  const Status greeted = greet(**wire, wiring, peers, greetings);
+  if (greeted.code() == Code::kTimeout) return over(network->devices, greeted);
+  BANYAN_TRY(greeted);
+  if (wiring.log().enabled(Subsystem::kNet, LogLevel::kInfo)) {
+    std::vector<std::vector<std::string>> lanes;
+    for (const int peer : peers) lanes.push_back((*wire)->lanes(peer));
+    BANYAN_LOG(wiring.log(), Subsystem::kNet, LogLevel::kInfo, "ucx {}: {}", (*wire)->version(),
+               who_is_reached(wiring, peers, lanes));
+  }
   const size_t best = all_claim(kOnlyTcp, *given) ? kTcpShortMost : kRdmaShortMost;
   const TcpLengths& lengths = all_claim(kOneHost, *given) ? kInOneHost : kBetweenHosts;
   return make_framed_transport("ucx", std::move(*wire), short_payload_most(best, wiring.size()),

@@ -38,9 +38,9 @@ constexpr std::array<Variable, 21> kVariables = {{
     {"BANYAN_TRANSPORTS", "",
      "Transports to use, preferred first ('shm,ucx'), or to leave out ('^ucx'); all where unset."},
     {"BANYAN_NET_DEVICES", "",
-     "Network devices for the ucx transport ('mlx5_0:1,eth0'), or to leave out ('^lo'); all that "
-     "are up where unset, and UCX_TLS has no effect. BANYAN_TOPO_FILE's levels are those of "
-     "these."},
+     "Network devices for the ucx transport ('mlx5_0:1,eth0'), or to leave out ('^lo'); where "
+     "unset all that are up and lead to the other hosts. UCX_TLS has no effect. "
+     "BANYAN_TOPO_FILE's levels are those of these."},
     {"BANYAN_SINGLE_COPY", "auto",
      "From which length on a rank reads messages straight from the memory of ranks of its host: a "
      "size such as 64K, never, or auto, which measures when the ranks meet and goes on doing so."},
@@ -62,7 +62,8 @@ constexpr std::array<Variable, 21> kVariables = {{
     {"BANYAN_DEBUG_FILE", "",
      "File for the log instead of stderr; %h is the host, %p the process, %r the rank."},
     {"BANYAN_SOCKET_IFNAME", "",
-     "Network interface on which ranks listen while they find each other, such as lo or eth0."},
+     "Network interface on which ranks listen while they find each other, such as lo or eth0; "
+     "where unset the one by which they met, else one that leads to all other hosts."},
     {"BANYAN_PORT_RANGE", "",
      "Ports on which ranks may listen while they find each other, A-B; the kernel chooses where "
      "unset."},
@@ -258,6 +259,8 @@ Reading read_environment(const RawEnvironment& raw) {
   values.topology_file = value_of(raw, "BANYAN_TOPO_FILE");
   values.topology_dump = value_of(raw, "BANYAN_TOPO_DUMP");
   values.sysroot = value_of(raw, "BANYAN_SYSROOT");
+  values.ucx_net_devices = !value_of(raw, "UCX_NET_DEVICES").empty();
+  values.ucx_tls = value_of(raw, "UCX_TLS");
   for (const Status& status :
        {read_compress(raw, &values.compress), read_single_copy(raw, &values.single_copy_least),
         read_interface(raw, &values.socket_interface), read_debug(raw, &values.debug),

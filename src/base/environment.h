@@ -68,6 +68,8 @@ struct Environment {
   std::string topology_dump;                  // BANYAN_TOPO_DUMP
   std::string sysroot;                        // BANYAN_SYSROOT
   bool check = true;                          // BANYAN_CHECK
+  bool ucx_net_devices = false;               // UCX_NET_DEVICES is set
+  std::string ucx_tls;                        // UCX_TLS
 };
 
 // What was read, and a status for each value that is wrong, whose default stands: kInvalidArgument
