@@ -53,6 +53,7 @@ struct GpuNic {
 struct ProcessFacts {
   std::string no_shared_memory{};             // why it has no memory to share
   std::string no_reading{};                   // why another process may not read its memory
+  std::string no_loopback{};                  // why a connection to 127.0.0.1 cannot be made
   std::string no_ucx{}, no_verbs{};           // why a library cannot be opened
   uint64_t locked_bytes_most = ~uint64_t{0};  // RLIMIT_MEMLOCK
 };

@@ -244,6 +244,13 @@ void examine_network(const Patient& patient, std::vector<Finding>& findings) {
                         .seen = "no interface leads out of this host; ranks of other hosts cannot "
                                 "be reached",
                         .evidence = "/sys/class/net, /sys/class/infiniband: no port is up"});
+  if (!patient.process.no_loopback.empty())
+    findings.push_back({.id = "network.loopback",
+                        .severity = Severity::kError,
+                        .subject = "lo",
+                        .seen = "ranks of this host cannot meet, since loopback does not work",
+                        .evidence = patient.process.no_loopback,
+                        .fix = "ip link set lo up"});
   const std::string* chosen = patient.raw.find("BANYAN_SOCKET_IFNAME");
   if (chosen != nullptr && !chosen->empty()) examine_choice(patient, *chosen, findings);
   examine_rates(patient.topology, findings);

@@ -14,6 +14,7 @@
 
 #include "src/base/descriptor.h"
 #include "src/doctor.h"
+#include "src/rendezvous_socket.h"
 #include "transports/segment.h"
 
 namespace banyan {
@@ -46,6 +47,16 @@ std::string why_nobody_reads() {
                                   : text_of_error("process_vm_readv", WEXITSTATUS(status));
 }
 
+// As ranks of one host meet.
+std::string why_no_loopback() {
+  Address address;
+  address.ip = {127, 0, 0, 1};
+  const auto listener = listen_at(address, {});
+  if (!listener.ok()) return std::string(listener.status().message());
+  const auto connection = begin_connect(listener->address);
+  return connection.ok() ? std::string() : std::string(connection.status().message());
+}
+
 std::string why_not_opened(const char* name) {
   void* library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return fmt::format("{} cannot be opened", name);
@@ -62,6 +73,7 @@ ProcessFacts facts_of_process() {
                                          shm::Pages::kReserved, deadline_after(kPatience));
   if (!memory.ok()) facts.no_shared_memory = memory.status().message();
   facts.no_reading = why_nobody_reads();
+  facts.no_loopback = why_no_loopback();
   facts.no_ucx = why_not_opened("libucp.so.0");
   facts.no_verbs = why_not_opened("libibverbs.so.1");
   rlimit limit{};
