@@ -135,6 +135,17 @@ Medium medium_of(int ranks_per_core) {
   return ranks_per_core == 2 ? Medium::kSharedCores : Medium::kMemory;
 }
 
+// Whoever knows UCX may have chosen there what carries messages. Rank 0 says it, once per job.
+void warn_of_tls(const Settings& settings, int rank) {
+  const std::string& tls = settings.environment.ucx_tls;
+  if (rank != 0 || tls.empty() || !process().first_time("UCX_TLS")) return;
+  BANYAN_LOG(
+      settings.log, Subsystem::kEnv, LogLevel::kWarn,
+      "UCX_TLS={} has no effect on Banyan, which uses all that UCX has but its shared memory; "
+      "BANYAN_NET_DEVICES chooses the devices, and BANYAN_TRANSPORTS=^ucx does without UCX",
+      printable(tls));
+}
+
 // Every rank connects the same kinds in the same order, also those that it does not use itself.
 Result<Connected> connect_transports(Links& links, Exchange& exchange, const Settings& settings,
                                      TimePoint deadline) {
@@ -161,6 +172,7 @@ Result<Connected> connect_transports(Links& links, Exchange& exchange, const Set
     const TransportKind& row = transport_kinds()[static_cast<size_t>(kind)];
     Result<std::unique_ptr<Transport>> transport = row.connect(wiring, peers);
     BANYAN_TRY(transport.status());
+    if (row.name == "ucx") warn_of_tls(settings, links.rank);
     BANYAN_LOG(settings.log, Subsystem::kNet, LogLevel::kInfo, "{} to {} ranks", row.name,
                peers.size());
     if (peers.empty()) continue;

@@ -13,6 +13,7 @@
 #include "src/base/bytes.h"
 #include "src/base/file.h"
 #include "src/base/parse.h"
+#include "src/process.h"
 #include "topology/compose.h"
 #include "topology/discover.h"
 #include "topology/import.h"
@@ -154,6 +155,10 @@ Result<std::vector<Hierarchy::Level>> read_tiers(const Settings& settings,
     return Status(described.status().code(),
                   fmt::format("BANYAN_TOPO_FILE: {}", described.status().message()));
   if (!environment.topology_dump.empty()) BANYAN_TRY(write_dump(environment, *described));
+  const std::string strangers = stranger_to(*described, host_of_rank);
+  if (!strangers.empty() && process().first_time("BANYAN_TOPO_FILE"))
+    BANYAN_LOG(settings.log, Subsystem::kEnv, LogLevel::kWarn, "BANYAN_TOPO_FILE={} {}",
+               printable(environment.topology_file), strangers);
   const Topology used = with_net_devices(*described, environment.net_devices, notes);
   note_joining_switches(used, notes);
   for (const std::string& note : notes.lines())
@@ -285,6 +290,22 @@ Result<std::vector<int>> match_nodes(const Topology& described,
   for (size_t i = 0; i < places.size(); ++i)
     places[i] = nodes.size() == 1 ? 0 : static_cast<int>(i);
   return places;
+}
+
+std::string stranger_to(const Topology& described, std::span<const HostIdentity> host_of_rank) {
+  const DistinctHosts known = distinct(host_of_rank);
+  const std::vector<int> nodes = vertices_of(described, VertexKind::kNode);
+  const bool none_found =
+      std::all_of(known.hosts.begin(), known.hosts.end(),
+                  [&](const HostIdentity& host) { return place_of(described, nodes, host) < 0; });
+  if (!none_found || nodes.empty()) return {};
+  const size_t more = known.hosts.size() - 1;
+  return fmt::format(
+      "describes none of this job's hosts ({}{}); its {} taken for {}", known.hosts.front().name,
+      more > 0 ? fmt::format(" and {} more", more) : "",
+      nodes.size() == 1 ? fmt::format("only node ({}) is", vertex(described, nodes.front()).name)
+                        : fmt::format("nodes ({}, ...) are", vertex(described, nodes.front()).name),
+      nodes.size() == 1 ? "each of them" : "them in their order");
 }
 
 std::vector<int> ring_through(const Hierarchy& lie, std::span<const HostIdentity> host_of_rank,

@@ -51,6 +51,9 @@ std::string guid_of(const HostIdentity& host);
 Result<std::vector<int>> match_nodes(const Topology& described,
                                      std::span<const HostIdentity> hosts);
 
+// That no host is found by GUID or name, for people, and what is done then; empty: some are.
+std::string stranger_to(const Topology& described, std::span<const HostIdentity> host_of_rank);
+
 // The ranks in the order of a ring that enters each host once. Hosts that `names` has come first,
 // in its order; they are found by their names, else up to the first dot. Those that it does not
 // have, and those of names that fit several, come after them in the order of `lie`, as the ranks of

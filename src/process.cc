@@ -133,6 +133,11 @@ ProcessState::ProcessState() {
   (void)pthread_atfork(before, after, in_child);
 }
 
+bool ProcessState::first_time(const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  return said_.insert(what).second;
+}
+
 std::shared_ptr<void> ProcessState::share(const std::string& key,
                                           const std::function<std::shared_ptr<void>()>& make) {
   const std::lock_guard lock(mutex_);

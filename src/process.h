@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <semaphore>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -151,6 +152,9 @@ struct ProcessState {
   // Unknown variables were reported.
   std::atomic<bool> variables_reported{false};
 
+  // Whether this process is asked for the first time: for what is to be said once.
+  bool first_time(const std::string& what);
+
   // A handle that no operation of this process had before (until 2^31 of them were made).
   int next_operation() { return operations_.fetch_add(1); }
 
@@ -162,6 +166,7 @@ struct ProcessState {
   std::atomic<int> operations_{1 << 24};
   std::mutex mutex_;
   std::map<std::string, std::weak_ptr<void>> shared_;
+  std::set<std::string> said_;
 };
 
 // Made with the library and never destroyed, so that threads which outlive main() find it.

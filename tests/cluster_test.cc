@@ -57,6 +57,15 @@ TEST(MatchNodes, GoesByGuidThenByNameThenByOrder) {
   EXPECT_THAT(matched(described, {host("c", 7), host("c", 1)}), ElementsAre(1, 2));
 }
 
+TEST(StrangerTo, SaysThatADescriptionIsOfOtherHosts) {
+  const Topology described = named({"a", "b", "c", "d"});
+  EXPECT_EQ(stranger_to(described, std::vector<HostIdentity>{host("x", 1), host("a", 2)}), "");
+  EXPECT_EQ(stranger_to(described, std::vector<HostIdentity>{host("x", 1), host("y", 2)}),
+            "describes none of this job's hosts (x and 1 more); its nodes (a, ...) are taken for "
+            "them in their order");
+  EXPECT_EQ(stranger_to(empty_topology(), std::vector<HostIdentity>{host("x", 1)}), "");
+}
+
 TEST(RingThrough, PutsNamedHostsFirstInTheirOrder) {
   const std::vector<HostIdentity> dealt = {host("a", 1), host("b", 2), host("c", 3),
                                            host("a", 1), host("b", 2), host("c", 3)};

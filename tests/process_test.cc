@@ -169,6 +169,13 @@ TEST(ProcessState, SharesAnObjectWhileAnybodyHoldsIt) {
   EXPECT_EQ(*static_cast<int*>(again.get()), 3);
 }
 
+TEST(ProcessState, IsAskedForTheFirstTimeOnce) {
+  ProcessState state;
+  EXPECT_TRUE(state.first_time("this"));
+  EXPECT_TRUE(state.first_time("that"));
+  EXPECT_FALSE(state.first_time("this"));
+}
+
 TEST(ProcessState, NumbersOperationsApart) {
   ProcessState state;
   const int first = state.next_operation();
