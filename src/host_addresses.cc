@@ -57,7 +57,7 @@ Result<std::vector<HostAddress>> addresses_that_are_up() {
   return found;
 }
 
-// From where packets to an address of nobody leave: by the default route. Nothing is sent.
+// Asks from where packets to an address of nobody would leave: by the default route. None is sent.
 std::vector<Address> outward_addresses() {
   sockaddr_in v4{};
   v4.sin_family = AF_INET;
@@ -136,11 +136,12 @@ Result<HostAddresses> host_addresses(const Environment& environment,
   return in_order(std::move(*found), environment.socket_interface, met, outward_addresses());
 }
 
-Result<Address> listening_address(const Environment& environment, bool fallback_loopback) {
+Result<std::vector<Address>> listening_addresses(const Environment& environment,
+                                                 bool fallback_loopback) {
+  std::vector<Address> addresses;
   if (environment.socket_interface.empty() && fallback_loopback) {
-    Address loopback;
-    loopback.ip = {127, 0, 0, 1};
-    return loopback;
+    addresses.emplace_back().ip = {127, 0, 0, 1};
+    return addresses;
   }
   const auto here = host_addresses(environment, std::nullopt);
   BANYAN_TRY(here.status());
@@ -148,11 +149,18 @@ Result<Address> listening_address(const Environment& environment, bool fallback_
     return Status(Code::kInvalidArgument,
                   fmt::format("BANYAN_SOCKET_IFNAME={}: that interface is not up or has no address",
                               environment.socket_interface));
-  if (here->usable > 0 && (here->chosen || !here->all.front().address.loopback()))
-    return here->all.front().address;
+  for (const HostAddress& one : std::span(here->all).first(here->usable))
+    if (here->chosen || !one.address.loopback()) addresses.push_back(one.address);
+  if (!addresses.empty()) return addresses;
   return Status(Code::kSystem,
                 "no network interface but loopback is up and has an address that other hosts can "
                 "reach, and the ranks are on several hosts; name one with BANYAN_SOCKET_IFNAME");
+}
+
+Result<Address> listening_address(const Environment& environment, bool fallback_loopback) {
+  const auto addresses = listening_addresses(environment, fallback_loopback);
+  BANYAN_TRY(addresses.status());
+  return addresses->front();
 }
 
 std::string interface_with(const Address& address) {

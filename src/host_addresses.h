@@ -28,8 +28,8 @@ inline constexpr size_t kHostAddressesMost = 64;
 struct HostAddress {
   std::string interface;
   Address address;  // the port is 0
-  // Of this host alone, not told to others: how many bits its network has, and whether that is
-  // behind a bridge by which nothing goes out, as those of containers and virtual machines.
+  // The rest is not told to others: how many bits its network has, and whether that lies behind a
+  // bridge by which nothing goes out, as those of containers and virtual machines do.
   uint8_t bits = 128;
   bool bridge = false;
   bool operator==(const HostAddress&) const = default;
@@ -45,19 +45,23 @@ struct HostAddresses {
   bool operator==(const HostAddresses&) const = default;
 };
 
-// Those of the interfaces that are up, as far as they are of use: `met`, by which this rank has
-// reached the others before, then what leads to the default route, then what is no bridge; then
-// bridges and loopback. A link-local address is used only where ranks met by it, or where it is all
-// that the interface of BANYAN_SOCKET_IFNAME has.
+// Lists those of the interfaces that are up. `met` comes first, by which this rank has reached the
+// others before, then what leads to the default route, what is no bridge, bridges, and loopback. A
+// link-local address may be used only where ranks met by it, or where it is all that the interface
+// of BANYAN_SOCKET_IFNAME has.
 Result<HostAddresses> host_addresses(const Environment& environment,
                                      const std::optional<Address>& met);
 
-// The address to listen on before anything is known of other hosts: `fallback_loopback` and no
-// BANYAN_SOCKET_IFNAME: 127.0.0.1; else the best that there is. The port is 0. kInvalidArgument:
-// that interface has none.
+// The addresses to listen on before anything is known of other hosts, best first, at least one:
+// 127.0.0.1 where `fallback_loopback` and no BANYAN_SOCKET_IFNAME is set; else those that may be
+// used, or loopback where BANYAN_SOCKET_IFNAME names it. The ports are 0. kInvalidArgument: that
+// interface has none.
+Result<std::vector<Address>> listening_addresses(const Environment& environment,
+                                                 bool fallback_loopback);
+// Gives the best of them.
 Result<Address> listening_address(const Environment& environment, bool fallback_loopback);
 
-// The interface of this host that has it; empty: none.
+// Names the interface of this host that has it; empty: none has.
 std::string interface_with(const Address& address);
 
 // ---- Its parts, pure ----------------------------------------------------------------------------
@@ -66,26 +70,26 @@ std::string interface_with(const Address& address);
 HostAddresses in_order(std::vector<HostAddress> found, const std::string& chosen,
                        const std::optional<Address>& met, std::span<const Address> outward);
 
-// Which addresses lead where, among ranks that have told each other theirs.
+// Knows which addresses lead where, among ranks that have told each other theirs.
 class AddressBook {
  public:
   explicit AddressBook(std::span<const HostAddresses> ranks);
 
-  // The first usable address of a rank that leads there from all others. The error has its
+  // Finds the first usable address of a rank that leads there from all others. The error has its
   // addresses and why none does.
   Result<HostAddress> way_to(int rank) const;
-  // Of the host of that rank, those that have addresses. None where all ranks share one network.
+  // Lists those of that rank's host that have addresses. None where all ranks share one network.
   // A bridge in whose network no other host is leads nowhere, either.
   std::vector<Interface> interfaces(int rank) const;
 
  private:
   using Ip = std::pair<bool, std::array<uint8_t, 16>>;
-  // Of two networks at most, which is as good as of all.
+  // Two networks are kept at most, which tells as much as all of them.
   struct Holder {
     size_t rank = 0;
     const HostAddress* address = nullptr;
   };
-  // Empty: it leads there.
+  // Says why it does not lead there; empty: it does.
   std::string why_not(const HostAddresses& host, const Address& address) const;
   bool has_neighbours(const HostAddresses& host, const HostAddress& of) const;
 

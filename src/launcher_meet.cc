@@ -23,6 +23,9 @@ constexpr auto kPortPause = std::chrono::milliseconds(20);
 // How long whoever holds it may take to answer, and when it is asked again.
 constexpr auto kHolderPatience = std::chrono::milliseconds(300);
 constexpr auto kBetweenQuestions = std::chrono::milliseconds(500);
+// How many addresses of rank 0 the others may try: what a process manager carries has its bounds.
+constexpr size_t kMeetingAddressesMost = 3;
+constexpr size_t kHexId = 256;  // of a packed UniqueId
 
 std::unique_ptr<Exchange> alone() {
   return exchange_over(0, 1, [](const void* send, void* recv, size_t bytes) {
@@ -39,7 +42,7 @@ std::string to_hex(std::span<const std::byte> bytes) {
 
 Result<UniqueId> id_of_hex(std::string_view text) {
   std::array<std::byte, 128> bytes{};
-  bool good = text.size() == 2 * bytes.size();
+  bool good = text.size() == kHexId;
   for (size_t i = 0; good && i < bytes.size(); ++i) {
     uint8_t value = 0;
     const char* begin = text.data() + 2 * i;
@@ -53,10 +56,23 @@ Result<UniqueId> id_of_hex(std::string_view text) {
   return unpack_unique_id(bytes);
 }
 
-// Where the ranks meet, as this host has it. A name that it maps to loopback, as Debian does with a
-// host's own (127.0.1.1), is this host: ranks elsewhere need it by an address they can reach.
-Result<Address> meeting_address(const Launch& launch, const std::string& text,
-                                const Environment& environment) {
+// Reads the same rendezvous at several addresses.
+Result<std::vector<UniqueId>> ids_of_hex(std::string_view text) {
+  std::vector<UniqueId> ids;
+  do {
+    const auto id = id_of_hex(text.substr(0, kHexId));
+    BANYAN_TRY(id.status());
+    ids.push_back(*id);
+    text.remove_prefix(kHexId);
+  } while (!text.empty() && ids.size() < kMeetingAddressesMost);
+  return ids;
+}
+
+// Finds where the ranks meet, as this host has it: the first counts, rank 0 listens at all of them.
+// A name that it maps to loopback, as Debian does with a host's own (127.0.1.1), is this host:
+// ranks elsewhere need it by an address they can reach.
+Result<std::vector<Address>> meeting_addresses(const Launch& launch, const std::string& text,
+                                               const Environment& environment) {
   auto address = resolve(text);
   if (!address.ok()) {
     return Status(address.status().code(),
@@ -65,11 +81,12 @@ Result<Address> meeting_address(const Launch& launch, const std::string& text,
   }
   // And ranks of one host need nothing that strangers can reach.
   if (launch.one_host && !address->loopback())
-    return Address{.v6 = false, .ip = {127, 0, 0, 1}, .port = address->port};
-  if (launch.one_host || !address->loopback()) return address;
-  auto outside = listening_address(environment, false);
-  if (!outside.ok()) return address;
-  outside->port = address->port;
+    return std::vector<Address>{{.v6 = false, .ip = {127, 0, 0, 1}, .port = address->port}};
+  if (launch.one_host || !address->loopback()) return std::vector<Address>{*address};
+  auto outside = listening_addresses(environment, false);
+  if (!outside.ok()) return std::vector<Address>{*address};
+  outside->resize(std::min(outside->size(), kMeetingAddressesMost));
+  for (Address& one : *outside) one.port = address->port;
   return outside;
 }
 
@@ -84,14 +101,15 @@ Status refused_as_second(const Address& address, JoinOptions options, const Log&
 }
 
 // The first of the addresses that is free.
-Result<Address> open_at_one_of(const JoinOptions& options, const Log& log) {
+Result<Address> open_at_one_of(const JoinOptions& options, const std::vector<Address>& also,
+                               const Log& log) {
   const TimePoint give_up = std::min(options.deadline, Clock::now() + kPortPatience);
   TimePoint ask;
   while (true) {
     Status last;
     const bool asks = Clock::now() >= ask;
     for (const Address& candidate : options.candidates) {
-      auto opened = open_rendezvous({candidate, {}, options.key, options.deadline}, log);
+      auto opened = open_rendezvous({candidate, {}, options.key, options.deadline, also}, log);
       if (opened.ok()) return opened;
       last = opened.status();
       if (last.code() != Code::kBusy) return last;
@@ -116,10 +134,12 @@ Result<std::unique_ptr<Exchange>> meet_at_addresses(const Launch& launch,
   // Not of the call's number: one rank may have given up more often than another one.
   options.key = derive_key(key_of_text(launch.secret), "meeting", {});
   options.call = static_cast<uint32_t>(count);
+  std::vector<Address> also;
   for (const std::string& text : launch.addresses) {
-    const auto address = meeting_address(launch, text, environment);
-    if (!address.ok()) return address.status();
-    options.candidates.push_back(*address);
+    const auto addresses = meeting_addresses(launch, text, environment);
+    if (!addresses.ok()) return addresses.status();
+    options.candidates.push_back(addresses->front());
+    also.assign(addresses->begin() + 1, addresses->end());
   }
   if (launch.rank == 0) {
     const bool exposed = std::any_of(options.candidates.begin(), options.candidates.end(),
@@ -133,7 +153,7 @@ Result<std::unique_ptr<Exchange>> meet_at_addresses(const Launch& launch,
                       "ranks",
                       options.candidates[0].text(), name_of(launch.kind)));
     }
-    const auto opened = open_at_one_of(options, log);
+    const auto opened = open_at_one_of(options, also, log);
     if (!opened.ok()) return opened.status();
     options.candidates = {*opened};
     options.must_listen = true;
@@ -181,18 +201,25 @@ Result<std::unique_ptr<Exchange>> meet_through_manager(const Launch& launch,
     const auto key = random_key();
     if (!key.ok()) return key.status();
     id.key = *key;
-    auto address = listening_address(environment, launch.one_host);
-    if (address.ok()) {
-      address = open_rendezvous({*address, environment.port_range, id.key, deadline}, log);
+    auto addresses = listening_addresses(environment, launch.one_host);
+    opened_status = addresses.status();
+    if (opened_status.ok()) {
+      addresses->resize(std::min(addresses->size(), kMeetingAddressesMost));
+      const auto opened = open_rendezvous({addresses->front(),
+                                           environment.port_range,
+                                           id.key,
+                                           deadline,
+                                           {addresses->begin() + 1, addresses->end()}},
+                                          log);
+      opened_status = opened.status();
+      for (const Address& one : *addresses) {
+        id.address = one;
+        id.address.port = opened.ok() ? opened->port : 0;
+        text += to_hex(id.pack());
+      }
     }
-    if (address.ok()) {
-      id.address = *address;
-      text = to_hex(id.pack());
-    } else {
-      // The others wait in the broadcast and must be told.
-      opened_status = address.status();
-      text = "failed";
-    }
+    // The others wait in the broadcast and must be told.
+    if (!opened_status.ok()) text = "failed";
   }
   const auto sent = (*manager)->broadcast(fmt::format("banyan-{}", count), text);
   const Status passed_on = or_unanswered(sent.status());
@@ -201,20 +228,22 @@ Result<std::unique_ptr<Exchange>> meet_through_manager(const Launch& launch,
   if (*sent == "failed") {
     return Status(Code::kRemote, "rank 0 could not open a rendezvous; its own error says why");
   }
-  const auto id = id_of_hex(*sent);
-  if (!id.ok()) return id.status();
+  const auto ids = ids_of_hex(*sent);
+  if (!ids.ok()) return ids.status();
+  std::vector<Address> candidates;
+  for (const UniqueId& id : *ids) candidates.push_back(id.address);
   auto exchange = join_rendezvous({.rank = launch.rank,
                                    .size = size,
-                                   .candidates = {id->address},
+                                   .candidates = std::move(candidates),
                                    .must_listen = true,
-                                   .key = id->key,
+                                   .key = ids->front().key,
                                    .deadline = deadline},
                                   log);
   if (exchange.status().code() != Code::kInvalidUsage) return exchange;
   return Status(Code::kTimeout,
                 fmt::format("rank 0 no longer waits at {}: this rank has come later than "
                             "BANYAN_INIT_TIMEOUT allows, or another one has given up",
-                            id->address.text()));
+                            ids->front().address.text()));
 }
 
 // Ranks that are missing or there twice are often numbered by another launcher than was meant.

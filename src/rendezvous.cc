@@ -72,8 +72,14 @@ Result<Address> open_rendezvous(const RendezvousOptions& options, const Log& log
   auto listener = listen_at(options.address, options.ports);
   if (!listener.ok()) return listener.status();
   const Address address = listener->address;
-  auto server =
-      RendezvousServer::create(std::move(listener->socket), options.key, options.deadline, log);
+  std::vector<Descriptor> listeners;
+  listeners.push_back(std::move(listener->socket));
+  for (Address more : options.also) {
+    more.port = address.port;
+    auto further = listen_at(more, {});
+    if (further.ok()) listeners.push_back(std::move(further->socket));
+  }
+  auto server = RendezvousServer::create(std::move(listeners), options.key, options.deadline, log);
   if (!server.ok()) return server.status();
   auto thread = start_thread("serves a rendezvous", [owned = std::move(*server)] { owned->run(); });
   if (!thread.ok()) return thread.status();

@@ -33,23 +33,25 @@ struct UniqueId {
 // kInvalidArgument: not an id that banyan_get_unique_id made.
 Result<UniqueId> unpack_unique_id(std::span<const std::byte, 128> bytes);
 
-// Listens on the address (port 0: from BANYAN_PORT_RANGE, else the kernel's choice) and serves one
-// communicator, then ends by itself: when all ranks have finished, or at the deadline. The thread
-// owns everything it needs and is detached.
+// Listens on the address, and on `also` where the same port is free there (port 0: from
+// BANYAN_PORT_RANGE, else the kernel's choice) and serves one communicator, then ends by itself:
+// when all ranks have finished, or at the deadline. The thread owns everything it needs and is
+// detached.
 struct RendezvousOptions {
   Address address;
   PortRange ports;
   Key key{};
   TimePoint deadline{};
+  std::vector<Address> also = {};  // of this host, where others may reach it
 };
 Result<Address> open_rendezvous(const RendezvousOptions& options, const Log& log);
 
 // Joins as `rank` of `size`. `candidates` are tried in turn until the deadline; strangers that
 // listen on one of them are told apart by the handshake. `must_listen`: the server was listening
-// before this call, so a refused connection is final and gives kInvalidUsage (the id was used, has
-// expired, or its process has ended). What waiting does not mend is final, too, where it is so of
-// all candidates. All ranks of one rendezvous must name the same size and different ranks:
-// otherwise kMismatch on all of them. At the deadline kTimeout names the ranks that have not
+// before this call, so that it is final where all of them refuse, and gives kInvalidUsage (the id
+// was used, has expired, or its process has ended). What waiting does not mend is final, too, where
+// it is so of all candidates. All ranks of one rendezvous must name the same size and different
+// ranks: otherwise kMismatch on all of them. At the deadline kTimeout names the ranks that have not
 // arrived. Where others may meet later (not with must_listen), whoever begins after a rendezvous
 // has failed is one of those, and so is a later call of a process that took part: what it finds is
 // in its way, and ends where it is of that process itself.

@@ -276,7 +276,7 @@ Attempt attempt(const Address& address, const JoinOptions& options, TimePoint pa
   }
 }
 
-// Where this host has that address, too.
+// Says so where this host has that address, too.
 std::string own_address(const Address& address) {
   const std::string interface = address.loopback() ? "" : interface_with(address);
   if (interface.empty()) return {};
@@ -336,9 +336,9 @@ Result<std::unique_ptr<Exchange>> join_rendezvous(const JoinOptions& options, co
       BANYAN_LOG(log, Subsystem::kInit, LogLevel::kTrace, "rank {}: no rendezvous at {}: {}",
                  options.rank, candidate.text(), tried.why.message());
       if (tried.end == Attempt::End::kEnded) return tried.why;
-      if (tried.end == Attempt::End::kNoWay && ++hopeless == options.candidates.size())
-        return no_way(options, tried.why);
-      if (tried.end == Attempt::End::kRefused && options.must_listen) return used_up(candidate);
+      const bool used = tried.end == Attempt::End::kRefused && options.must_listen;
+      if ((used || tried.end == Attempt::End::kNoWay) && ++hopeless == options.candidates.size())
+        return used ? used_up(candidate) : no_way(options, tried.why);
       why = std::move(tried.why);
       if (Clock::now() >= options.deadline) return not_found(options, address, why);
     }

@@ -27,13 +27,9 @@ std::string origin_of(const Admitted& admitted) {
 
 }  // namespace
 
-Result<std::unique_ptr<RendezvousServer>> RendezvousServer::create(Descriptor listener,
-                                                                   const Key& key,
-                                                                   TimePoint deadline,
-                                                                   const Log& log) {
+Result<std::unique_ptr<RendezvousServer>> RendezvousServer::create(
+    std::vector<Descriptor> listeners, const Key& key, TimePoint deadline, const Log& log) {
   Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
-  std::vector<Descriptor> listeners;
-  listeners.push_back(std::move(listener));
   auto gate = Gate::create(std::move(listeners), {.key = key, .epoch = 0, .server_rank = -1}, log);
   if (!gate.ok()) return gate.status();
   const auto nonce = random_key();

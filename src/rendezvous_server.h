@@ -23,8 +23,9 @@ namespace banyan {
 
 class RendezvousServer {
  public:
-  static Result<std::unique_ptr<RendezvousServer>> create(Descriptor listener, const Key& key,
-                                                          TimePoint deadline, const Log& log);
+  static Result<std::unique_ptr<RendezvousServer>> create(std::vector<Descriptor> listeners,
+                                                          const Key& key, TimePoint deadline,
+                                                          const Log& log);
   // Serves until all members have left or the time is over.
   void run();
 

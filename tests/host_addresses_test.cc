@@ -44,7 +44,7 @@ std::vector<std::string> texts(const HostAddresses& host) {
   return all;
 }
 
-// Of its own network, all of them usable.
+// It has its own network, and all of them are usable.
 HostAddresses host(uint8_t number, std::vector<HostAddress> all) {
   HostAddresses made;
   made.network.fill(number);
@@ -110,7 +110,7 @@ TEST(AddressBook, PassesByWhatTwoHostsHave) {
   EXPECT_EQ(way(two, 1), "e 10.0.0.2");
   EXPECT_THAT(dead_ends(two, 0), ElementsAre("docker0"));
   EXPECT_THAT(dead_ends(two, 1), ElementsAre("br-1f"));
-  // Of three, two have it: then it leads from the third to neither, either.
+  // Where two of three have it, it leads from the third to neither, either.
   const std::vector<HostAddresses> three = {host(0, {bridge, at("eth0", "10.0.0.1")}),
                                             host(1, {at("eth0", "10.0.0.2")}),
                                             host(2, {bridge, at("eth0", "10.0.0.3")})};
@@ -125,7 +125,7 @@ TEST(AddressBook, LetsRanksOfOneNetworkUseAllOfIt) {
                                             host(7, {at("lo", "127.0.0.1")})};
   EXPECT_EQ(way(users, 0), "lo 127.0.0.1");
   EXPECT_THAT(AddressBook(users).interfaces(0), IsEmpty());
-  // Two of one network beside one of another.
+  // Two share a network, and one has another.
   const std::vector<HostAddresses> mixed = {host(7, {at("lo", "127.0.0.1"), at("e", "10.0.0.1")}),
                                             host(7, {at("lo", "127.0.0.1"), at("e", "10.0.0.1")}),
                                             host(8, {at("e", "10.0.0.2")})};
@@ -181,6 +181,36 @@ TEST(AddressBook, SaysOfEveryAddressWhyItLeadsNowhere) {
   EXPECT_THAT(way({host(0, {}), host(1, {})}, 0), HasSubstr("(host0): it has none; "));
   hosts[1].usable = 0;
   EXPECT_THAT(way(hosts, 1), HasSubstr("BANYAN_SOCKET_IFNAME names there is not up"));
+}
+
+TEST(Rendezvous, IsFoundAtAnyOfItsAddresses) {
+  const Key key = *random_key();
+  const auto opened = open_rendezvous(
+      {loopback(), {}, key, deadline_after(20), {ip("127.0.0.2"), ip("192.0.2.77")}}, silent());
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  const auto with_port = [&](const std::string& host) {
+    Address address = ip(host);
+    address.port = opened->port;
+    return address;
+  };
+  const auto join = [&](int rank, std::vector<Address> candidates) {
+    return join_rendezvous({.rank = rank,
+                            .size = 2,
+                            .candidates = std::move(candidates),
+                            .must_listen = true,
+                            .key = key,
+                            .deadline = deadline_after(20)},
+                           silent());
+  };
+  const Status nobody = join(1, {with_port("127.0.0.3"), with_port("127.0.0.4")}).status();
+  EXPECT_EQ(nobody.code(), Code::kInvalidUsage);
+  EXPECT_TRUE(has(nobody, "nothing listens at 127.0.0.4:")) << nobody.message();
+  together(2, [&](int rank) {
+    const auto exchange =
+        join(rank, {with_port("127.0.0.3"), with_port(rank == 0 ? "127.0.0.1" : "127.0.0.2")});
+    ASSERT_TRUE(exchange.ok()) << exchange.status().message();
+    EXPECT_EQ((*exchange)->met_by().has_value(), true);
+  });
 }
 
 // An exchange whose ranks take each other for ranks of other networks.
