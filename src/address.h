@@ -22,19 +22,19 @@ struct Address {
   uint16_t port = 0;
 
   bool loopback() const;
-  // Of one cable only: 169.254/16 and fe80::/10. Many hosts may have the same one.
+  // It counts on one cable only (169.254/16, fe80::/10), and many hosts may have the same one.
   bool link_local() const;
   std::string host() const;  // "127.0.0.1", "::1"
   std::string text() const;  // "127.0.0.1:4711", "[::1]:4711"
   bool operator==(const Address&) const = default;
 };
 
-// The address in a name of the system's, without its port. An IPv4 address that is mapped into IPv6
-// comes as IPv4. Nothing for other families, and for fe80::/10, which means nothing to other hosts
-// without the name of an interface of theirs.
+// Takes the address out of a name of the system's, without its port. An IPv4 address that is mapped
+// into IPv6 comes as IPv4. Other families give nothing, as does fe80::/10, which means nothing to
+// other hosts without the name of an interface of theirs.
 std::optional<Address> address_in(const sockaddr* name);
 
-// "HOST:PORT", resolving names. kInvalidArgument says what is malformed.
+// Reads "HOST:PORT" and resolves names. kInvalidArgument says what is malformed.
 Result<Address> resolve(std::string_view host_and_port);
 
 }  // namespace banyan

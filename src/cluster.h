@@ -51,7 +51,7 @@ std::string guid_of(const HostIdentity& host);
 Result<std::vector<int>> match_nodes(const Topology& described,
                                      std::span<const HostIdentity> hosts);
 
-// That no host is found by GUID or name, for people, and what is done then; empty: some are.
+// Says that no host is found by GUID or name, and what is done then; empty: some are found.
 std::string stranger_to(const Topology& described, std::span<const HostIdentity> host_of_rank);
 
 // The ranks in the order of a ring that enters each host once. Hosts that `names` has come first,

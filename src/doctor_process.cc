@@ -47,7 +47,7 @@ std::string why_nobody_reads() {
                                   : text_of_error("process_vm_readv", WEXITSTATUS(status));
 }
 
-// As ranks of one host meet.
+// Tries it as ranks of one host meet.
 std::string why_no_loopback() {
   Address address;
   address.ip = {127, 0, 0, 1};

@@ -15,8 +15,8 @@ namespace banyan {
 
 ProcessIdentity this_process();
 
-// Of the boot and the network namespace: where it is the same, so are the addresses. An error: it
-// cannot be told now.
+// Tells the boot and the network namespace: where it is the same, so are the addresses. An error:
+// it cannot be told now.
 Result<std::array<uint8_t, 32>> this_network();
 
 // Whom the kernel takes a user of this namespace for in the one around it, by the text of

@@ -152,7 +152,7 @@ struct ProcessState {
   // Unknown variables were reported.
   std::atomic<bool> variables_reported{false};
 
-  // Whether this process is asked for the first time: for what is to be said once.
+  // Tells whether this process is asked for the first time: for what is to be said once.
   bool first_time(const std::string& what);
 
   // A handle that no operation of this process had before (until 2^31 of them were made).

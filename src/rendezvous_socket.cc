@@ -66,7 +66,7 @@ void set_option(int socket, int level, int option, int value) {
   (void)::setsockopt(socket, level, option, &value, sizeof value);
 }
 
-// What would be right, where the error alone does not say it.
+// Says what would be right, where the error alone does not.
 std::string remedy(const Address& address, int error) {
   if (error == ENETUNREACH && address.loopback())
     return "; loopback is down on this host: ip link set lo up";
@@ -147,8 +147,8 @@ bool waiting_mends(int error) {
     case EINTR:
     case ENETRESET:
     case ETIMEDOUT: return true;
-    // Among them ENETUNREACH, ENETDOWN, EADDRNOTAVAIL, EAFNOSUPPORT, EPROTONOSUPPORT, EACCES and
-    // EPERM, and what this process has run out of: EMFILE, ENFILE, ENOMEM, ENOBUFS.
+    // The rest is final: ENETUNREACH, ENETDOWN, EADDRNOTAVAIL, EAFNOSUPPORT, EPROTONOSUPPORT,
+    // EACCES, EPERM, and what this process has run out of: EMFILE, ENFILE, ENOMEM, ENOBUFS.
     default: return false;
   }
 }

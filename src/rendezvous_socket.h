@@ -21,7 +21,7 @@ struct Listener {
 // where all of the range are.
 Result<Listener> listen_at(const Address& address, const PortRange& ports);
 
-// Whether what socket(), bind(), listen() or connect() said of itself at once may be otherwise
+// Tells whether what socket(), bind(), listen() or connect() said at once may be otherwise
 // later: others begin to listen, hosts to answer, ports get free. A route, an address or a family
 // that this host does not have, and leave that it does not give, no waiting brings.
 bool waiting_mends(int error);
@@ -34,7 +34,7 @@ int connect_result(int socket);
 
 // Where the other end is; all zeros where that cannot be told.
 Address peer_of(int socket);
-// Where this end is, without its port.
+// Says where this end is, without its port.
 std::optional<Address> own_end_of(int socket);
 
 // Small messages are sent at once.

@@ -297,6 +297,10 @@ TEST(Doctor, reads_variables_and_asks_the_process) {
   EXPECT_THAT(forbidden.findings[1].evidence, HasSubstr("yama/ptrace_scope: 1"));
   EXPECT_THAT(forbidden.findings[3].evidence, HasSubstr("64K"));
 
+  const Diagnosis alone = host.diagnose({}, {.no_loopback = "connect to 127.0.0.1:9: no"});
+  ASSERT_THAT(ids_of(alone), ::testing::ElementsAre("network.loopback"));
+  EXPECT_EQ(alone.findings[0].severity, Severity::kError);
+
   const Diagnosis built = host.diagnose({}, {}, {{"ucx", "this build has no UCX"}});
   ASSERT_THAT(ids_of(built), ::testing::ElementsAre("transports.missing"));
   EXPECT_EQ(built.findings[0].evidence, "this build has no UCX");

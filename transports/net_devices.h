@@ -28,14 +28,14 @@ std::vector<std::string> net_devices(const std::filesystem::path& sys = "/sys/cl
 // words.
 Result<std::string> choose_net_devices(std::string_view text, std::span<const std::string> devices);
 
-// Which of the `chosen` devices, as choose_net_devices gave them for `text`, may carry messages to
-// other hosts: not the interfaces that lead nowhere. As it is where that leaves out none, or only
-// loopback of those that nobody has chosen. The error says why each of them leads nowhere.
+// Leaves out those of the `chosen` devices, as choose_net_devices gave them for `text`, that lead
+// nowhere. It changes nothing where that is none, or loopback alone, which nobody has chosen. The
+// error says why each of them leads nowhere.
 Result<std::string> leading_out(std::string_view text, const std::string& chosen,
                                 std::span<const std::string> devices,
                                 std::span<const Interface> interfaces);
 
-// What the system says of its speed: "100 Gb/s"; empty: nothing. `device` as UCX has it.
+// Tells what the system says of its speed: "100 Gb/s"; empty: nothing. `device` is as UCX has it.
 std::string rate_of_device(const std::string& device,
                            const std::filesystem::path& sys = "/sys/class");
 

@@ -37,7 +37,7 @@ Result<Network> network_of(const Wiring& wiring);
 enum Claim : size_t { kOnlyTcp, kOneHost, kClaims };
 bool all_claim(Claim claim, const std::vector<Bytes>& given);
 
-// A failure to connect, which is mostly one of the devices.
+// Adds the devices to a failure to connect, which is mostly one of them.
 Status over(const std::string& devices, const Status& status);
 
 // UCX connects by the first message, and ends the process where the peer dies meanwhile (an
@@ -47,12 +47,12 @@ Status over(const std::string& devices, const Status& status);
 Status greet(Wire& wire, Wiring& wiring, std::span<const int> peers,
              std::vector<WireOperation>& greetings);
 
-// The protocols and devices of an endpoint, "tcp/eth0", out of what ucp_ep_print_info writes; each
-// once, in its order. Empty: another version writes it otherwise.
+// Reads the protocols and devices of an endpoint, "tcp/eth0", from what ucp_ep_print_info writes,
+// each once. Empty: another version writes it otherwise.
 std::vector<std::string> lanes_in(std::string_view text);
 
-// "tcp/eth0 (10 Gb/s) to 2 ranks of other hosts, tcp/lo to 1 rank of this host": what carries
-// messages to which peers. `lanes` has an entry for each of them.
+// Says what carries messages to which peers: "tcp/eth0 (10 Gb/s) to 2 ranks of other hosts; tcp/lo
+// to 1 rank of this host". `lanes` has an entry for each of them.
 std::string who_is_reached(const Wiring& wiring, std::span<const int> peers,
                            std::span<const std::vector<std::string>> lanes);
 
