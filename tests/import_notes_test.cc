@@ -226,5 +226,22 @@ TEST(ImportNotes, cables_to_devices_that_a_fabric_lacks_are_left_out_with_a_line
                                                     "have are left out: S-2"});
 }
 
+// Of NCCL's files and ibnetdiscover's, too.
+TEST(ImportNotes, blanks_are_no_name) {
+  const auto fabric = import_topology("Switch 41 \"S-1\" # \" \"\n" + adapter("11", "  "));
+  ASSERT_TRUE(fabric.ok()) << fabric.status().message();
+  EXPECT_EQ(names_of(*fabric, VertexKind::kSwitch), std::vector<std::string>{"S-1"});
+  EXPECT_EQ(names_of(*fabric, VertexKind::kNode), std::vector<std::string>{"H-11"});
+  EXPECT_EQ(names_of(*fabric, VertexKind::kPort), std::vector<std::string>{"H-11:1"});
+  EXPECT_FALSE(import_topology("Switch 41 \" \" # \"leaf\"\n").ok());
+  const auto node = import_topology(
+      "<system version=\"1\"><cpu numaid=\"0\" affinity=\"f\"><nic><net name=\" \" dev=\"0\" "
+      "port=\"1\" speed=\"1000\"/></nic></cpu></system>");
+  if (unsupported(node)) GTEST_SKIP() << node.status().message();
+  ASSERT_TRUE(node.ok()) << node.status().message();
+  EXPECT_EQ(names_of(*node, VertexKind::kNic), std::vector<std::string>{"nic0"});
+  EXPECT_EQ(names_of(*node, VertexKind::kPort), std::vector<std::string>{"nic0:1"});
+}
+
 }  // namespace
 }  // namespace banyan

@@ -62,8 +62,8 @@ std::optional<std::pair<std::string, size_t>> quoted(std::string_view line, size
   if (begin == std::string_view::npos) return std::nullopt;
   const size_t end = line.find('"', begin + 1);
   if (end == std::string_view::npos) return std::nullopt;
-  return std::pair(printable(line.substr(begin + 1, std::min<size_t>(end - begin - 1, 200))),
-                   end + 1);
+  const std::string_view text = trim(line.substr(begin + 1, end - begin - 1));
+  return std::pair(printable(text.substr(0, 200)), end + 1);
 }
 
 // "[17]" at that place: 17.

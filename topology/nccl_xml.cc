@@ -273,7 +273,8 @@ class System {
       int64_t port = 1;
       BANYAN_TRY(read_number(net, "speed", -1, 100'000'000, &speed));
       BANYAN_TRY(read_number(net, "port", 0, 65535, &port));
-      const std::string name = text_of(net, "name");
+      const std::string given = text_of(net, "name");
+      const std::string name(trim(given));
       if (at(index).name.starts_with("nic") && !name.empty()) at(index).name = name;
       const bool unknown = speed <= 0;
       add_vertex(topology_,
