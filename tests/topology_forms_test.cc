@@ -334,7 +334,8 @@ TEST(ToSvgOfTopology, figures_stand_at_links) {
   for (const char* text :
        {">PCIe x16 16 GT/s: 31.5 GB/s a link<", ">CPU interconnect: numa0 - numa1 ~22 GB/s<",
         ">NVLink through 1 NVSwitch: 50 GB/s for each of 2 GPUs<", ">1 leaf switch<", ">1 cable<",
-        "memory ~205 GB/s", "through memory 7.25 GB/s"})
+        "memory ~205 GB/s", "through memory 7.25 GB/s",
+        "<title>box/gpu1, 0000:03:00.0, 80 GiB, pcie x16 16 GT/s, 31.5 GB/s [hardware]</title>"})
     EXPECT_THAT(svg, HasSubstr(text));
 }
 
