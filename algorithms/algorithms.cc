@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "algorithms/generators.h"
+#include "src/base/same_word.h"
 
 namespace banyan {
 namespace {
@@ -196,7 +197,7 @@ std::span<const Algorithm> algorithms() {
 
 int find_algorithm(std::string_view name) {
   for (size_t i = 0; i < std::size(kAlgorithms); ++i)
-    if (kAlgorithms[i].name == name) return static_cast<int>(i);
+    if (same_word(kAlgorithms[i].name, name)) return static_cast<int>(i);
   return -1;
 }
 

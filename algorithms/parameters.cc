@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/parse.h"
+#include "src/base/same_word.h"
 
 namespace banyan {
 namespace {
@@ -29,7 +30,7 @@ Result<uint32_t> parse_segment(std::string_view value) {
 
 Result<Phase> parse_phase(std::string_view value, ParameterKey key) {
   for (size_t i = 1; i < kPhases.size(); ++i)
-    if (kPhases[i] == value) return static_cast<Phase>(i);
+    if (same_word(kPhases[i], value)) return static_cast<Phase>(i);
   return right(form_of(key));
 }
 
@@ -50,7 +51,7 @@ Result<Dimensions> parse_dimensions(std::string_view value) {
 }
 
 Result<uint16_t> parse_rails(std::string_view value) {
-  if (value == "auto") return uint16_t{0};
+  if (same_word(value, "auto")) return uint16_t{0};
   const Result<int64_t> count = parse_integer(value, 1, kMostRails);
   if (count.ok()) return static_cast<uint16_t>(*count);
   return right(fmt::format("rails=N, ranks of a host from 1 to {}, or auto: all", kMostRails));

@@ -8,8 +8,10 @@
 #include <limits>
 #include <optional>
 
+#include "algorithms/rule_tokens.h"
 #include "algorithms/select.h"
 #include "src/base/parse.h"
+#include "src/base/same_word.h"
 
 namespace banyan {
 
@@ -24,43 +26,6 @@ constexpr std::string_view kMemoryForm = "mem=MEMORY,MEMORY";
 constexpr std::string_view kForms =
     "size=LO-HI, ranks=LO-HI, nodes=LO-HI, ppn=LO-HI, dtype=TYPE,TYPE, mem=MEMORY,MEMORY";
 constexpr std::string_view kExplain = "explain";
-constexpr std::string_view kPunctuation = ",;:^=-()";
-constexpr std::string_view kBlanks = " \t\r\n";
-
-// A word, one character of punctuation, or nothing: the end.
-struct Token {
-  std::string_view text;
-  size_t position;  // in characters, from 1
-
-  bool is(char mark) const { return text.size() == 1 && text[0] == mark; }
-  bool word() const { return !text.empty() && kPunctuation.find(text[0]) == text.npos; }
-};
-
-std::vector<Token> tokenize(std::string_view text) {
-  std::vector<Token> tokens;
-  for (size_t at = 0; at < text.size();) {
-    size_t end = at + 1;
-    if (kBlanks.find(text[at]) != text.npos) {
-      at = end;
-      continue;
-    }
-    if (kPunctuation.find(text[at]) == text.npos) {
-      while (end < text.size() && kPunctuation.find(text[end]) == text.npos &&
-             kBlanks.find(text[end]) == text.npos)
-        ++end;
-    }
-    tokens.push_back({text.substr(at, end - at), at + 1});
-    at = end;
-  }
-  tokens.push_back({{}, text.size() + 1});
-  return tokens;
-}
-
-// An error stays one short line, whatever was given.
-std::string quoted(std::string_view text) {
-  constexpr size_t kMost = 80;
-  return fmt::format("'{}{}'", printable(text.substr(0, kMost)), text.size() > kMost ? "..." : "");
-}
 
 // What users of other libraries write. Shown is always the name itself.
 struct OtherName {
@@ -73,8 +38,9 @@ constexpr OtherName kOtherNames[] = {{"recdbl", "recursive_doubling"},
                                      {"tree", "double_tree"}};
 
 int algorithm_of(std::string_view word) {
-  const auto other = std::find_if(std::begin(kOtherNames), std::end(kOtherNames),
-                                  [&](const OtherName& each) { return each.word == word; });
+  const auto other =
+      std::find_if(std::begin(kOtherNames), std::end(kOtherNames),
+                   [&](const OtherName& each) { return same_word(each.word, word); });
   return find_algorithm(other == std::end(kOtherNames) ? word : other->name);
 }
 
@@ -184,6 +150,45 @@ Status check_use(const Rule& rule, const Algorithm& algorithm, ParameterKey key,
                       join(names))};
 }
 
+// Ranks of a torus; some beyond all numbers of ranks are as good as others.
+uint64_t places_of(const Parameters& parameters) {
+  uint64_t places = 1;
+  for (const uint16_t length : parameters.dimensions)
+    if (length != 0 && places <= std::numeric_limits<int>::max()) places *= length;
+  return places;
+}
+
+// A rule that no call of any job can follow is a mistake.
+Status check_followed(const Rule& rule, const Token& first) {
+  const auto never = [&](std::string_view why) {
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("no call can follow the rule at position {}: {}", first.position, why));
+  };
+  const auto& list = rule.collectives;
+  const bool barriers = !list.empty() && std::all_of(list.begin(), list.end(), [](Collective each) {
+    return each == Collective::kBarrier;
+  });
+  if (barriers && (rule.size_least > 0 || !rule.types.empty() || !rule.memories.empty()))
+    return never("a barrier has no bytes, no type and no memory; valid: none of size, dtype, mem");
+  if (std::max(rule.nodes_least, rule.ppn_least) > rule.ranks_most)
+    return never("it wants more nodes, or ranks of a node, than ranks; valid: at most as many");
+  const bool bounded = rule.ranks_least > 0 || rule.ranks_most < std::numeric_limits<int>::max();
+  const bool shaped =
+      std::all_of(rule.parameters.begin(), rule.parameters.end(),
+                  [](const Parameters& parameters) { return parameters.dimensions.front() != 0; });
+  if (!bounded || !shaped || rule.excluding) return {};
+  for (const Parameters& parameters : rule.parameters) {
+    const uint64_t places = places_of(parameters);
+    if (places >= static_cast<uint64_t>(rule.ranks_least) &&
+        places <= static_cast<uint64_t>(rule.ranks_most))
+      return {};
+  }
+  return never(
+      "its ranks are not as many as its torus has places; valid: dims whose product is "
+      "within ranks");
+}
+
 class Parser {
  public:
   // `variable`: it may have the word 'explain'.
@@ -209,14 +214,33 @@ class Parser {
 
  private:
   bool at_explain() const {
-    return variable_ && peek().text == kExplain && (peek(1).text.empty() || peek(1).is(';'));
+    return variable_ && same_word(peek().text, kExplain) &&
+           (peek(1).text.empty() || peek(1).is(';'));
   }
 
   Result<Rule> rule() {
     Rule rule;
-    if (has_condition()) BANYAN_TRY(condition(rule));
+    const Token first = peek();
+    if (has_condition())
+      BANYAN_TRY(condition(rule));
+    else if (at_range() || first.is('*') || parse_collective(first.text).ok())
+      return missing_colon();
     BANYAN_TRY(choice(rule));
+    BANYAN_TRY(check_followed(rule, first));
     return rule;
+  }
+
+  // It belongs before the first algorithm, or '^'.
+  Status missing_colon() const {
+    size_t ahead = 0;
+    while (!peek(ahead).text.empty() && !peek(ahead).is(';') && !peek(ahead).is('^') &&
+           algorithm_of(peek(ahead).text) < 0)
+      ++ahead;
+    const Token& token = peek(ahead);
+    return {Code::kInvalidArgument,
+            fmt::format("missing ':' at position {}, before {}; valid: COLLECTIVES and conditions, "
+                        "':', ALGORITHMS, as in 'allreduce size=0-32K: ring'",
+                        token.position, token.text.empty() ? "the end" : quoted(token.text))};
   }
 
   // The token after the last is the last: the end never ends.
@@ -240,7 +264,7 @@ class Parser {
       std::string_view form;
       for (const std::string_view each :
            {kSizeForm, kRanksForm, kNodesForm, kPpnForm, kTypesForm, kMemoryForm})
-        if (each.substr(0, each.find('=')) == key.text) form = each;
+        if (same_word(each.substr(0, each.find('=')), key.text)) form = each;
       if (form.empty()) return wrong("condition", key, kForms);
       if (std::find(given.begin(), given.end(), form) != given.end())
         return unexpected(key, fmt::format("{} once", form));
@@ -276,7 +300,9 @@ class Parser {
     at_ += 2;  // the key and its '='
     for (;; ++at_) {
       const Token token = peek();
-      const auto found = std::find(std::begin(kMemoryNames), std::end(kMemoryNames), token.text);
+      const auto found =
+          std::find_if(std::begin(kMemoryNames), std::end(kMemoryNames),
+                       [&](std::string_view name) { return same_word(name, token.text); });
       if (found == std::end(kMemoryNames)) return wrong("memory", token, join(kMemoryNames));
       rule.memories.push_back(static_cast<MemoryKind>(found - std::begin(kMemoryNames)));
       ++at_;
@@ -423,7 +449,7 @@ class Parser {
   static std::optional<ParameterKey> key_of(const Algorithm& algorithm, std::string_view word) {
     for (int i = 0; i < kParameterKeyCount; ++i) {
       const auto key = static_cast<ParameterKey>(i);
-      if (algorithm.takes(key) && name_of(key) == word) return key;
+      if (algorithm.takes(key) && same_word(name_of(key), word)) return key;
     }
     return std::nullopt;
   }

@@ -21,9 +21,10 @@
 // an error. A torus whose dimensions have room for another number of ranks does not fit. The first
 // rule that matches and has an algorithm for the collective decides; a rule whose names do not fit
 // the collective is passed over, so "ring" leaves barrier alone. Errors are a name that fits none
-// of the collectives that its rule names, and a '^' that leaves a collective nothing. Every rank
-// knows only its own counts of alltoallv, so rules with a size do not apply to it: ranks would
-// choose differently; one for it alone is an error. Examples:
+// of the collectives that its rule names, a '^' that leaves a collective nothing, and a rule that
+// no call of any job can follow. Words may be in any case. Every rank knows only its own counts of
+// alltoallv, so rules with a size do not apply to it: ranks would choose differently; one for it
+// alone is an error. Examples:
 //   allreduce size=0-32K : recursive_doubling ; allreduce : ring ; ^direct
 //   allreduce size=1M- nodes=2- : hierarchical(intra=ring,seg=512K)
 // SPDX-License-Identifier: Apache-2.0

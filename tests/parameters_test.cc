@@ -72,7 +72,7 @@ TEST(Parameters, have_values_of_their_own) {
   for (const char* wrong : {"", "0", "1073741825", "16E", "-1", "1.5M", "2G", "99999999999G", "x"})
     EXPECT_EQ(with(ParameterKey::kSegment, wrong), "seg=SIZE, bytes from 1 to 1G, with K, M or G")
         << wrong;
-  for (const char* wrong : {"", "rign", "bruck", "Ring"}) {
+  for (const char* wrong : {"", "rign", "bruck", "ring "}) {
     EXPECT_EQ(with(ParameterKey::kIntra, wrong), "intra=circulant|ring|pairwise|direct");
     EXPECT_EQ(with(ParameterKey::kInter, wrong), "inter=circulant|ring|pairwise|direct");
   }

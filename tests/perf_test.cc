@@ -200,6 +200,7 @@ Case case_of(Pattern pattern, int rank, int size, bool in_place) {
 TEST(PerfPattern, names_come_back) {
   for (int i = 0; i < kPatternCount; ++i)
     EXPECT_EQ(static_cast<int>(*parse_pattern(name_of(static_cast<Pattern>(i)))), i);
+  EXPECT_EQ(*parse_pattern("AllReduce"), Pattern::kAllreduce);
 }
 
 // Every output element has exactly one origin, and that lies within the origin's input.

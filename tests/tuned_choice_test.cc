@@ -93,7 +93,7 @@ TEST(TunedChoice, calls_have_memory_of_the_host) {
 }
 
 TEST(TunedChoice, looks_at_the_type) {
-  const Rules floats = rules("", "dtype=float32,float64: ring; barrier dtype=int8: star");
+  const Rules floats = rules("", "dtype=float32,float64: ring; allreduce,barrier dtype=int8: star");
   EXPECT_EQ(chosen(floats), "ring: tuning file rule 1");
   EXPECT_EQ(chosen(floats, Medium::kMemory, nullptr, DataType::kFloat64),
             "ring: tuning file rule 1");

@@ -227,7 +227,7 @@ Result<ScheduleRequest> parse_schedule_request(const std::string& text) {
   const std::string_view name = parts[1].substr(0, parts[1].find('('));
   request.algorithm = find_algorithm(name);
   if (request.algorithm < 0) return unknown_word("ALGORITHM", name, fitting);
-  if (std::find(fitting.begin(), fitting.end(), name) == fitting.end())
+  if (!fits(request.algorithm, request.collective))
     return Status(Code::kInvalidArgument, fmt::format("ALGORITHM {} does not fit {}; valid: {}",
                                                       name, parts[0], join(fitting)));
   const auto hosts = parse_hosts(parts[2]);

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "src/base/parse.h"
+#include "src/base/same_word.h"
 
 namespace banyan::perf {
 
@@ -64,7 +65,8 @@ std::span<const std::string_view> pattern_names() {
 }
 
 Result<Pattern> parse_pattern(std::string_view text) {
-  const auto* found = std::find(kNames.begin(), kNames.end(), text);
+  const auto* found = std::find_if(kNames.begin(), kNames.end(),
+                                   [&](std::string_view name) { return same_word(name, text); });
   if (found == kNames.end()) return unknown_word("COLLECTIVE", text, kNames);
   return static_cast<Pattern>(found - kNames.begin());
 }

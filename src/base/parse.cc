@@ -13,6 +13,8 @@
 #include <limits>
 #include <utility>
 
+#include "src/base/same_word.h"
+
 namespace banyan {
 
 namespace {
@@ -69,7 +71,8 @@ std::vector<std::string_view> names_of(int count) {
 template <typename Enum>
 Result<Enum> parse_name(std::string_view what, std::string_view text, int count) {
   const auto names = names_of<Enum>(count);
-  const auto found = std::find(names.begin(), names.end(), text);
+  const auto found = std::find_if(names.begin(), names.end(),
+                                  [&](std::string_view name) { return same_word(name, text); });
   if (found == names.end()) return unknown_word(what, text, names);
   return static_cast<Enum>(found - names.begin());
 }
@@ -181,7 +184,7 @@ Result<DataType> parse_data_type(std::string_view text) {
        {"fp32", DataType::kFloat32},
        {"fp64", DataType::kFloat64}}};
   for (const auto& [alias, type] : kAliases) {
-    if (text == alias) return type;
+    if (same_word(text, alias)) return type;
   }
   return parse_name<DataType>("data type", text, kDataTypeCount);
 }
