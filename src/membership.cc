@@ -26,12 +26,16 @@ bool output_in_send(const Problem& problem) {
 }
 
 // Of the ranks on this host, which are the ones that a rank can keep from running.
-Patience::Core core_of(const Links& links, Engine& engine) {
-  for (int peer = 0; peer < links.size; ++peer)
-    if (peer != links.rank && links.peers[static_cast<size_t>(peer)].same_host &&
-        engine.transport_to(peer).ranks_per_core() != 1)
-      return Patience::Core::kShared;
-  return Patience::Core::kOwn;
+Patience patience_of(const Links& links, Engine& engine) {
+  auto core = Patience::Core::kOwn;
+  int ranks_per_core = 1;
+  for (int peer = 0; peer < links.size; ++peer) {
+    if (peer == links.rank || !links.peers[static_cast<size_t>(peer)].same_host) continue;
+    const int shared = engine.transport_to(peer).ranks_per_core();
+    if (shared != 1) core = Patience::Core::kShared;
+    ranks_per_core = std::max(ranks_per_core, shared);
+  }
+  return Patience(core, Patience::kManyLooks, Patience::switch_time(), ranks_per_core);
 }
 
 // Names a call: "allreduce of 1024 float32, sum, call 7".
@@ -82,7 +86,7 @@ Membership::Membership(Settings settings, Links links, VerdictBoard board, Bells
              PlanCache::kMostPlans, PlanCache::kMostBytes, &hierarchy_, measured()),
       messages_out_(static_cast<size_t>(links_.size)),
       messages_in_(static_cast<size_t>(links_.size)),
-      patience_(core_of(links_, engine_)),
+      patience_(patience_of(links_, engine_)),
       places_(failure_.board().places(links_.rank)),
       bells_(std::move(bells)) {
   if (trace_.on()) engine_.tell(trace_);

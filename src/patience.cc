@@ -35,8 +35,8 @@ void Patience::begin(TimePoint now, Clock::duration yield_for) {
 void Patience::yielded(TimePoint before, TimePoint after) {
   const auto took = after - before;
   looks_ = std::min(most_looks_, took < switch_least_ ? std::max(1, 2 * looks_) : kFewLooks);
-  if (took < kDearYield) {
-    if (took < kCheapYield) backoff_ = 1;
+  if (took < crowding_ * kDearYield) {
+    if (took < crowding_ * kCheapYield) backoff_ = 1;
     return;
   }
   backoff_ = std::min(2 * backoff_, kMostSleeps);
@@ -66,7 +66,7 @@ bool Wait::linger_for(int peer) {
 
 bool Wait::yield() {
   const TimePoint now = Clock::now();
-  if (!yielding_) patience_.begin(now, slept_ ? Patience::kYieldAgain : Patience::kYieldFor);
+  if (!yielding_) patience_.begin(now, patience_.yield_for(slept_));
   yielding_ = true;
   if (!patience_.yields(now)) return patience_.looks_on(now) && look();
   if (places_ == nullptr) {

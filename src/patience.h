@@ -17,6 +17,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 #include "src/base/clock.h"
@@ -30,6 +31,10 @@ class Patience {
   static constexpr Clock::duration kYieldAgain = std::chrono::microseconds(100);  // after a sleep
   static constexpr auto kCheapYield = std::chrono::microseconds(100);
   static constexpr auto kDearYield = std::chrono::microseconds(500);
+  // A yield lets all others of a core run, each for a turn. Where they are more than these it may
+  // take longer by as much before it is dear, but never as long as a slice of another program.
+  static constexpr int kFewOfACore = 16;
+  static constexpr int kMostCrowding = 4;
   static constexpr int kMostSleeps = 1024;
   static constexpr int kFewLooks = 2;
   static constexpr int kManyLooks = 256;
@@ -40,14 +45,22 @@ class Patience {
   enum class Core : uint8_t { kShared, kOwn };
 
   explicit Patience(Core core = Core::kShared, int most_looks = kManyLooks,
-                    Clock::duration switch_least = switch_time())
-      : core_(core), most_looks_(most_looks), switch_least_(switch_least), looks_(most_looks) {}
+                    Clock::duration switch_least = switch_time(), int ranks_per_core = 1)
+      : core_(core),
+        most_looks_(most_looks),
+        crowding_(std::clamp(ranks_per_core / kFewOfACore, 1, kMostCrowding)),
+        switch_least_(switch_least),
+        looks_(most_looks) {}
 
   // Before the first yield of a wait.
   int looks() const { return looks_; }
   // The first yield of a wait is due, or of what follows a sleep: for so long.
   void begin(TimePoint now, Clock::duration yield_for);
   bool yields(TimePoint now) const { return now < until_; }
+  // How long yields go on, at first and between two sleeps.
+  Clock::duration yield_for(bool slept) const {
+    return crowding_ * Clock::duration(slept ? kYieldAgain : kYieldFor);
+  }
   // It does without yields, and looks instead.
   bool looks_on(TimePoint now) const { return now < looks_until_; }
   // One yield took from `before` to `after`.
@@ -59,6 +72,7 @@ class Patience {
   TimePoint looks_until_;
   Core core_;
   int most_looks_;
+  int crowding_;
   Clock::duration switch_least_;
   int looks_;
   int sleeps_left_ = 0;  // before the next try of a yield

@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::StartsWith;
 
@@ -55,6 +56,18 @@ void expect_what_calls_get(Collective collective, DataType type, int ranks, Medi
     if (each.most == UINT64_MAX) continue;
     expect_at(each.most / size_of(type));
     expect_at(each.most / size_of(type) + 1);
+  }
+}
+
+// Few cores for many ranks: what a hub does is least in all (measured with up to 256 on two cores).
+TEST(DecisionTable, of_many_ranks_on_few_cores_is_by_stars) {
+  for (const int ranks : {32, 65, 128, 256}) {
+    const auto lines = decision_lines(ranks, Medium::kCrowdedCores, {});
+    for (const char* line : {"barrier: star", "reduce of float32 up to 16K: star",
+                             "allreduce of float32 up to 32K: star"})
+      EXPECT_THAT(lines, Contains(StartsWith(line))) << ranks;
+    EXPECT_THAT(lines, Contains(MatchesRegex("broadcast.* up to 256K: star.*"))) << ranks;
+    EXPECT_THAT(lines, Contains(MatchesRegex("allgather.* up to .*: star.*"))) << ranks;
   }
 }
 

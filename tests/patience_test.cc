@@ -52,6 +52,24 @@ TEST(Patience, YieldsAgainOnceItIsCheap) {
   EXPECT_EQ(yields_until_sleep(patience, now, kCheap), 100) << "it starts again with few sleeps";
 }
 
+// A yield among 64 ranks of a core takes as long as their turns do; what a program takes that gives
+// its core to nobody stays dear.
+TEST(Patience, AYieldMayTakeLongerOnACrowdedCore) {
+  constexpr auto kTurns = std::chrono::microseconds(1500);
+  for (const int ranks : {1, 64, 100000}) {
+    Patience patience(Patience::Core::kShared, Patience::kManyLooks, Patience::switch_time(),
+                      ranks);
+    TimePoint now;
+    yields_until_sleep(patience, now, kTurns);
+    const int crowded = yields_until_sleep(patience, now, kTurns);
+    EXPECT_EQ(crowded > 0, ranks > 1) << ranks;
+    yields_until_sleep(patience, now, kDear);
+    EXPECT_EQ(yields_until_sleep(patience, now, kDear), 0) << ranks;
+    EXPECT_EQ(patience.yield_for(false),
+              (ranks > 1 ? 4 : 1) * Clock::duration(Patience::kYieldFor));
+  }
+}
+
 // Beside a program that never gives the core away, whoever has a core of its own keeps it.
 TEST(Patience, LooksOnWhereYieldsAreDearAndTheCoreIsItsOwn) {
   for (const auto core : {Patience::Core::kOwn, Patience::Core::kShared}) {

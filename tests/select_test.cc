@@ -267,9 +267,9 @@ TEST(DefaultTable, takes_few_turns_where_many_share_a_core) {
   EXPECT_EQ(of(kAllreduce, 2 * kKiB + 4, 5), "star");
   EXPECT_EQ(of(kAllreduce, 32 * kKiB, 16), "star");
   EXPECT_EQ(of(kAllreduce, 32 * kKiB + 4, 16), "circulant");
-  EXPECT_EQ(of(kAllreduce, 2 * kKiB, 64), "star");
-  EXPECT_EQ(of(kAllreduce, 2 * kKiB + 4, 64), "recursive_doubling");
-  EXPECT_EQ(of(kAllreduce, 4, 65), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 32 * kKiB, 256), "star");
+  EXPECT_EQ(of(kAllreduce, 32 * kKiB + 4, 256), "circulant");
+  EXPECT_EQ(of(kAllreduce, 4, 257), "recursive_doubling");
   EXPECT_EQ(of(kAllreduce, 4, 8, "^star"), "direct");
   EXPECT_EQ(of(kAllreduce, 32 * kKiB, 8), "star");
   EXPECT_EQ(of(kAllreduce, 32 * kKiB, 8, "^star"), "recursive_doubling");
