@@ -197,7 +197,7 @@ class Flat {
         one_by_one(n / ranks_ * volume_.wide, true, segments);
         narrow(n / ranks_);
         if (keeps_in_cache(segments)) cost_.warm();
-        at_once(n / ranks_ / segments, segments);
+        at_once(n / ranks_ / segments, segments, false);
         break;
       }
       case kReduceScatter:
@@ -242,7 +242,7 @@ class Flat {
           sum_at_once(n);
         } else {
           sum_at_once(n / ranks_);
-          at_once(n / ranks_, 1);
+          at_once(n / ranks_, 1, false);
         }
         break;
       case kReduce:
@@ -261,19 +261,22 @@ class Flat {
       case kAllgatherv: {
         const bool staged = problem_.check && n * ranks_ <= static_cast<double>(kStagedBytes);
         if (!staged) agree();
-        at_once(n, 1);
+        at_once(n, 1, true);
         cost_.copy(staged ? n * ranks_ : n, ranks_);
         break;
       }
       case kBroadcast:
         if (!short_vector) agree();
-        cost_.scatter(ranks_ - 1, site_.far_from(problem_.root), n);
+        cost_.scatter(ranks_ - 1, site_.far_from(problem_.root), n, 1, true);
         if (short_vector && problem_.check) cost_.words(ranks_ - 1, ranks_ - 1);
-        cost_.copy(n, short_vector && problem_.check ? ranks_ : 1);
+        if (short_vector && problem_.check)
+          cost_.copy(n, ranks_);
+        else
+          cost_.copy_beside(n);
         break;
       case kAlltoall:
       case kAlltoallv:
-        at_once(n, 1);
+        at_once(n, 1, true);
         if (problem_.collective == kAlltoallv) agree();
         cost_.copy(n * ranks_, ranks_);
         break;
@@ -284,12 +287,12 @@ class Flat {
         break;
       case kScatter:
         agree();
-        cost_.scatter(ranks_ - 1, site_.far_from(problem_.root), n);
+        cost_.scatter(ranks_ - 1, site_.far_from(problem_.root), n, 1, true);
         cost_.copy(n, 1);
         break;
       case kBarrier:
       case kFinalize:
-      case kSplit: at_once(0, 1); break;
+      case kSplit: at_once(0, 1, false); break;
       case kSend:
       case kRecv: break;
     }
@@ -309,7 +312,7 @@ class Flat {
         break;
       case kBroadcast:
         if (problem_.check) cost_.gather(ranks_ - 1, site_.far_from(problem_.root), 0, 0, 0);
-        cost_.scatter(ranks_ - 1, site_.far_from(problem_.root), n);
+        cost_.scatter(ranks_ - 1, site_.far_from(problem_.root), n, 1, true);
         cost_.copy(n, 1);
         break;
       case kAllgather:
@@ -362,27 +365,33 @@ class Flat {
   // P - 1 blocks one after the other, none of which waits for another.
   void one_by_one(double block, bool sums, double segments) {
     cost_.add({.bytes = block / segments,
+               .peers = ranks_ - 1,
                .active = ranks_,
                .far = site_.far_pairs(),
                .summed = sums ? block / segments : 0,
-               .repeats = segments * (ranks_ - 1)});
+               .repeats = segments * (ranks_ - 1),
+               .given = true});
   }
-  void at_once(double block, double segments) {
+  void at_once(double block, double segments, bool given) {
     cost_.add({.messages = ranks_ - 1,
                .bytes = block,
+               .peers = ranks_ - 1,
                .active = ranks_,
                .far = site_.far_pairs(),
-               .repeats = segments});
+               .repeats = segments,
+               .given = given});
   }
   // Raw elements, added by whoever they are for.
   void sum_at_once(double block) {
     const double wide = block * volume_.wide;
     cost_.add({.messages = ranks_ - 1,
                .bytes = block,
+               .peers = ranks_ - 1,
                .active = ranks_,
                .far = site_.far_pairs(),
                .summed = volume_.narrow ? 0 : wide,
-               .decoded = volume_.narrow ? wide : 0});
+               .decoded = volume_.narrow ? wide : 0,
+               .given = true});
     narrow(block);
   }
   void gather_sum(double bytes) {
@@ -435,7 +444,7 @@ double predict(const Problem& problem, int algorithm, int ranks, const CostModel
   const Site site(ranks, hierarchy);
   Volume volume = volume_of(problem, ranks);
   volume.parameters = effective(parameters, algorithm, problem.collective, hierarchy);
-  const double cuts = number(model.call) + cuts_of(problem, site, model, volume);
+  const double cuts = number(model.call) + most_of_cuts(problem, site, model, volume).us;
   return std::max(by_rounds(problem, algorithm, model, site, volume), cuts);
 }
 

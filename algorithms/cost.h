@@ -37,9 +37,17 @@ struct LinkCost {
   Figure recv_byte;  // of the receiver's core, of one byte
   // Long messages: the receiver takes them from the sender's memory, where that is cheaper.
   Figure long_overhead;  // beside `overhead`, at the receiver
-  Figure long_byte;
+  Figure long_byte;      // of what the sender writes in each call, writing it included
   // What a byte takes beside the above, at the receiver, where buffers are in no cache.
   Figure far_byte;
+  // Links that move bytes by themselves, as GPUs have them: what a byte takes on the one that a
+  // message uses, and how many of them a rank uses at the same time to different ranks.
+  Figure lane_byte{};
+  double lanes = 1;
+  // This goes in the place of long_byte for what the caller gave and the call only reads. Unknown:
+  // that takes the same.
+  Figure given_byte{};
+  double long_least = 0;  // bytes of the shortest long message
 
   friend bool operator==(const LinkCost&, const LinkCost&) = default;
 };
@@ -54,12 +62,19 @@ struct TierCost {
   friend bool operator==(const TierCost&, const TierCost&) = default;
 };
 
-// Of a part of a host, a socket or what is below a PCI switch: what its ranks have for all others
-// goes over its edge, except that on several hosts it may also leave through any NIC.
+// Parts of one kind that have as many ranks each: GPUs, sockets, what is below a PCI switch, hosts,
+// or those of a level above. What the ranks of a part have for all others goes over its edge. Bytes
+// take the time of all links that cross an edge, in each direction.
 struct PartCost {
-  std::string name{};
-  int ranks = 0;       // in it
-  Figure edge_byte{};  // us a byte takes over all links that cross it, in each direction
+  std::string name{};  // of the kind, or of the level
+  int ranks = 0;       // of each
+  // us of a byte, of the narrowest one. Unknown: nobody says what joins them.
+  Figure edge_byte{};
+  // On several hosts, what is in such a part may leave it through any NIC, too.
+  bool leaves_by_nics = true;
+  double count = 0;        // of such parts on all hosts; 0: not known, and nor are:
+  Figure widest_byte{};    // of the widest one
+  Figure together_byte{};  // over the edges of all of them at once
 
   friend bool operator==(const PartCost&, const PartCost&) = default;
 };
@@ -69,7 +84,7 @@ struct CostModel {
   LinkCost within;              // a host
   LinkCost between;             // hosts
   std::vector<TierCost> tiers;  // of levels of the hierarchy, by name; others cost what hosts do
-  std::vector<PartCost> parts;  // of hosts; nothing is faster than these let pass
+  std::vector<PartCost> parts;  // nothing is faster than these let pass
   Figure wire_byte;             // us a byte takes on the wire of one NIC in each direction
   double nics = 1;              // of a host
   double cores = 0;             // that the ranks of a host share; 0: one each
@@ -97,9 +112,19 @@ double predict(const Problem& problem, int algorithm, int ranks, const CostModel
 uint32_t best_segment(const Problem& problem, int ranks, const CostModel& model,
                       const Hierarchy* hierarchy, const Parameters& parameters = {});
 
-// What no algorithm can be faster than by that model: the most of what the cut around a host, or a
-// part of one or above, takes (bytes that must cross it / bandwidth: the cuts of ForestColl, Zhao
-// et al. 2024), what telling everybody takes, and the sums. Microseconds.
+// What no algorithm can be faster than by that model, and what says so: the most of what the cuts
+// around hosts, parts of them and parts above take (bytes that must cross / bandwidth of all links
+// that do: the cuts of ForestColl, Zhao et al. 2024), what telling everybody takes, and the work of
+// cores. Not all cuts are looked at, so it may be lower than it could be.
+struct Bound {
+  double us = 0;
+  std::string by{};                   // "edge of a gpu", "work of cores", "latency"
+  Source source = Source::kMeasured;  // of the figure of the edge that decides
+  bool cuts = false;                  // there are links whose figures are known around some part
+};
+Bound bound_of(const Problem& problem, int ranks, const CostModel& model,
+               const Hierarchy* hierarchy = nullptr);
+// Its microseconds.
 double lower_bound(const Problem& problem, int ranks, const CostModel& model,
                    const Hierarchy* hierarchy = nullptr);
 

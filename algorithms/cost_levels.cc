@@ -262,6 +262,7 @@ class Levelled {
     }
     cost.add({.messages = largest_ - 1,
               .bytes = bytes / largest_,
+              .peers = largest_ - 1,
               .active = largest_ * parts_,
               .far = layers_.front().reach,
               .decoded = bytes / largest_ * volume_.wide});
@@ -327,7 +328,7 @@ class Levelled {
           round.waits = false;  // but for the first segment
         } else {
           between(cost, layer, bytes, sums ? Half::kReduceScatter : Half::kAllgather);
-          round.messages = size - 1;  // of the root, whose wire all shards share
+          round.messages = round.peers = size - 1;  // of the root, whose wire all shards share
           round.bytes = bytes / size;
         }
         cost.add(round);
@@ -378,6 +379,7 @@ class Levelled {
       const auto& [team, reach, below] = layers_[layer];
       Round round{.messages = team.size - 1.0,
                   .bytes = block * below,
+                  .peers = team.size - 1.0,
                   .active = largest_ * parts_,
                   .far = reach,
                   .repeats = team.count - 1};

@@ -27,10 +27,12 @@ void blocks_cost(Cost& cost, const Site& site, const CostTeam& team, double byte
   const double block = bytes / team.size;
   cost.add({.messages = at_once ? team.size - 1.0 : 1,
             .bytes = block,
+            .peers = team.size - 1.0,
             .active = team.size * team.count,
             .far = team.where == CostTeam::Where::kFlat ? site.far_pairs() : far_of(site, team, 1),
             .summed = sums ? block : 0,
-            .repeats = at_once ? 1 : team.size - 1.0});
+            .repeats = at_once ? 1 : team.size - 1.0,
+            .given = sums});
 }
 
 // Of ranks that send along a tree, those on one host.
@@ -77,7 +79,8 @@ void circulant_cost(Cost& cost, const Site& site, const CostTeam& team, double b
               .far = far_of(site, team, skip),
               .summed = half == Half::kReduceScatter ? moved / messages : 0,
               .repeats = segments,
-              .waits = half == Half::kAllgather ? next != 3 : next > 2 || whole_rounds(team)});
+              .waits = half == Half::kAllgather ? next != 3 : next > 2 || whole_rounds(team),
+              .given = half == Half::kReduceScatter && next == team.size});
     next = skip;
   }
 }
@@ -85,14 +88,17 @@ void circulant_cost(Cost& cost, const Site& site, const CostTeam& team, double b
 void ring_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes, Half half,
                double segments) {
   const double block = bytes / segments / team.size;
-  cost.add(
-      {.bytes = block,
-       .active = team.size * team.count,
-       .far = team.where == CostTeam::Where::kFlat ? site.far_in_ring() : far_of(site, team, 1),
-       .summed = half == Half::kReduceScatter ? block : 0,
-       .repeats = segments,
-       .passes = true},
-      team.size - 1.0);
+  Round round{
+      .bytes = block,
+      .active = team.size * team.count,
+      .far = team.where == CostTeam::Where::kFlat ? site.far_in_ring() : far_of(site, team, 1),
+      .summed = half == Half::kReduceScatter ? block : 0,
+      .repeats = segments,
+      .passes = true,
+      .given = half == Half::kReduceScatter};
+  if (team.size > 1) cost.add(round);
+  round.given = false;
+  cost.add(round, team.size - 2.0);
 }
 
 void phase_cost(Cost& cost, const Site& site, const CostTeam& team, Phase phase, double bytes,
@@ -124,6 +130,7 @@ void recursive_doubling_cost(Cost& cost, const Site& site, const CostTeam& team,
               .far = team.where == CostTeam::Where::kFlat ? site.far_by_bit(distance)
                                                           : far_of(site, team, distance),
               .summed = bytes,
+              .given = distance == 1 && extra == 0,
               .on_host = on_host(site, team, core * team.count)});
   if (extra > 0)
     cost.add({.bytes = bytes,

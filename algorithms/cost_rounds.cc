@@ -173,7 +173,9 @@ double uplink_byte(const CostModel& model, const Site& site, int level) {
 
 double least_byte(const CostModel& model, const Site& site, double cold) {
   const auto of = [&](const LinkCost& link) {
-    return std::min(number(link.send_byte) + number(link.recv_byte), number(link.long_byte)) +
+    const Figure& once = link.given_byte.known() ? link.given_byte : link.long_byte;
+    return std::min({number(link.send_byte) + number(link.recv_byte), number(link.long_byte),
+                     number(once)}) +
            cold * number(link.far_byte);
   };
   return site.hosts() == 1 ? of(model.within) : std::min(of(model.within), of(model.between));
@@ -191,27 +193,29 @@ Cost::Cost(const CostModel& model, const Site& site, double buffers)
     uplinks_[static_cast<size_t>(level)] = uplink_byte(model, site, level);
 }
 
-Cost::Ends Cost::message(const LinkCost& link, double bytes) const {
+Cost::Ends Cost::message(const LinkCost& link, double bytes, double peers, bool given) const {
   const double overhead = number(link.overhead);
-  const double cold = cold_ * bytes * number(link.far_byte);
+  const double lane =
+      bytes * number(link.lane_byte) / std::clamp(peers, 1.0, std::max(link.lanes, 1.0));
+  const double cold = cold_ * bytes * number(link.far_byte) + lane;
+  const Figure& once = given && link.given_byte.known() ? link.given_byte : link.long_byte;
   const Ends whole{overhead + bytes * number(link.send_byte),
-                   overhead + bytes * number(link.recv_byte) + cold};
-  const Ends taken{overhead,
-                   overhead + number(link.long_overhead) + bytes * number(link.long_byte) + cold};
+                   overhead + bytes * number(link.recv_byte) + cold, lane};
+  const Ends taken{overhead, overhead + number(link.long_overhead) + bytes * number(once) + cold,
+                   lane};
+  if (bytes < link.long_least) return whole;
   return taken.send + taken.recv < whole.send + whole.recv ? taken : whole;
 }
 
-Cost::Ends Cost::message(double bytes, double far) const {
+Cost::Ends Cost::message(double bytes, double far, double peers, bool given) const {
   Ends ends{0, 0};
-  if (far < 1) {
-    const Ends near = message(model_.within, bytes);
-    ends = {(1 - far) * near.send, (1 - far) * near.recv};
-  }
-  if (far > 0) {
-    const Ends across = message(model_.between, bytes);
-    ends.send += far * across.send;
-    ends.recv += far * across.recv;
-  }
+  const auto add = [&](const Ends& each, double share) {
+    ends.send += share * each.send;
+    ends.recv += share * each.recv;
+    ends.lane += share * each.lane;
+  };
+  if (far < 1) add(message(model_.within, bytes, peers, given), 1 - far);
+  if (far > 0) add(message(model_.between, bytes, peers, given), far);
   return ends;
 }
 
@@ -263,11 +267,11 @@ void Cost::add_wires(const Wires& wires, double work) {
 }
 
 void Cost::add(const Round& round) {
-  const Ends ends = message(round.bytes, round.far.hosts());
+  const Ends ends = message(round.bytes, round.far.hosts(), round.peers, round.given);
   const double recv = ends.recv + sum_of(round.summed, round.decoded);
   const double each = round.messages * (ends.send + recv);
   // Between hosts a message is received when it has been sent, in memory while it is.
-  const double longer = round.waits ? std::max(ends.send, recv) : ends.send;
+  const double longer = round.waits ? std::max(ends.send, recv) : ends.send + ends.lane;
   const double shorter = round.waits && round.far.levels() > 0 ? std::min(ends.send, recv) : 0;
   const double rank = round.one_way ? round.messages * longer + shorter : each;
   const double work = std::max(rank, on_cores(each * round.active));
@@ -291,7 +295,7 @@ void Cost::add(const Round& round, double times) {
 
 void Cost::gather(double others, const Reach& far, double bytes, double summed, double decoded,
                   double hubs) {
-  const Ends ends = message(bytes, far.hosts());
+  const Ends ends = message(bytes, far.hosts(), others, true);
   const double sum = sum_of(summed, decoded);
   const double hub = ends.send + others * (ends.recv + sum);
   const double work = busy(hub, hubs * others * (ends.send + ends.recv + sum));
@@ -299,16 +303,16 @@ void Cost::gather(double others, const Reach& far, double bytes, double summed, 
   add_wires(on_wires(far, others * bytes, bytes, 1, 1), work);
 }
 
-void Cost::scatter(double others, const Reach& far, double bytes, double hubs) {
-  const Ends ends = message(bytes, far.hosts());
-  const double hub = others * ends.send + ends.recv;
+void Cost::scatter(double others, const Reach& far, double bytes, double hubs, bool given) {
+  const Ends ends = message(bytes, far.hosts(), others, given);
+  const double hub = others * (ends.send + ends.lane) + ends.recv - ends.lane;
   const double work = busy(hub, hubs * others * (ends.send + ends.recv));
   wait(alpha(far));
   add_wires(on_wires(far, others * bytes, bytes, 1, 1), work);
 }
 
 void Cost::words(double each, double active) {
-  const Ends ends = message(0, site_.far_pairs().hosts());
+  const Ends ends = message(0, site_.far_pairs().hosts(), 1, false);
   const double takes = each * (ends.send + ends.recv);
   us_ += busy(takes, takes * active);
 }
@@ -316,6 +320,11 @@ void Cost::words(double each, double active) {
 void Cost::copy(double bytes, double active) {
   const double each = bytes * (number(model_.copy_byte) + cold_ * number(model_.copy_far_byte));
   us_ += busy(each, each * active);
+}
+
+void Cost::copy_beside(double bytes) {
+  const double each = bytes * (number(model_.copy_byte) + cold_ * number(model_.copy_far_byte));
+  us_ += busy(0, each);
 }
 
 void Cost::codec(double wide_bytes, double active) {
@@ -328,7 +337,7 @@ void Cost::codec(double wide_bytes, double active) {
 void Cost::stream(const Stream& stream) {
   const Reach far = stream.far ? site_.across(site_.far_pairs().levels() - 1) : Reach();
   const auto passed = [&](const LinkCost& link) {
-    const Ends ends = message(link, stream.bytes);
+    const Ends ends = message(link, stream.bytes, stream.messages, false);
     return ends.send + ends.recv + sum_of(stream.summed, 0);
   };
   const double near = passed(model_.within);

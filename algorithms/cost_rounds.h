@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <string_view>
 #include <vector>
 
 #include "algorithms/cost.h"
@@ -87,6 +88,7 @@ struct CostTeam {
 struct Round {
   double messages = 1;
   double bytes = 0;   // of each message
+  double peers = 1;   // ranks that a rank's messages are for and on their way to at the same time
   double active = 1;  // ranks, on all hosts
   Reach far{};
   double summed = 0;   // bytes of result that adding one message makes
@@ -97,6 +99,7 @@ struct Round {
   bool passes = false;
   // Ranks only send or only receive, so that the two ends work at the same time.
   bool one_way = false;
+  bool given = false;  // the messages are what the caller gave, as it is
   double on_host = 0;  // of the active ranks, on the host that has most; 0: as many on each
 };
 
@@ -111,11 +114,14 @@ class Cost {
   // From `others` to one rank, or back, at the same time, in so many places.
   void gather(double others, const Reach& far, double bytes, double summed, double decoded,
               double hubs = 1);
-  void scatter(double others, const Reach& far, double bytes, double hubs = 1);
+  // `given`: as of a Round.
+  void scatter(double others, const Reach& far, double bytes, double hubs = 1, bool given = false);
   // Empty messages beside others of the same round, so many of each rank.
   void words(double each, double active);
   // On `active` ranks at a time, each so many bytes.
   void copy(double bytes, double active);
+  // On one rank while others are busy with what came before.
+  void copy_beside(double bytes);
   void codec(double wide_bytes, double active);
   // A stream in `pieces` of so many bytes through `hops` ranks, in which the busiest rank passes
   // on each piece with so many messages, and all ranks with so many.
@@ -137,11 +143,13 @@ class Cost {
   double waited() const { return waited_; }
 
  private:
+  // A link takes its time while the receiver does; whoever sends on it waits as long.
   struct Ends {
     double send, recv;
+    double lane = 0;  // of recv
   };
-  Ends message(const LinkCost& link, double bytes) const;
-  Ends message(double bytes, double far) const;
+  Ends message(const LinkCost& link, double bytes, double peers, bool given) const;
+  Ends message(double bytes, double far, double peers, bool given) const;
   double alpha(const Reach& far) const { return alphas_[static_cast<size_t>(far.levels())]; }
   double mean_alpha(const Reach& far) const;
   void wait(double us) { us_ += us, waited_ += us; }
@@ -195,10 +203,15 @@ struct Volume {
 };
 Volume volume_of(const Problem& problem, int ranks);
 
-// The most of what cuts take, around hosts, parts of levels above them and parts of hosts: no
-// algorithm is faster, whatever its rounds.
-double cuts_of(const Problem& problem, const Site& site, const CostModel& model,
-               const Volume& volume);
+// The one of all cuts that takes most, around hosts, parts of levels above them and parts of hosts:
+// no algorithm is faster, whatever its rounds.
+struct CutCost {
+  double us = 0;
+  std::string_view part{};  // empty: none is known
+  Source source = Source::kMeasured;
+};
+CutCost most_of_cuts(const Problem& problem, const Site& site, const CostModel& model,
+                     const Volume& volume);
 
 double torus_cost(const Problem& problem, const CostModel& model, const Site& site,
                   const Volume& volume);

@@ -59,6 +59,7 @@ class OnTorus {
       }
       cost_.add({.messages = messages,
                  .bytes = moved / messages,
+                 .peers = 2.0 * static_cast<double>(dimensions),
                  .active = ranks_,
                  .far = site_.far(stride),
                  .summed = half == Half::kReduceScatter ? moved / messages : 0},

@@ -111,8 +111,8 @@ Explanation explain(const Problem& problem, int ranks, const CostModel& model, M
                    [&](const ExplainedAlgorithm& a, const ExplainedAlgorithm& b) {
                      return place(a) < place(b);
                    });
-  result.bound_us = lower_bound(problem, ranks, model, hierarchy);
-  if (chosen_us > 0) result.percent_of_bound = 100 * result.bound_us / chosen_us;
+  result.bound = bound_of(problem, ranks, model, hierarchy);
+  if (chosen_us > 0) result.percent_of_bound = 100 * result.bound.us / chosen_us;
   return result;
 }
 

@@ -27,8 +27,8 @@ struct Explanation {
   int fastest = 0;  // as predicted, of those that rules exclude, too
   double fastest_us = 0;
   Parameters fastest_parameters{};  // with the best length of segments, where that is another
-  double bound_us = 0;
-  double percent_of_bound = 0;  // 100 bound_us / time of the chosen
+  Bound bound{};
+  double percent_of_bound = 0;  // 100 bound.us / time of the chosen
   // The chosen, then by time; those excluded at the end.
   std::vector<ExplainedAlgorithm> algorithms{};
 };

@@ -73,14 +73,15 @@ TEST(PartEdges, are_those_of_packages_numa_domains_and_pci_switches) {
   Box box;
   const Topology topology = machine(box);
   const std::vector<int> gpus = gpus_of(topology);
-  EXPECT_EQ(
-      edges_of(topology, gpus),
-      (std::map<VertexKind, double>{
-          {VertexKind::kPackage, 22}, {VertexKind::kNuma, 22}, {VertexKind::kPciSwitch, 31.5}}));
+  EXPECT_EQ(edges_of(topology, gpus), (std::map<VertexKind, double>{{VertexKind::kPackage, 22},
+                                                                    {VertexKind::kNuma, 22},
+                                                                    {VertexKind::kPciSwitch, 31.5},
+                                                                    {VertexKind::kGpu, 31.5}}));
   const auto edges = part_edges(topology, gpus);
-  EXPECT_EQ(edges.size(), 2U + 2U + 4U);
+  EXPECT_EQ(edges.size(), 2U + 2U + 4U + 8U);
   // All ranks in one part cross no edge of it.
-  EXPECT_EQ(edges_of(topology, {gpus[0], gpus[1]}), (std::map<VertexKind, double>{}));
+  EXPECT_EQ(edges_of(topology, {gpus[0], gpus[1]}),
+            (std::map<VertexKind, double>{{VertexKind::kGpu, 31.5}}));
   EXPECT_TRUE(part_edges(topology, {}).empty());
 
   box.numas_per_package = 2;  // two domains on each side, each linked to all others
@@ -96,6 +97,7 @@ TEST(PartEdges, have_the_links_to_nvswitches) {
   auto edges = edges_of(topology, gpus_of(topology));
   EXPECT_EQ(edges[VertexKind::kPackage], 22 + 4 * 6 * 50);
   EXPECT_EQ(edges[VertexKind::kPciSwitch], 31.5 + 2 * 6 * 50);
+  EXPECT_EQ(edges[VertexKind::kGpu], 31.5 + 6 * 50);
   // But processors do not.
   edges = edges_of(topology, vertices_of(topology, VertexKind::kNuma));
   EXPECT_EQ(edges[VertexKind::kPackage], 22);
@@ -105,11 +107,29 @@ TEST(PartEdges, are_unknown_where_a_link_is) {
   Topology topology = machine({});
   for (Link& link : topology.links)
     if (link.kind == LinkKind::kCpuInterconnect) link.bandwidth = {};
-  EXPECT_EQ(edges_of(topology, gpus_of(topology)),
-            (std::map<VertexKind, double>{{VertexKind::kPciSwitch, 31.5}}));
+  EXPECT_EQ(
+      edges_of(topology, gpus_of(topology)),
+      (std::map<VertexKind, double>{{VertexKind::kPciSwitch, 31.5}, {VertexKind::kGpu, 31.5}}));
   std::erase_if(topology.links,
                 [](const Link& link) { return link.kind == LinkKind::kCpuInterconnect; });
   EXPECT_EQ(edges_of(topology, gpus_of(topology)).count(VertexKind::kPackage), 0U);
+}
+
+// Nobody says how fast a GPU is to the processor whose link there is missing.
+TEST(PartEdges, of_gpus_need_the_way_to_the_processor) {
+  Box box;
+  box.nvswitches = 6;
+  Topology topology = machine(box);
+  const int gpu = gpus_of(topology).front();
+  const auto has_edge = [&] {
+    const auto edges = part_edges(topology, gpus_of(topology));
+    return std::any_of(edges.begin(), edges.end(),
+                       [&](const PartEdge& edge) { return edge.vertex == gpu; });
+  };
+  EXPECT_TRUE(has_edge());
+  std::erase_if(topology.links,
+                [&](const Link& link) { return link.kind == LinkKind::kPcie && link.from == gpu; });
+  EXPECT_FALSE(has_edge());
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ TEST(Explain, chosen_is_what_a_call_gets_and_comes_first) {
               EXPECT_GE(each.predicted_us, explanation.fastest_us);
             }
           }
-          EXPECT_NEAR(explanation.percent_of_bound, 100 * explanation.bound_us / first.predicted_us,
+          EXPECT_NEAR(explanation.percent_of_bound, 100 * explanation.bound.us / first.predicted_us,
                       1e-9);
           EXPECT_GT(explanation.percent_of_bound, 0);
           EXPECT_LE(explanation.percent_of_bound, 100.0001);
@@ -133,7 +133,7 @@ TEST(Explain, does_not_depend_on_how_hosts_are_called) {
     const Explanation first = explain(problem, 6, pure(5, 1e-4, 1e-3), Medium::kNetwork, {}, &a);
     const Explanation second = explain(problem, 6, pure(5, 1e-4, 1e-3), Medium::kNetwork, {}, &b);
     EXPECT_EQ(first.chosen, second.chosen);
-    EXPECT_EQ(first.bound_us, second.bound_us);
+    EXPECT_EQ(first.bound.us, second.bound.us);
   }
 }
 

@@ -37,6 +37,9 @@ TEST(InfoExplain, requests) {
   EXPECT_EQ(request->bytes, 1024U);
   EXPECT_EQ(parse_explain_request("allreduce:3")->bytes, 4U);
   EXPECT_TRUE(parse_explain_request("barrier").ok());
+  EXPECT_EQ(parse_explain_request("AllGather:1K:Float16")->type, DataType::kFloat16);
+  EXPECT_EQ(parse_schedule_request("AllReduce:Ring(Seg=64):5")->parameters.segment, 64U);
+  EXPECT_EQ(parse_schedule_request("BROADCAST:Binomial:4")->collective, Collective::kBroadcast);
   struct Case {
     const char *text, *named, *right;
   };
@@ -107,7 +110,7 @@ TEST(InfoExplain, bound_is_by_edges_inside_a_host) {
   const auto explained = explained_on(test::machine(box), "alltoall:16M", 1, 8);
   ASSERT_TRUE(explained.ok()) << explained.status().message();
   const double cut = 4.0 * 4 * (16 << 20) * 1e-3 / 22;
-  EXPECT_GE(explained->explanation.bound_us, cut);
+  EXPECT_GE(explained->explanation.bound.us, cut);
   EXPECT_THAT(show_explanation(*explained),
               HasSubstr("# edge of a package                22 GB/s   table\n"));
   const auto json = nlohmann::json::parse(show_explanation_json(*explained));
@@ -219,7 +222,7 @@ TEST(InfoExplain, takes_links_of_the_tuning_file) {
   const auto measured = explain_call(here, raw);
   ASSERT_TRUE(measured.ok()) << measured.status().message();
   const double cut = 2.0 * 3 / 4 * 67108864 * 1e-3 / 0.12;
-  EXPECT_NEAR(measured->explanation.bound_us, cut, 0.01 * cut);
+  EXPECT_NEAR(measured->explanation.bound.us, cut, 0.01 * cut);
   const std::string text = show_explanation(*measured);
   EXPECT_THAT(text, AllOf(HasSubstr("0.12 GB/s   measured"), HasSubstr("26 us     measured")));
   EXPECT_THAT(show_explanation(*explain_call(here, RawEnvironment({}))), Not(HasSubstr("0.12")));
@@ -238,7 +241,7 @@ TEST(InfoExplain, takes_links_of_the_tuning_file) {
   const auto elsewhere = explained_on(test::machine({}), "allreduce:64M", 4, 2, raw);
   ASSERT_TRUE(elsewhere.ok()) << elsewhere.status().message();
   EXPECT_THAT(show_explanation(*elsewhere), Not(HasSubstr("measured  ")));
-  EXPECT_LT(elsewhere->explanation.bound_us, cut / 2);
+  EXPECT_LT(elsewhere->explanation.bound.us, cut / 2);
 }
 
 // As a job of those ranks and hosts would have them.
@@ -341,7 +344,7 @@ TEST(InfoExplain, keeps_the_uplinks_of_a_description_beside_measured_links) {
   EXPECT_THAT(show_explanation(*explained),
               AllOf(HasSubstr("uplinks of a leaf"), HasSubstr("by the measured links")));
   const double hosts_us = 2.0 * 3 / 4 * 67108864 * 1e-3;
-  EXPECT_GT(explained->explanation.bound_us, 2 * hosts_us);  // the cable's
+  EXPECT_GT(explained->explanation.bound.us, 2 * hosts_us);  // the cable's
 }
 
 }  // namespace

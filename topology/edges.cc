@@ -14,6 +14,7 @@ struct Sum {
   int seats = 0;
   int numas = 0;          // inside, of a node in all of it
   int interconnects = 0;  // that cross the edge
+  bool hangs = false;     // a GPU: one of them is its way to the processor
   double bandwidth = 0;   // of the links that do
   bool known = true;
   bool doubtful = false;
@@ -23,7 +24,7 @@ using Sums = std::map<int, Sum>;  // by vertex
 
 bool is_part(VertexKind kind) {
   return kind == VertexKind::kPackage || kind == VertexKind::kNuma ||
-         kind == VertexKind::kPciSwitch;
+         kind == VertexKind::kPciSwitch || kind == VertexKind::kGpu;
 }
 
 // No data of ranks goes there.
@@ -57,6 +58,7 @@ void cross(const Link& link, const std::vector<int>& inside, const std::vector<i
     if (std::find(outside.begin(), outside.end(), holder) != outside.end()) continue;
     Sum& sum = sums[holder];
     sum.interconnects += link.kind == LinkKind::kCpuInterconnect ? 1 : 0;
+    sum.hangs = sum.hangs || link.kind == LinkKind::kPcie || link.kind == LinkKind::kC2c;
     const Figure bandwidth = bandwidth_of(link);
     sum.known = sum.known && bandwidth.known();
     sum.doubtful = sum.doubtful || bandwidth.doubtful;
@@ -90,8 +92,9 @@ std::vector<PartEdge> part_edges(const Topology& topology, std::span<const int> 
     if (!is_part(kind) || !sum.known || !(sum.bandwidth > 0)) continue;
     const Sum& node = sums[ancestor(topology, vertex, VertexKind::kNode)];
     if (sum.seats == 0 || sum.seats == node.seats) continue;
-    if (kind != VertexKind::kPciSwitch && sum.interconnects < std::max(node.numas - sum.numas, 1))
-      continue;
+    const bool processors_inside = kind == VertexKind::kPackage || kind == VertexKind::kNuma;
+    if (processors_inside && sum.interconnects < std::max(node.numas - sum.numas, 1)) continue;
+    if (kind == VertexKind::kGpu && !sum.hangs) continue;
     edges.push_back({vertex, sum.seats, {sum.bandwidth, sum.source, sum.doubtful}});
   }
   return edges;

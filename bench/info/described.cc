@@ -7,11 +7,10 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <span>
 #include <utility>
 
 #include "algorithms/machine_cost.h"
-#include "topology/edges.h"
+#include "bench/info/part_costs.h"
 #include "topology/levels.h"
 #include "topology/paths.h"
 
@@ -69,35 +68,92 @@ std::vector<Node> nodes_of(const Topology& topology, const Paths& paths) {
   return nodes;
 }
 
-// Between GPUs of a node that follow each other, the narrowest path of all nodes.
-Figure gpu_links(const Paths& paths, const std::vector<Node>& nodes) {
-  const std::vector<int>& some = nodes.front().gpus;
-  Figure narrowest = paths.between(some[0], some[1]).bandwidth;
-  for (const Node& node : nodes)
-    for (size_t index = 1; index < node.gpus.size(); ++index)
-      narrowest = least(narrowest, paths.between(node.gpus[index - 1], node.gpus[index]).bandwidth);
-  return narrowest;
+struct GpuLinks {
+  Figure one{};       // GB/s of a message between GPUs that follow each other
+  Figure together{};  // GB/s of a GPU to all others of its node at once
+};
+
+// GB/s of all its links to others, by vertex.
+std::vector<double> gpu_rates(const Topology& topology) {
+  std::vector<double> rates(topology.vertices.size(), 0);
+  for (const Link& link : topology.links)
+    if (link.kind == LinkKind::kNvlink || link.kind == LinkKind::kXgmi)
+      for (const int end : {link.from, link.to})
+        rates[static_cast<size_t>(end)] += link.bandwidth.value.value_or(0);
+  return rates;
 }
 
-void use_gpus(DescribedMachine& machine, const Figure& bandwidth) {
+// A GPU sends as much to each other one of its node at the same time. Each message takes its own
+// link; through NVSwitches all take a part of all links; those that have no link share the
+// narrowest of the ways through the processor. Unknown where one of them is.
+Figure rate_to_all(const Paths& paths, const std::vector<int>& gpus, int from, double links) {
+  double longest = 0, linked = 0, others = 0;
+  Figure narrowest{std::nullopt, Source::kHardware};
+  Source source = Source::kMeasured;
+  for (const int to : gpus) {
+    if (to == from) continue;
+    const Path path = paths.between(from, to);
+    if (!(path.bandwidth.value.value_or(0) > 0)) return {std::nullopt, path.bandwidth.source};
+    source = std::max(source, path.bandwidth.source);
+    if (path.type == PathClass::kNvl) {
+      ++linked;
+      longest = std::max(longest, 1 / *path.bandwidth.value);
+    } else {
+      ++others;
+      narrowest = narrowest.known() ? least(narrowest, path.bandwidth) : path.bandwidth;
+    }
+  }
+  if (linked > 0 && links > 0) longest = std::max(longest, linked / links);
+  if (others > 0) longest = std::max(longest, others / *narrowest.value);
+  return {(linked + others) / longest, source};
+}
+
+// The narrowest of all nodes. Of very many GPUs it is not looked at what all pairs have.
+GpuLinks gpu_links(const Topology& topology, const Paths& paths, const std::vector<Node>& nodes) {
+  constexpr size_t kMostMeshed = 64;
+  const std::vector<double> rates = gpu_rates(topology);
+  GpuLinks found;
+  bool first = true, meshed = true;
+  for (const Node& node : nodes) {
+    for (size_t index = 1; index < node.gpus.size(); ++index) {
+      const Figure next = paths.between(node.gpus[index - 1], node.gpus[index]).bandwidth;
+      found.one = first ? next : least(found.one, next);
+      first = false;
+    }
+    meshed = meshed && node.gpus.size() <= kMostMeshed;
+    for (const int gpu : meshed ? node.gpus : std::vector<int>()) {
+      const Figure rate = rate_to_all(paths, node.gpus, gpu, rates[static_cast<size_t>(gpu)]);
+      const bool begins = gpu == nodes.front().gpus.front();
+      found.together = begins ? rate : least(found.together, rate);
+    }
+  }
+  const bool wider = meshed && found.one.known() && found.together.known() &&
+                     *found.together.value > *found.one.value;
+  if (!wider) found.together = found.one;
+  return found;
+}
+
+void use_gpus(DescribedMachine& machine, const GpuLinks& links) {
   const Figure none{0, Source::kTable};
-  const Figure byte{kMicrosecondsPerGB / *bandwidth.value, bandwidth.source};
   CostModel& model = machine.model;
   model.call = {kGpuLinkUs, Source::kTable};
   model.within = {.alpha = {kGpuLinkUs, Source::kTable},
                   .overhead = {0.5, Source::kTable},
                   .send_byte = none,
-                  .recv_byte = byte,
+                  .recv_byte = none,
                   .long_overhead = none,
-                  .long_byte = byte,
-                  .far_byte = none};
+                  .long_byte = none,
+                  .far_byte = none,
+                  .lane_byte = {kMicrosecondsPerGB / *links.one.value, links.one.source},
+                  .lanes = *links.together.value / *links.one.value};
   model.turn = none;
   model.cores = 0;
   model.reduce_byte = {kMicrosecondsPerGB / kGpuSumGBps, Source::kTable};
   model.codec_byte = model.copy_byte = model.reduce_byte;
   model.reduce_far_byte = model.copy_far_byte = none;
   model.cache_bytes = 0;
-  machine.figures.push_back({"between GPUs of a node", "gpu_GBps", bandwidth, "GB/s"});
+  machine.figures.push_back({"between GPUs of a node", "gpu_GBps", links.one, "GB/s"});
+  machine.figures.push_back({"of a GPU to all others", "gpu_all_GBps", links.together, "GB/s"});
   machine.figures.push_back({"latency there", "gpu_latency_us", model.within.alpha, "us"});
 }
 
@@ -181,57 +237,51 @@ void show_memory(DescribedMachine& machine, Source cores) {
       {"long messages in memory", "memory_GBps", rate_of({byte, within.long_byte.source}), "GB/s"});
 }
 
-// Where the ranks of the nodes sit: on GPUs, or spread evenly over the cores of the NUMA domains.
-std::vector<int> seats_of(const Topology& topology, const std::vector<Node>& nodes,
-                          const std::vector<int>& ranks, bool gpus) {
-  struct Domains {
-    std::vector<int> numas;
-    std::vector<int64_t> cores;  // of each and those before it
-  };
-  std::vector<int> seats;
-  std::map<int, Domains> domains_of;  // by node
-  for (const int numa : vertices_of(topology, VertexKind::kNuma)) {
-    const Vertex& vertex = topology.vertices[static_cast<size_t>(numa)];
-    const int cores = vertex.cores > 0 ? vertex.cores : static_cast<int>(vertex.cpus.count());
-    Domains& all = domains_of[ancestor(topology, numa, VertexKind::kNode)];
-    all.numas.push_back(numa);
-    all.cores.push_back((all.cores.empty() ? 0 : all.cores.back()) + cores);
+std::string_view words_for(VertexKind part) {
+  switch (part) {
+    case VertexKind::kNuma: return "NUMA domain";
+    case VertexKind::kPciSwitch: return "PCI switch";
+    case VertexKind::kGpu: return "GPU";
+    case VertexKind::kPackage:
+    case VertexKind::kCluster:
+    case VertexKind::kSwitch:
+    case VertexKind::kNode:
+    case VertexKind::kCache:
+    case VertexKind::kNvSwitch:
+    case VertexKind::kPartition:
+    case VertexKind::kNic:
+    case VertexKind::kPort: break;
   }
-  for (size_t index = 0; index < nodes.size(); ++index) {
-    const int count = ranks[index];
-    const auto& [numas, cores] = domains_of[nodes[index].vertex];
-    const int64_t total = cores.empty() ? 0 : cores.back();
-    for (int rank = 0; rank < count; ++rank)
-      if (gpus) {
-        seats.push_back(nodes[index].gpus[static_cast<size_t>(rank)]);
-      } else if (total > 0) {
-        const auto place = std::upper_bound(cores.begin(), cores.end(), rank * total / count);
-        seats.push_back(numas[static_cast<size_t>(place - cores.begin())]);
-      }
-  }
-  return seats;
+  return name_of(part);
 }
 
-// Of the edges of parts of one kind with as many ranks, the narrowest.
-void use_parts(DescribedMachine& machine, const Topology& topology, std::span<const int> seats) {
-  std::map<std::pair<VertexKind, int>, Figure> narrowest;
+// `linked`: ranks are on GPUs.
+void use_parts(DescribedMachine& machine, const Topology& topology, const std::vector<Node>& nodes,
+               bool linked, PartCosts& parts) {
+  std::vector<Seated> seated;
+  for (size_t index = 0; index < nodes.size(); ++index)
+    seated.push_back({nodes[index].vertex, machine.hosts[index],
+                      linked ? nodes[index].gpus : std::vector<int>()});
   std::map<VertexKind, Figure> shown;
-  for (const auto& [vertex, ranks, bandwidth] : part_edges(topology, seats)) {
-    const VertexKind kind = topology.vertices[static_cast<size_t>(vertex)].kind;
-    for (Figure* figure : {&narrowest[{kind, ranks}], &shown[kind]})
-      if (!figure->known() || *bandwidth.value < *figure->value) *figure = bandwidth;
-  }
-  for (const auto& [part, bandwidth] : narrowest)
-    machine.model.parts.push_back(
-        {.name = std::string(name_of(part.first)),
-         .ranks = part.second,
-         .edge_byte = {kMicrosecondsPerGB / *bandwidth.value, bandwidth.source}});
+  add_parts_of_nodes(topology, seated, parts, shown);
   for (const auto& [kind, bandwidth] : shown)
-    machine.figures.push_back(
-        {fmt::format("edge of a {}", kind == VertexKind::kNuma      ? "NUMA domain"
-                                     : kind == VertexKind::kPackage ? "package"
-                                                                    : "PCI switch"),
-         fmt::format("{}_edge_GBps", name_of(kind)), bandwidth, "GB/s"});
+    machine.figures.push_back({fmt::format("edge of a {}", words_for(kind)),
+                               fmt::format("{}_edge_GBps", name_of(kind)), bandwidth, "GB/s"});
+}
+
+// All NICs of a node together; what nobody knows of any is assumed of all.
+void add_hosts(const std::vector<Node>& nodes, const std::vector<int>& ranks, PartCosts& parts) {
+  const auto known = [](const Figure& nic) { return nic.value.value_or(0) > 0; };
+  if (std::none_of(nodes.begin(), nodes.end(), [&](const Node& node) {
+        return std::any_of(node.nics.begin(), node.nics.end(), known);
+      }))
+    return;
+  for (size_t index = 0; index < nodes.size(); ++index) {
+    const std::vector<Figure>& nics = nodes[index].nics;
+    Figure all = nics.empty() ? Figure{std::nullopt, Source::kHardware} : nics.front();
+    for (size_t nic = 1; nic < nics.size(); ++nic) all = sum(all, nics[nic]);
+    parts.add(std::string(kHostLevel), ranks[index], all, false);
+  }
 }
 
 // Each copy of the nodes has parts of its own.
@@ -290,15 +340,17 @@ void show_tier(DescribedMachine& machine, const NodeTier& tier, const TierCost& 
   show("latency beyond", "latency_us", cost.alpha, "us");
 }
 
-// What was measured stays.
+// What was measured stays. `ranks`: of each node.
 void use_tiers(DescribedMachine& machine, const std::vector<NodeTier>& tiers,
-               const Figure& each_switch) {
+               const std::vector<int>& ranks, const Figure& each_switch, PartCosts& parts) {
   std::vector<TierCost>& known = machine.model.tiers;
   for (const NodeTier& tier : tiers) {
     auto cost = std::find_if(known.begin(), known.end(),
                              [&](const TierCost& each) { return each.name == tier.name; });
-    if (cost == known.end())
+    if (cost == known.end()) {
       cost = known.insert(cost, cost_of(tier, machine.model.between.alpha, each_switch));
+      add_parts_of_tier(tier, ranks, parts);
+    }
     show_tier(machine, tier, *cost);
   }
 }
@@ -361,19 +413,24 @@ Result<DescribedMachine> describe_machine(const Topology& topology, int times, i
   const bool apart = machine.hosts.size() > 1;
   machine.model = memory_model(most, machine.cores);
   if (apart) machine.model = with_links(machine.model, measured);
-  const Figure links = gpus ? gpu_links(paths, nodes) : Figure{};
-  const bool linked = links.known() && *links.value > 0;
+  const GpuLinks links = gpus ? gpu_links(topology, paths, nodes) : GpuLinks();
+  const bool linked = links.one.known() && *links.one.value > 0;
   if (linked)
     use_gpus(machine, links);
   else
     show_memory(machine, cores);
-  use_parts(machine, topology, seats_of(topology, nodes, one, linked));
+  PartCosts parts;
+  use_parts(machine, topology, nodes, linked, parts);
   if (machine.model.reduce_byte.source == Source::kMeasured)
     machine.figures.push_back(
         {"sums of a core", "sums_GBps", rate_of(machine.model.reduce_byte), "GB/s"});
   if (apart && measured.between) show_network(machine);
-  if (apart && !measured.between) use_network(machine, nodes);
-  use_tiers(machine, tiers, all_infiniband(nodes) ? kInfinibandSwitchUs : kSwitchUs);
+  if (apart && !measured.between) {
+    use_network(machine, nodes);
+    add_hosts(nodes, one, parts);
+  }
+  use_tiers(machine, tiers, one, all_infiniband(nodes) ? kInfinibandSwitchUs : kSwitchUs, parts);
+  machine.model.parts = parts.costs(times);
   return machine;
 }
 

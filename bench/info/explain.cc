@@ -134,6 +134,12 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
   return explained;
 }
 
+std::string text_of(const Bound& bound) {
+  std::string text = fmt::format("{}, {}", bound.by, name_of(bound.source));
+  if (!bound.cuts) text += "; of no part is it known what all its links carry";
+  return text;
+}
+
 std::string show_explanation(const Explained& explained) {
   const Explanation& explanation = explained.explanation;
   const auto name = [](int algorithm) { return algorithms()[static_cast<size_t>(algorithm)].name; };
@@ -157,8 +163,9 @@ std::string show_explanation(const Explained& explained) {
     text += fmt::format("{:<20} {:>14} {:>14}  {}{}\n", name(each.algorithm), predicted, measured,
                         each.excluded ? "left out: " : "", each.why);
   }
-  text += fmt::format("a call gets {}: {:.1f} % of the bound of {:.2f} us\n",
-                      name(explanation.chosen), explanation.percent_of_bound, explanation.bound_us);
+  text += fmt::format("a call gets {}: {:.1f} % of the bound of {:.2f} us ({})\n",
+                      name(explanation.chosen), explanation.percent_of_bound, explanation.bound.us,
+                      text_of(explanation.bound));
   if (explanation.fastest_us < explanation.algorithms.front().predicted_us)
     text += fmt::format("the model's fastest: {}, {:.2f} us\n",
                         text_of(explanation.fastest, explanation.fastest_parameters),

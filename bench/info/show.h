@@ -70,6 +70,8 @@ struct Explained {
 };
 Result<Explained> explain_call(const Options& options, const RawEnvironment& raw,
                                Notes* notes = nullptr);
+// What the bound is by: "edge of a gpu, hardware".
+std::string text_of(const Bound& bound);
 std::string show_explanation(const Explained& explained);
 std::string show_explanation_json(const Explained& explained);
 
