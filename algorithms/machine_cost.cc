@@ -26,6 +26,16 @@ constexpr Fitted kManyOnACore = {0.276,   1.584, 0.228,  8.86e-5, 5.1e-5,   0.45
 // What AVX2 takes to widen or narrow and add a byte of fp32: bench/micro/kernels_bench.
 constexpr double kCodecByte = 1.0e-4;
 
+// What was not measured of messages when ranks met, beside what was: fitted to calls of two and
+// four ranks on two cores, as docs/choice.md tells.
+constexpr double kOwnOverhead = 0.03, kSharedOverhead = 0.05;
+// A sum reads the message where it lies, in place of a copy out of there.
+constexpr double kFusedSumByte = 2.5e-5;
+// Buffers of calls have the last cache not to themselves.
+constexpr double kShareOfCache = 0.6;
+// Ranks that share cores look for a word a while before they yield; calls wait so much of that.
+constexpr double kShareOfWord = 0.7;
+
 CostModel model_from(const Fitted& fitted, double cores) {
   const auto of = [](double value) { return Figure{value, Source::kTable}; };
   CostModel model;
@@ -55,6 +65,32 @@ CostModel memory_model(int ranks, int cores) {
   const int each = (ranks + cores - 1) / cores;
   if (each <= 1) return model_from(kOwnCores, ranks);
   return model_from(each == 2 ? kTwoOnACore : kManyOnACore, std::min(cores, ranks));
+}
+
+CostModel with_message_times(CostModel model, const MessageTimes& times, int ranks) {
+  if (times.messages.empty()) return model;
+  const auto of = [](double value) { return Figure{value, Source::kMeasured}; };
+  const MessageTime& message = times.messages.back();
+  const auto bytes = static_cast<double>(message.bytes);
+  LinkCost& within = model.within;
+  within.send_byte = within.recv_byte = of(message.slots_us / bytes / 2);
+  within.long_byte = of((message.first_us + message.write_us) / bytes);
+  within.given_byte = of(message.again_us / bytes);
+  within.long_least = static_cast<double>(times.afar_least);
+  const double others = ranks / std::max(model.cores, 1.0) - 1;
+  if (others > 0) {
+    within.overhead = {kSharedOverhead, Source::kTable};
+    within.alpha = of(0);
+    model.turn = of(kShareOfWord * times.word_us / others);
+  } else {
+    within.overhead = {kOwnOverhead, Source::kTable};
+    within.alpha = of(times.word_us);
+    model.reduce_byte = {kFusedSumByte, Source::kTable};
+    if (times.cache_bytes > 0)
+      model.cache_bytes = kShareOfCache * static_cast<double>(times.cache_bytes);
+  }
+  model.between = within;
+  return model;
 }
 
 // Of three and more ranks on a core nobody says how many: four.

@@ -5,6 +5,7 @@
 
 #include "algorithms/cost.h"
 #include "algorithms/select.h"
+#include "src/base/message_times.h"
 
 namespace banyan {
 
@@ -13,5 +14,8 @@ namespace banyan {
 CostModel memory_model(int ranks, int cores);
 // What a communicator knows of its cores is its medium. kNetwork: as kMemory.
 CostModel memory_model(int ranks, Medium medium);
+// The model with what messages were measured to take, where something was: those figures are of
+// source kMeasured. `ranks`: those that were measured, who had the model's cores.
+CostModel with_message_times(CostModel model, const MessageTimes& times, int ranks);
 
 }  // namespace banyan

@@ -103,6 +103,29 @@ TEST(InfoExplain, json_on_every_machine) {
   }
 }
 
+// What this process can measure goes before a table; of another machine there is the table only.
+TEST(InfoExplain, says_whether_messages_were_measured) {
+  Options here;
+  here.ranks_per_node = 2;
+  here.explain = *parse_explain_request("allreduce:1M");
+  const auto explained = explain_call(here, RawEnvironment({}));
+  ASSERT_TRUE(explained.ok()) << explained.status().message();
+  const auto json = nlohmann::json::parse(show_explanation_json(*explained));
+  const bool measured = json["machine"]["memory_GBps"]["source"] == "measured";
+  EXPECT_THAT(show_explanation(*explained),
+              HasSubstr(measured ? "# in memory: messages as they were measured here"
+                                 : "# in memory: by a table, unchecked on this machine"));
+  EXPECT_EQ(json["memory_by"], explained->memory_by);
+  test::Box box;
+  const auto gpus = explained_on(test::machine(box), "allreduce:1M", 1, 0);
+  ASSERT_TRUE(gpus.ok());
+  EXPECT_EQ(gpus->memory_by, "");
+  box.gpus = box.gpus_per_switch = 0;
+  const auto elsewhere = explained_on(test::machine(box), "allreduce:1M", 1, 0);
+  ASSERT_TRUE(elsewhere.ok());
+  EXPECT_THAT(elsewhere->memory_by, HasSubstr("unchecked"));
+}
+
 // Four ranks on each side of 22 GB/s.
 TEST(InfoExplain, bound_is_by_edges_inside_a_host) {
   test::Box box;

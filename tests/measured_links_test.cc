@@ -7,6 +7,7 @@
 
 #include <numeric>
 #include <random>
+#include <string_view>
 #include <vector>
 
 #include "algorithms/algorithms.h"
@@ -111,6 +112,54 @@ TEST(WithLinks, has_the_sums_of_a_core) {
   links.sums.reset();
   EXPECT_EQ(with_links(model, links).reduce_byte, model.reduce_byte);
   EXPECT_EQ(with_links(model, {.sums = MeasuredSums{.GBps = 20, .far_GBps = 4}}), model);
+}
+
+MessageTimes met(double times) {
+  return {.afar_least = 32 << 10,
+          .word_us = 0.1 * times,
+          .messages = {{32 << 10, 3 * times, 4 * times, 2 * times, times},
+                       {256 << 10, 24 * times, 12 * times, 6 * times, 8 * times}}};
+}
+
+// What messages take decides long calls, where all of them take as many times as long.
+TEST(WithMessageTimes, predictions_follow_what_was_measured) {
+  const CostModel table = memory_model(2, Medium::kMemory);
+  EXPECT_EQ(with_message_times(table, {}, 2), table);
+  const CostModel near = with_message_times(table, met(1), 2);
+  const CostModel far = with_message_times(table, met(10), 2);
+  EXPECT_EQ(near.within.long_byte.source, Source::kMeasured);
+  EXPECT_EQ(near.within.send_byte.source, Source::kMeasured);
+  EXPECT_EQ(near.reduce_byte.source, Source::kTable);
+  Problem problem;
+  problem.collective = Collective::kAllreduce;
+  for (const uint64_t count : {uint64_t{1}, uint64_t{16} << 10, uint64_t{256} << 10}) {
+    problem.count = count;
+    for (const std::string_view name : {"circulant", "recursive_doubling", "direct"}) {
+      const int algorithm = find_algorithm(name);
+      const double us = predict(problem, algorithm, 2, near);
+      EXPECT_GT(predict(problem, algorithm, 2, far), 2 * us) << name << ' ' << count;
+      EXPECT_LE(lower_bound(problem, 2, near), us) << name;
+    }
+  }
+  // What the caller gave is read as it is; recursive doubling of two ranks sends nothing else.
+  problem.count = 256 << 10;
+  CostModel dear = near;
+  dear.within.long_byte = dear.within.send_byte = Figure{1.0, Source::kMeasured};
+  EXPECT_EQ(predict(problem, find_algorithm("recursive_doubling"), 2, dear),
+            predict(problem, find_algorithm("recursive_doubling"), 2, near));
+  EXPECT_GT(predict(problem, find_algorithm("circulant"), 2, dear),
+            10 * predict(problem, find_algorithm("circulant"), 2, near));
+}
+
+// Ranks that share a core wait for turns, which come with words.
+TEST(WithMessageTimes, a_word_is_a_latency_or_a_turn) {
+  const CostModel shared = with_message_times(memory_model(4, 2), met(1), 4);
+  EXPECT_EQ(shared.turn.source, Source::kMeasured);
+  EXPECT_EQ(*shared.within.alpha.value, 0);
+  const CostModel crowded = with_message_times(memory_model(8, 2), met(1), 8);
+  EXPECT_NEAR(*crowded.turn.value, *shared.turn.value / 3, 1e-9);
+  const CostModel own = with_message_times(memory_model(2, Medium::kMemory), met(1), 2);
+  EXPECT_EQ(*own.within.alpha.value, met(1).word_us);
 }
 
 // A long allreduce takes what the slowest cut says, by that model.

@@ -60,6 +60,8 @@ TEST_P(Cores, ThatAreSharedDecideTheAlgorithm) {
           explained(self, comm, tested.collective, tested.bytes / sizeof(float));
       self.expect(text.find(fmt::format("over shm: {}\n", tested.algorithm)) != std::string::npos,
                   fmt::format("{} should be chosen: {}", tested.algorithm, text));
+      self.expect(text.find("; predictions by ") != std::string::npos,
+                  fmt::format("it should say what predictions go by: {}", text));
       self.verify(comm, tested.bytes / sizeof(float), 1);
       self.leave(comm);
     });

@@ -12,16 +12,21 @@
 
 #include "src/base/clock.h"
 #include "src/base/copy.h"
+#include "src/base/relax.h"
 
 namespace banyan::shm {
 namespace {
 
-constexpr int kRounds = 12;  // twice through the ring of two ranks, which is cold the first time
+// Twice through the ring of two ranks, which nobody has read the first time: what is known of later
+// calls comes of the second half.
+constexpr int kRounds = 12;
 constexpr std::array<size_t, 4> kLengths = {16 << 10, 32 << 10, 64 << 10, kProbeBytes};
 // Shorter ones gain less by a copy than they lose by leaving a lowered program, which knows slots
 // only.
 constexpr size_t kLeastOfCollectives = 32 << 10;
 constexpr double kPatience = 0.05;  // seconds
+constexpr int kWordBatches = 4, kWordsOfBatch = 16;
+constexpr int kLooks = 100;  // for a word, before the core is given to another rank
 constexpr uint64_t kNotMeasured = std::numeric_limits<uint64_t>::max();
 // Of a rank that gives up: those that it keeps waiting go on.
 constexpr uint64_t kAllRounds = std::numeric_limits<uint64_t>::max();
@@ -46,10 +51,15 @@ Circle circle_of(std::span<const Neighbour> peers, int rank) {
   return circle;
 }
 
-// Whether so many were played before the deadline, and its owner has not given up.
-bool wait_for(const Word& rounds, uint64_t least, TimePoint deadline) {
+// Whether so many were played before the deadline, and its owner has not given up. `looks`: so
+// often without a pause.
+bool wait_for(const Word& rounds, uint64_t least, TimePoint deadline, int looks = 1) {
   uint64_t played = 0;
-  while ((played = rounds.load(std::memory_order_acquire)) < least) {
+  for (int look = 1; (played = rounds.load(std::memory_order_acquire)) < least; ++look) {
+    if (look < looks) {
+      relax();
+      continue;
+    }
     if (Clock::now() >= deadline) return false;
     std::this_thread::yield();
   }
@@ -67,8 +77,28 @@ uint64_t one_after_the_other(uint64_t in, uint64_t out) {
   return in > kNotMeasured - out ? kNotMeasured : in + out;
 }
 
+double microseconds(uint64_t ns) {
+  return static_cast<double>(ns) * 1e-3;
+}
+
 size_t ring_bytes(const Layout& layout) {
   return size_t{layout.slots[0]} * layout.slot_bytes[0];
+}
+
+void take_shorter(WayTimes& least, const WayTimes& other) {
+  least.slots_ns = std::min(least.slots_ns, other.slots_ns);
+  least.afar_ns = std::min(least.afar_ns, other.afar_ns);
+}
+
+MessageTime median_of(const std::vector<WayTimes>& rounds) {
+  const auto median = [&](uint64_t WayTimes::*ns) {
+    std::vector<uint64_t> sorted;
+    for (const WayTimes& each : rounds) sorted.push_back(each.*ns);
+    std::sort(sorted.begin(), sorted.end());
+    return microseconds(sorted[sorted.size() / 2]);
+  };
+  return {rounds.front().bytes, median(&WayTimes::slots_ns), median(&WayTimes::first_ns),
+          median(&WayTimes::again_ns), median(&WayTimes::write_ns)};
 }
 
 class Player {
@@ -88,8 +118,26 @@ class Player {
   bool play(WayTimes& collective, WayTimes& message) {
     ++round_;
     if (!wait_for(behind_->read, round_ - 1, deadline_)) return false;
-    write(collective.bytes);
+    write(collective);
     return wait_for(before_->written, round_, deadline_) && read(collective, message);
+  }
+
+  // Nanoseconds that a word takes from one rank to the next, the least of some batches: each round
+  // has two that follow each other. Nothing where the others did not keep step.
+  std::optional<uint64_t> play_words() {
+    uint64_t least = kNotMeasured;
+    for (int batch = 0; batch < kWordBatches; ++batch) {
+      const TimePoint begin = Clock::now();
+      for (int word = 0; word < kWordsOfBatch; ++word) {
+        ++round_;
+        if (!wait_for(behind_->read, round_ - 1, deadline_, kLooks)) return std::nullopt;
+        mine_->written.store(round_, std::memory_order_release);
+        if (!wait_for(before_->written, round_, deadline_, kLooks)) return std::nullopt;
+        mine_->read.store(round_, std::memory_order_release);
+      }
+      least = std::min(least, nanoseconds_since(begin) / (2 * kWordsOfBatch));
+    }
+    return least;
   }
 
   void give_up() {
@@ -104,9 +152,12 @@ class Player {
     return begin + bytes <= ring ? begin : 0;
   }
 
-  // As a rank does that has just made what it sends. The first word is what peers know it by.
-  void write(size_t bytes) {
-    std::fill(probe_.begin() + sizeof(uint64_t), probe_.end(), static_cast<std::byte>(round_));
+  // A rank does so that makes what it sends. The first word stays, by which peers know the probe.
+  void write(WayTimes& collective) {
+    const size_t bytes = collective.bytes;
+    const auto message = probe_.subspan(sizeof(uint64_t), bytes - sizeof(uint64_t));
+    collective.write_ns = nanoseconds_of(
+        [&] { std::fill(message.begin(), message.end(), static_cast<std::byte>(round_)); });
     std::byte* to = slots_ + place_of(bytes, own_ring_);
     const uint64_t ns = nanoseconds_of([&] { copy_bytes(to, probe_.data(), bytes); });
     mine_->copy_ns.store(ns, std::memory_order_relaxed);
@@ -125,10 +176,11 @@ class Player {
     mine_->read.store(round_, std::memory_order_release);
     if (!first || !again) return false;
     const uint64_t slot = from_->layout.slot_bytes[static_cast<size_t>(Lane::kMessage)];
-    collective.slots_ns = std::min(collective.slots_ns, one_after_the_other(in, out));
-    message.slots_ns = std::min(message.slots_ns, overlapping_ns(in, out, bytes, slot));
-    const uint64_t afar = afar_ns(*first, *again);
-    for (WayTimes* times : {&collective, &message}) times->afar_ns = std::min(times->afar_ns, afar);
+    collective.slots_ns = one_after_the_other(in, out);
+    message.slots_ns = overlapping_ns(in, out, bytes, slot);
+    collective.afar_ns = message.afar_ns = afar_ns(*first, *again);
+    collective.first_ns = *first;
+    collective.again_ns = *again;
     return true;
   }
 
@@ -186,7 +238,7 @@ uint64_t choose_afar_least_of_collectives(std::span<const WayTimes> times) {
   return by_much ? 0 : kBeyondCaches;
 }
 
-std::optional<AfarLeast> rehearse(const Territory& own, std::span<const Neighbour> peers, int rank,
+std::optional<Rehearsed> rehearse(const Territory& own, std::span<const Neighbour> peers, int rank,
                                   std::span<std::byte> probe) {
   if (peers.empty()) return std::nullopt;
   const Circle circle = circle_of(peers, rank);
@@ -199,15 +251,30 @@ std::optional<AfarLeast> rehearse(const Territory& own, std::span<const Neighbou
       times.push_back({.bytes = bytes, .slots_ns = kNotMeasured, .afar_ns = kNotMeasured});
   std::vector<WayTimes> of_messages = times;
   Player player(own, circle, peers, probe);
+  const std::optional<uint64_t> word = player.play_words();
+  if (!word) {
+    player.give_up();
+    return std::nullopt;
+  }
+  std::vector<std::vector<WayTimes>> settled(times.size());
   for (int round = 0; round < kRounds; ++round) {
     for (size_t i = 0; i < times.size(); ++i) {
-      if (player.play(times[i], of_messages[i])) continue;
-      player.give_up();
-      return std::nullopt;
+      WayTimes collective{.bytes = times[i].bytes}, message = collective;
+      if (!player.play(collective, message)) {
+        player.give_up();
+        return std::nullopt;
+      }
+      take_shorter(times[i], collective);
+      take_shorter(of_messages[i], message);
+      if (round >= kRounds / 2) settled[i].push_back(collective);
     }
   }
+  Rehearsed result{.times = {.afar_least = kLeastOfCollectives, .word_us = microseconds(*word)}};
+  for (const std::vector<WayTimes>& each : settled)
+    result.times.messages.push_back(median_of(each));
   std::erase_if(times, [](const WayTimes& each) { return each.bytes < kLeastOfCollectives; });
-  return AfarLeast{choose_afar_least_of_collectives(times), choose_afar_least(of_messages)};
+  result.least = {choose_afar_least_of_collectives(times), choose_afar_least(of_messages)};
+  return result;
 }
 
 }  // namespace banyan::shm

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 
+#include "src/base/message_times.h"
 #include "transports/territory.h"
 
 namespace banyan::shm {
@@ -25,6 +26,14 @@ struct WayTimes {
   uint64_t bytes = 0;
   uint64_t slots_ns = 0;
   uint64_t afar_ns = 0;
+  uint64_t first_ns = 0;  // that mean is of this...
+  uint64_t again_ns = 0;  // ...and this
+  uint64_t write_ns = 0;  // what writing that memory anew takes
+};
+
+struct Rehearsed {
+  AfarLeast least{};
+  MessageTimes times{};  // of collectives
 };
 
 // Of a message between two through slots of so many bytes, from the times of its two copies: the
@@ -45,7 +54,7 @@ uint64_t choose_afar_least_of_collectives(std::span<const WayTimes> times);
 // have met; `probe` is this rank's kProbeBytes. Gives up where the others do not keep step, within
 // 50 ms, where memory is not to be read, or where slots, of many ranks, hold less than 32 KiB:
 // empty.
-std::optional<AfarLeast> rehearse(const Territory& own, std::span<const Neighbour> peers, int rank,
+std::optional<Rehearsed> rehearse(const Territory& own, std::span<const Neighbour> peers, int rank,
                                   std::span<std::byte> probe);
 
 }  // namespace banyan::shm

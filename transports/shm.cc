@@ -102,6 +102,7 @@ class ShmTransport final : public Transport {
       : own_(std::move(neighbourhood.own)),
         doorbell_(std::move(neighbourhood.doorbell)),
         cores_(neighbourhood.cores),
+        times_(std::move(neighbourhood.times)),
         index_of_rank_(size, -1),
         bounce_(kBounceBytes) {
     peers_.reserve(neighbourhood.peers.size());
@@ -172,6 +173,7 @@ class ShmTransport final : public Transport {
 
   int cores() const override { return cores_.count; }
   int ranks_per_core() const override { return cores_.ranks_per_core; }
+  MessageTimes message_times() const override { return times_; }
 
   QuickLink* quick_link(int peer, Lane lane) override {
     const int index = index_of(peer);
@@ -256,6 +258,7 @@ class ShmTransport final : public Transport {
   std::shared_ptr<shm::Territory> own_;
   Descriptor doorbell_;
   shm::SharedCores cores_;
+  MessageTimes times_;
   std::vector<int> index_of_rank_;
   std::vector<std::byte> bounce_;
   std::vector<Peer> peers_;

@@ -178,13 +178,13 @@ void fence_nearby(Territory& own, std::span<Neighbour> peers) {
   for (Neighbour& peer : peers) peer.fence = Fence::kNear;
 }
 
-// As BANYAN_SINGLE_COPY has it, or else as measured.
-AfarLeast afar_least(Wiring& wiring, Own& own, std::span<const Neighbour> peers) {
+// What was measured counts, but for what BANYAN_SINGLE_COPY has to say.
+Rehearsed ways_of(Wiring& wiring, Own& own, std::span<const Neighbour> peers) {
   const std::span probe(own.probe);
-  const auto measured =
-      rehearse(*own.territory, peers, wiring.rank(), std::as_writable_bytes(probe));
-  const auto said = wiring.single_copy_least();
-  return said ? AfarLeast{*said, *said} : measured.value_or(AfarLeast{kAfarLeast, kAfarLeast});
+  Rehearsed ways = rehearse(*own.territory, peers, wiring.rank(), std::as_writable_bytes(probe))
+                       .value_or(Rehearsed{.least = {kAfarLeast, kAfarLeast}});
+  if (const auto said = wiring.single_copy_least()) ways.least = {*said, *said};
+  return ways;
 }
 
 // The cores that this thread may run on; all there can be where the kernel does not say.
@@ -292,7 +292,9 @@ Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers) {
     BANYAN_TRY(neighbour.status());
     result.peers[static_cast<size_t>(place - peers.begin())] = std::move(*neighbour);
   }
-  const AfarLeast least = afar_least(wiring, *own, result.peers);
+  Rehearsed ways = ways_of(wiring, *own, result.peers);
+  const AfarLeast& least = ways.least;
+  result.times = std::move(ways.times);
   for (size_t i = 0; i < result.peers.size(); ++i) {
     Neighbour& peer = result.peers[i];
     if (peer.reads_memory) peer.afar_least = least;

@@ -13,6 +13,7 @@
 #include "banyan/status.h"
 #include "src/base/descriptor.h"
 #include "src/base/far_fence.h"
+#include "src/base/message_times.h"
 #include "transports/heap.h"
 #include "transports/segment.h"
 #include "transports/single_copy.h"
@@ -70,6 +71,7 @@ struct Neighbourhood {
   Descriptor doorbell;
   std::vector<Neighbour> peers;  // in the order of the directory
   SharedCores cores;             // with all ranks of this host
+  MessageTimes times;            // with the peer before it
 };
 
 // The last round of meet(), for a rank without peers, which may not be able to make memory.

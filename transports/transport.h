@@ -25,6 +25,7 @@
 #include "src/base/interface.h"
 #include "src/base/kernel_types.h"
 #include "src/base/log.h"
+#include "src/base/message_times.h"
 #include "src/base/signature.h"
 
 namespace banyan {
@@ -117,6 +118,9 @@ class Transport {
   // How many of this rank and its peers here share a core, rounded up. 1: they have one each, so
   // that whoever waits may keep its own. 0: not known.
   virtual int ranks_per_core() const { return 0; }
+
+  // What messages to this rank took when it met its peers. Empty: nobody measured it.
+  virtual MessageTimes message_times() const { return {}; }
 
   // The envelope at the head of a lane from a peer, if a message has arrived there and no receive
   // has taken it. For finding ranks that make another call.

@@ -4,6 +4,8 @@
 // usage: choices measure RANKS COLLECTIVE,... BYTES,... FIRST
 //                                  RANKS 0: those that a launcher has started; FIRST: the number
 //                                  of the algorithm that begins
+//        choices predict RANKS COLLECTIVE,... BYTES,...
+//                                  the predictions of a communicator beside what its calls take
 //        choices judge FILE...     medians of what was measured on stdin; on stdout the choices of
 //        each point:
 //                                  the default, the model's, and what calls get with the tuning
@@ -52,9 +54,11 @@ Result<Plan> plan_of(std::span<const std::string_view> words) {
     BANYAN_TRY(bytes.status());
     plan.sizes.push_back(*bytes);
   }
-  const auto first = parse_integer(words[3], 0, 1000);
-  BANYAN_TRY(first.status());
-  plan.first = static_cast<int>(*first);
+  if (words.size() > 3) {
+    const auto first = parse_integer(words[3], 0, 1000);
+    BANYAN_TRY(first.status());
+    plan.first = static_cast<int>(*first);
+  }
   return plan;
 }
 
@@ -160,11 +164,16 @@ int run(std::span<const std::string_view> words) {
     const auto plan = plan_of(words.subspan(1));
     return plan.ok() ? measure(*plan) : refuse(plan.status().message());
   }
+  if (what == "predict" && words.size() == 4) {
+    const auto plan = plan_of(words.subspan(1));
+    return plan.ok() ? compare_predictions(*plan) : refuse(plan.status().message());
+  }
   const bool fits_here = what == "fit" && words.size() == 3;
   if (!fits_here && what != "judge")
     return refuse(
-        "usage: choices measure RANKS COLLECTIVE,... BYTES,... FIRST | judge FILE... | fit STEPS "
-        "SEED");
+        "usage: choices measure RANKS COLLECTIVE,... BYTES,... FIRST | predict RANKS "
+        "COLLECTIVE,... "
+        "BYTES,... | judge FILE... | fit STEPS SEED");
   const auto points = read_points(standard_input());
   if (!points.ok()) return refuse(points.status().message());
   if (!fits_here) {

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/cost.h"
 #include "algorithms/select.h"
 #include "bench/choices/rows.h"
 #include "bench/perf/job.h"
@@ -70,7 +71,7 @@ class Rank {
  public:
   Rank(Job& job, const Plan& plan) : job_(job), plan_(plan) {}
 
-  Status run() {
+  Status run(bool predictions) {
     uint64_t input = 0, output = 0;
     for (const Collective collective : plan_.collectives) {
       for (const uint64_t bytes : plan_.sizes) {
@@ -93,22 +94,29 @@ class Rank {
     BANYAN_TRY(outputs.status());
     input_ = inputs->data();
     output_ = outputs->data();
+    if (predictions) BANYAN_TRY(print_message_times());
     for (const Collective collective : plan_.collectives)
       for (const uint64_t bytes : plan_.sizes)
-        if (fits_memory(collective, bytes, job_.size())) BANYAN_TRY(point(collective, bytes));
+        if (fits_memory(collective, bytes, job_.size()))
+          BANYAN_TRY(predictions ? prediction(collective, bytes) : point(collective, bytes));
+    if (predictions && job_.rank() == 0)
+      std::fputs(fmt::format("{} of {} predictions are within 30 % of what was measured\n", near_,
+                             predicted_)
+                     .c_str(),
+                 stdout);
     return job_.finalize();
   }
 
  private:
   Medium medium() const { return open_->membership->medium(); }
 
-  banyan_call_t call_of(Collective collective, uint64_t bytes, std::string_view algorithm) const {
+  banyan_call_t call_of(Collective collective, uint64_t bytes, const char* algorithm) const {
     banyan_call_t call = BANYAN_CALL_INIT;
     call.collective = static_cast<banyan_collective_t>(collective);
     call.send = input_;
     call.recv = output_;
     call.count = bytes / sizeof(float);
-    call.algorithm = algorithm.data();  // a literal of the list
+    call.algorithm = algorithm;  // a literal of the list, or null
     return call;
   }
 
@@ -145,7 +153,7 @@ class Rank {
       const Algorithm& algorithm = algorithms()[static_cast<size_t>((turn + plan_.first) % all)];
       // On one host, or with one rank a host, these are others by another name.
       if (!algorithm.fits(collective) || (algorithm.by_levels && !by_levels_)) continue;
-      const auto call = check_call(*open_, call_of(collective, bytes, algorithm.name));
+      const auto call = check_call(*open_, call_of(collective, bytes, algorithm.name.data()));
       BANYAN_TRY(call.status());
       const auto took = time_of(*call);
       BANYAN_TRY(took.status());
@@ -156,8 +164,75 @@ class Rank {
     return {};
   }
 
+  Status print_message_times() const {
+    const auto times = message_times_of(job_.comm());
+    BANYAN_TRY(times.status());
+    std::string text;
+    for (const MessageTime& each : times->messages)
+      text += fmt::format(
+          "# {} bytes: by slots {:.2f} us, read {:.2f} and again {:.2f}, written "
+          "{:.2f}\n",
+          each.bytes, each.slots_us, each.first_us, each.again_us, each.write_us);
+    text += text.empty() ? "# nothing was measured when the ranks met\n"
+                         : fmt::format("# a word: {:.3f} us\n", times->word_us);
+    text += fmt::format("{:<15} {:>10} {:<20} {:>12} {:>12} {:>7}\n", "collective", "bytes",
+                        "algorithm", "predicted us", "measured us", "ratio");
+    if (job_.rank() == 0) std::fputs(text.c_str(), stdout);
+    return {};
+  }
+
+  // banyan_perf times calls so: one after the other.
+  Result<double> time_in_a_row(const Call& call, int calls) {
+    BANYAN_TRY(job_.barrier());
+    const TimePoint begin = Clock::now();
+    for (int i = 0; i < calls; ++i) BANYAN_TRY(run_now(*open_, call));
+    const double us = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+    const auto all = job_.allreduce({us / calls}, BANYAN_SUM);
+    BANYAN_TRY(all.status());
+    return all->front() / job_.size();
+  }
+
+  Status prediction(Collective collective, uint64_t bytes) {
+    constexpr int kRuns = 7;
+    const auto call = check_call(*open_, call_of(collective, bytes, nullptr));
+    BANYAN_TRY(call.status());
+    const auto model = model_of(job_.comm());
+    BANYAN_TRY(model.status());
+    if (!*model) return {Code::kInvalidUsage, "nothing is known of the network between the hosts"};
+    const MeasuredNetwork* network = open_->membership->measured();
+    const Choice choice =
+        choose(call->problem, job_.size(), medium(), {}, &open_->membership->hierarchy(), network);
+    const double predicted =
+        predict(call->problem, choice.algorithm, job_.size(), **model,
+                network == nullptr ? nullptr : &network->levels, choice.parameters);
+    BANYAN_TRY(time_in_a_row(*call, 2).status());
+    const auto once = time_in_a_row(*call, 2);
+    BANYAN_TRY(once.status());
+    const int calls = std::clamp(static_cast<int>(20 * plan_.least_us / std::max(*once, 0.1)), 10,
+                                 20 * kMostCalls);
+    std::vector<double> runs;
+    for (int run = 0; run < kRuns; ++run) {
+      const auto took = time_in_a_row(*call, calls);
+      BANYAN_TRY(took.status());
+      runs.push_back(*took);
+    }
+    std::sort(runs.begin(), runs.end());
+    const double measured = runs[kRuns / 2];
+    ++predicted_;
+    near_ += predicted <= 1.3 * measured && measured <= 1.3 * predicted ? 1 : 0;
+    if (job_.rank() == 0)
+      std::fputs(
+          fmt::format("{:<15} {:>10} {:<20} {:>12.2f} {:>12.2f} {:>7.2f}\n", name_of(collective),
+                      bytes, algorithms()[static_cast<size_t>(choice.algorithm)].name, predicted,
+                      measured, predicted / measured)
+              .c_str(),
+          stdout);
+    return {};
+  }
+
   Job& job_;
   const Plan& plan_;
+  int predicted_ = 0, near_ = 0;
   OpenCommunicator* open_ = nullptr;
   bool by_levels_ = false;
   std::string hosts_;
@@ -166,10 +241,10 @@ class Rank {
 };
 
 // `team` is null where a launcher has started the ranks.
-Status run_rank(const Plan& plan, Team* team, int rank) {
+Status run_rank(const Plan& plan, Team* team, int rank, bool predictions) {
   const auto job = perf::join_team(team, rank);
   BANYAN_TRY(job.status());
-  return Rank(**job, plan).run();
+  return Rank(**job, plan).run(predictions);
 }
 
 int failed(std::string_view text) {
@@ -177,11 +252,9 @@ int failed(std::string_view text) {
   return 1;
 }
 
-}  // namespace
-
-int measure(const Plan& plan) {
+int run_ranks(const Plan& plan, bool predictions) {
   if (plan.ranks == 0) {
-    const Status status = run_rank(plan, nullptr, 0);
+    const Status status = run_rank(plan, nullptr, 0, predictions);
     return status.ok() ? 0 : failed(status.message());
   }
   const auto team = Team::create(plan.ranks, "choices");
@@ -189,9 +262,19 @@ int measure(const Plan& plan) {
   const auto rank = (*team)->start();
   if (!rank.ok()) return failed(rank.status().message());
   if (*rank < 0) return (*team)->supervise();
-  const Status status = run_rank(plan, team->get(), *rank);
+  const Status status = run_rank(plan, team->get(), *rank, predictions);
   if (!status.ok()) (*team)->leave_words(*rank, status.message());
   return status.ok() ? 0 : 1;
+}
+
+}  // namespace
+
+int measure(const Plan& plan) {
+  return run_ranks(plan, false);
+}
+
+int compare_predictions(const Plan& plan) {
+  return run_ranks(plan, true);
 }
 
 }  // namespace banyan::choices

@@ -20,6 +20,13 @@ struct Plan {
   double least_us = 1000;       // of calls timed together, unless two take longer
 };
 
+// What the predictions of the communicator are beside what its calls take: starts the ranks and
+// prints a line for each point, of the algorithm that a call gets by default:
+//   collective bytes algorithm predicted measured ratio
+// and at the end how many are within 30 %. Measured is what banyan_perf measures: calls that follow
+// each other, the mean over calls and ranks, here the median of several such means.
+int compare_predictions(const Plan& plan);
+
 // Bytes that all buffers of a host's ranks may take together, at the size of a point.
 inline constexpr uint64_t kMostBytes = uint64_t{3} << 30;
 

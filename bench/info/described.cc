@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "algorithms/machine_cost.h"
+#include "bench/info/meeting.h"
 #include "bench/info/part_costs.h"
 #include "topology/levels.h"
 #include "topology/paths.h"
@@ -222,7 +223,7 @@ void use_network(DescribedMachine& machine, const std::vector<Node>& nodes) {
   show_network(machine);
 }
 
-void show_memory(DescribedMachine& machine, Source cores) {
+void show_memory(DescribedMachine& machine, int most, Source cores) {
   const LinkCost& within = machine.model.within;
   const Figure number{static_cast<double>(machine.cores), cores};
   const double byte =
@@ -232,7 +233,13 @@ void show_memory(DescribedMachine& machine, Source cores) {
     machine.figures.push_back({"cores of a host's ranks", "rank_cores", number});
   else
     machine.figures.push_back({"cores of a node", "cores", number});
-  machine.figures.push_back({"a message in memory", "memory_latency_us", within.alpha, "us"});
+  // A rank that shares its core waits for turns of the others, where those were measured.
+  Figure latency = within.alpha;
+  if (machine.model.turn.source == Source::kMeasured) {
+    const double others = std::max(most / std::max(machine.model.cores, 1.0) - 1, 0.0);
+    latency.value = *latency.value + others * *machine.model.turn.value;
+  }
+  machine.figures.push_back({"a message in memory", "memory_latency_us", latency, "us"});
   machine.figures.push_back(
       {"long messages in memory", "memory_GBps", rate_of({byte, within.long_byte.source}), "GB/s"});
 }
@@ -369,7 +376,8 @@ std::string text_of(const ShownFigure& shown) {
 }
 
 Result<DescribedMachine> describe_machine(const Topology& topology, int times, int ranks_per_node,
-                                          const MeasuredLinks& measured, int rank_cores) {
+                                          const MeasuredLinks& measured, int rank_cores,
+                                          const MessageTimes& messages) {
   const Paths paths(topology);
   const std::vector<Node> nodes = nodes_of(topology, paths);
   if (nodes.empty())
@@ -411,14 +419,15 @@ Result<DescribedMachine> describe_machine(const Topology& topology, int times, i
   if (rank_cores > 0) machine.cores = rank_cores;
 
   const bool apart = machine.hosts.size() > 1;
-  machine.model = memory_model(most, machine.cores);
+  machine.model =
+      with_message_times(memory_model(most, machine.cores), messages, std::min(most, kMostMeeting));
   if (apart) machine.model = with_links(machine.model, measured);
   const GpuLinks links = gpus ? gpu_links(topology, paths, nodes) : GpuLinks();
   const bool linked = links.one.known() && *links.one.value > 0;
   if (linked)
     use_gpus(machine, links);
   else
-    show_memory(machine, cores);
+    show_memory(machine, most, cores);
   PartCosts parts;
   use_parts(machine, topology, nodes, linked, parts);
   if (machine.model.reduce_byte.source == Source::kMeasured)

@@ -10,6 +10,7 @@
 #include "algorithms/cost.h"
 #include "algorithms/measured_links.h"
 #include "banyan/status.h"
+#include "src/base/message_times.h"
 #include "topology/hierarchy.h"
 #include "topology/topology.h"
 
@@ -43,8 +44,10 @@ inline constexpr int kMostRanksExplained = 1 << 20;
 // what is known of messages between such nodes; it goes before what their NICs and switches say.
 // What joins copies of a cluster nobody knows: each has its tiers, and no level is above them.
 // kInvalidArgument: fewer than 2 ranks, or more than kMostRanksExplained.
-// `rank_cores`: of a node, that its ranks are known to have; 0: all.
+// `rank_cores`: of a node, that its ranks are known to have; 0: all. `messages`: what was measured
+// of messages in the memory of such a node.
 Result<DescribedMachine> describe_machine(const Topology& topology, int times, int ranks_per_node,
-                                          const MeasuredLinks& measured = {}, int rank_cores = 0);
+                                          const MeasuredLinks& measured = {}, int rank_cores = 0,
+                                          const MessageTimes& messages = {});
 
 }  // namespace banyan::info

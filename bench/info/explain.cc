@@ -12,6 +12,7 @@
 
 #include "algorithms/measured_choice.h"
 #include "bench/info/described.h"
+#include "bench/info/meeting.h"
 #include "bench/info/show.h"
 #include "src/base/parse.h"
 #include "src/tuning_file.h"
@@ -71,6 +72,25 @@ std::string note_of(const Fingerprint& tuned_on, const DescribedMachine& machine
   return fmt::format("tuned with at most {} ranks of a host, here are {}", tuned_on.ppn, most);
 }
 
+// What messages take now between so many ranks of this host, or else took when it was tuned.
+MessageTimes messages_of(const TuningFile& tuning, int ranks) {
+  MessageTimes times = meet(ranks);
+  const std::optional<MeasuredLink>& within = tuning.links.within;
+  if (!times.messages.empty() || !within || !(within->GBps > 0)) return times;
+  constexpr uint64_t kLong = 1 << 20;
+  const double us = static_cast<double>(kLong) * 1e-3 / within->GBps;
+  times.afar_least = kLong;
+  times.word_us = std::max(within->busy_latency_us - 2 * within->message_us, 0.0);
+  times.messages.push_back({kLong, us, us, us, 0});
+  return times;
+}
+
+std::string source_of(const MessageTimes& messages) {
+  return messages.messages.empty()
+             ? "in memory: by a table, unchecked on this machine"
+             : "in memory: messages as they were measured here, the rest by a table, unchecked";
+}
+
 // What the rule's algorithm and the runner-up took, where that was a call of this size.
 void add_measured(const TuningRule& rule, int algorithm, Explained& explained) {
   if (!rule.measured || rule.measured->bytes != explained.request.bytes) return;
@@ -96,6 +116,15 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
   const MeasuredLinks links = options.from.empty() ? rules->tuning.links : MeasuredLinks();
   auto machine = describe_machine(*topology, options.nodes, options.ranks_per_node, links);
   BANYAN_TRY(machine.status());
+  const bool here = options.from.empty() && raw.find("BANYAN_TOPO_FILE") == nullptr &&
+                    raw.find("BANYAN_SYSROOT") == nullptr && machine->hosts.size() == 1;
+  MessageTimes messages;
+  if (here) messages = messages_of(rules->tuning, machine->hosts.front());
+  if (!messages.messages.empty()) {
+    machine =
+        describe_machine(*topology, options.nodes, options.ranks_per_node, links, 0, messages);
+    BANYAN_TRY(machine.status());
+  }
   const int cores = rules->tuning.tuned_on.cores;
   const auto measured = decides(rules->tuning, *machine)
                             ? measured_network(links, cores, machine->hierarchy)
@@ -123,6 +152,7 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
       .hosts = apart ? lie.text() : "",
       .figures = std::move(machine->figures),
       .note = network == nullptr ? "" : note_of(rules->tuning.tuned_on, *machine),
+      .memory_by = machine->model.within.lane_byte.known() ? "" : source_of(messages),
       .explanation = explain(problem, ranks, machine->model, medium, rules->all, &lie, network)};
   const Choice choice =
       choose(problem, ranks, medium, rules->all, simple.depth() > 0 ? &simple : nullptr, network);
@@ -152,6 +182,7 @@ std::string show_explanation(const Explained& explained) {
                   [](const ShownFigure& each) { return each.figure.doubtful; }))
     text +=
         "# doubtful: of PCI links that may have been idle, or of ports that do not say a rate\n";
+  if (!explained.memory_by.empty()) text += fmt::format("# {}\n", explained.memory_by);
   if (!explained.note.empty()) text += fmt::format("# {}\n", explained.note);
   text +=
       fmt::format("{:<20} {:>14} {:>14}  {}\n", "algorithm", "predicted us", "measured us", "why");

@@ -65,7 +65,8 @@ struct Explained {
   int ranks = 0;
   std::string hosts;  // "4 hosts of 2", empty: one
   std::vector<ShownFigure> figures;
-  std::string note;  // what is to be known of them, or nothing
+  std::string note;       // what is to be known of them, or nothing
+  std::string memory_by;  // where those of messages in memory are from; empty: there are none
   Explanation explanation;
 };
 Result<Explained> explain_call(const Options& options, const RawEnvironment& raw,

@@ -132,6 +132,7 @@ std::string show_explanation_json(const Explained& explained) {
                {"ranks", explained.ranks},
                {"machine", figures_json(explained.figures)},
                {"note", explained.note},
+               {"memory_by", explained.memory_by},
                {"bound_us", explanation.bound.us},
                {"bound_by", text_of(explanation.bound)},
                {"chosen", name(explanation.chosen)},

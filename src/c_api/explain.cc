@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "algorithms/cost.h"
-#include "algorithms/machine_cost.h"
 #include "src/c_api/arguments.h"
 #include "src/c_api/inspect.h"
 #include "src/c_api/structs.h"
@@ -20,19 +20,29 @@ namespace {
 
 // Of a network only what was measured is known.
 std::string predicted(const banyan::Problem& problem, const banyan::Candidate& candidate,
-                      const banyan::Membership& membership) {
-  const banyan::Medium medium = membership.medium();
-  const int size = membership.size();
-  if (const banyan::MeasuredNetwork* network = membership.measured(); network != nullptr)
-    return fmt::format("{:.2f}", predict(problem, candidate.algorithm, size, network->model,
-                                         &network->levels, candidate.parameters));
-  if (is_network(medium)) return "-";
+                      const banyan::Membership& membership,
+                      const std::optional<banyan::CostModel>& model) {
+  if (!model) return "-";
+  const banyan::MeasuredNetwork* network = membership.measured();
   return fmt::format(
-      "{:.2f}", banyan::predict(problem, candidate.algorithm, size,
-                                banyan::memory_model(size, medium), nullptr, candidate.parameters));
+      "{:.2f}", predict(problem, candidate.algorithm, membership.size(), *model,
+                        network == nullptr ? nullptr : &network->levels, candidate.parameters));
 }
 
-std::string table_of(const banyan::Problem& problem, const banyan::Membership& membership) {
+// Where the figures come from that predictions go by.
+std::string sources_of(const std::optional<banyan::CostModel>& model) {
+  if (!model) return "no predictions: the network between the hosts was not measured";
+  if (model->within.long_byte.source == banyan::Source::kMeasured ||
+      model->wire_byte.source == banyan::Source::kMeasured)
+    return "predictions by what messages took when these ranks met, or a tuning file has, and by a "
+           "table";
+  return "predictions by a table, unchecked here: nothing was measured when these ranks met";
+}
+
+Result<std::string> table_of(banyan_comm_t comm, const banyan::Problem& problem,
+                             const banyan::Membership& membership) {
+  const auto model = banyan::model_of(comm);
+  BANYAN_TRY(model.status());
   std::string text = fmt::format("{:<20} {:>7} {:>7} {:>14} {:>14}  {}\n", "algorithm", "rounds",
                                  "steps", "bytes sent", "predicted us", "why");
   for (const banyan::Candidate& each :
@@ -43,9 +53,10 @@ std::string table_of(const banyan::Problem& problem, const banyan::Membership& m
                                         "-", "-", "-", "-", each.why)
                           : fmt::format("{:<20} {:>7} {:>7} {:>14} {:>14}  {}\n", name, each.rounds,
                                         each.steps, each.bytes_sent,
-                                        predicted(problem, each, membership), each.why);
+                                        predicted(problem, each, membership, *model), each.why);
   }
-  return text + "(rounds, steps and bytes of rank 0; measured times: none)\n";
+  return text + fmt::format("(rounds, steps and bytes of rank 0; measured times: none; {})\n",
+                            sources_of(*model));
 }
 
 Status explain(banyan_comm_t comm, const banyan_call_t* given, char* text, size_t* bytes) {
@@ -71,8 +82,11 @@ Status explain(banyan_comm_t comm, const banyan_call_t* given, char* text, size_
       fmt::format("{} of {} {} on {} ranks ({}) over {}: {}{}\n", name_of(problem.collective),
                   problem.count, name_of(problem.type), membership.size(),
                   membership.hierarchy().text(), plan->transports, plan->algorithm, parameters);
-  if (membership.size() > 1 && !is_message(problem.collective))
-    whole_text += table_of(problem, membership);
+  if (membership.size() > 1 && !is_message(problem.collective)) {
+    const Result<std::string> table = table_of(comm, problem, membership);
+    BANYAN_TRY(table.status());
+    whole_text += *table;
+  }
   if (*bytes != 0) {
     const size_t copied = std::min(*bytes - 1, whole_text.size());
     std::memcpy(text, whole_text.data(), copied);

@@ -4,14 +4,27 @@
 
 #include <algorithm>
 
+#include "algorithms/machine_cost.h"
 #include "src/assembly.h"
+#include "src/base/parse.h"
 #include "src/c_api/arguments.h"
 #include "src/c_api/handles.h"
 #include "src/cluster.h"
 #include "src/tuned_network.h"
+#include "topology/sysfs.h"
 #include "transports/transport.h"
 
 namespace banyan {
+
+namespace {
+
+// Linux says it so: "32768K".
+uint64_t last_cache_bytes() {
+  const auto bytes = parse_size(SysRoot().line("/sys/devices/system/cpu/cpu0/cache/index3/size"));
+  return bytes.ok() ? *bytes : 0;
+}
+
+}  // namespace
 
 Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call) {
   const Result<OpenCommunicator*> found = find_communicator(comm);
@@ -88,6 +101,31 @@ Result<bool> has_levels(banyan_comm_t comm) {
   const Result<OpenCommunicator*> found = find_communicator(comm);
   BANYAN_TRY(found.status());
   return (*found)->membership->hierarchy().depth() > 0;
+}
+
+Result<MessageTimes> message_times_of(banyan_comm_t comm) {
+  const Result<OpenCommunicator*> found = find_communicator(comm);
+  BANYAN_TRY(found.status());
+  for (const auto& transport : (*found)->membership->engine().transports())
+    if (MessageTimes times = transport->message_times(); !times.messages.empty()) {
+      times.cache_bytes = last_cache_bytes();
+      return times;
+    }
+  return MessageTimes();
+}
+
+Result<std::optional<CostModel>> model_of(banyan_comm_t comm) {
+  const auto times = message_times_of(comm);
+  BANYAN_TRY(times.status());
+  const Result<OpenCommunicator*> found = find_communicator(comm);
+  BANYAN_TRY(found.status());
+  const Membership& membership = *(*found)->membership;
+  if (const MeasuredNetwork* network = membership.measured(); network != nullptr)
+    return std::optional(network->model);
+  const Medium medium = membership.medium();
+  if (is_network(medium)) return std::optional<CostModel>();
+  return std::optional(
+      with_message_times(memory_model(membership.size(), medium), *times, membership.size()));
 }
 
 Status use_rules(banyan_comm_t comm, const Rules& rules) {

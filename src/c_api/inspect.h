@@ -4,11 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "algorithms/cost.h"
 #include "banyan/banyan.h"
 #include "banyan/status.h"
+#include "src/base/message_times.h"
 #include "src/tuning_file.h"
 #include "topology/hierarchy.h"
 
@@ -40,6 +43,11 @@ Result<int> ppn_of(banyan_comm_t comm);
 // Whether its ranks lie in levels, so that what goes by them is another algorithm than the flat
 // ones.
 Result<bool> has_levels(banyan_comm_t comm);
+
+// What messages between ranks of this host took when they met; empty: nobody measured it.
+Result<MessageTimes> message_times_of(banyan_comm_t comm);
+// What predictions for its calls go by; nothing: of the network between its hosts nothing is known.
+Result<std::optional<CostModel>> model_of(banyan_comm_t comm);
 
 // From the next call on, these rules decide in place of the variable's and the tuning file's. All
 // ranks do this between the same two calls, while nothing is under way (kInvalidUsage).
