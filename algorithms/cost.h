@@ -120,7 +120,7 @@ struct Bound {
   double us = 0;
   std::string by{};                   // "edge of a gpu", "work of cores", "latency"
   Source source = Source::kMeasured;  // of the figure of the edge that decides
-  bool cuts = false;                  // there are links whose figures are known around some part
+  bool cuts = false;  // links around some part are known, or the model has none to know
 };
 Bound bound_of(const Problem& problem, int ranks, const CostModel& model,
                const Hierarchy* hierarchy = nullptr);

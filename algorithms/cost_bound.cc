@@ -215,8 +215,9 @@ Bound bound_of(const Problem& problem, int ranks, const CostModel& model,
   double told = telling(ranks, alpha, overhead);
   if (levels > 0) told = std::max(told, latency(model, site, levels));
 
-  Bound bound{.us = call + std::max({work, edge.us, told}), .cuts = !edge.part.empty()};
-  if (edge.us >= std::max(work, told) && bound.cuts) {
+  const bool links = site.hosts() > 1 || model.within.lane_byte.known();
+  Bound bound{.us = call + std::max({work, edge.us, told}), .cuts = !edge.part.empty() || !links};
+  if (edge.us >= std::max(work, told) && !edge.part.empty()) {
     bound.by = fmt::format("edge of a {}", edge.part);
     bound.source = edge.source;
   } else if (work > told) {
