@@ -23,7 +23,7 @@ static_assert(kMostSetting >= kMostRulesText);
 // The settings, each with its length, and what rank 0 has of its file go in one round.
 static_assert(6 * (kMostSetting + 4) + kMostTuningPacked + 256 <= kExchangeMost);
 // Also where another version would choose otherwise by itself, as by another default table.
-constexpr uint32_t kMessagesVersion = 6;
+constexpr uint32_t kMessagesVersion = 7;
 
 struct SharedSetting {
   std::string_view name;

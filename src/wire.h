@@ -42,7 +42,7 @@ enum class FrameType : uint16_t {
 };
 
 inline constexpr uint32_t kWireMagic = 0x4e594e42;  // "BNYN"
-inline constexpr uint16_t kWireVersion = 1;
+inline constexpr uint16_t kWireVersion = 2;
 inline constexpr size_t kHeaderSize = 24;
 inline constexpr size_t kMacSize = sizeof(Mac);
 inline constexpr size_t kPayloadMost = 64 * 1024;

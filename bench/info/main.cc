@@ -115,7 +115,7 @@ Status print_schedule(const ScheduleRequest& request, Form form, Output& output)
   output.print(json ? schedule_json_begin(request) : schedule_header(request));
   std::string_view separator;
   for (const int rank : ranks_of(request)) {
-    if (!output.has_reader()) return;
+    if (!output.has_reader()) return {};
     const Schedule schedule = schedule_of(request, rank);
     if (json) {
       output.print(separator);

@@ -154,8 +154,11 @@ Result<std::string> read_file(const std::string& path, size_t most) {
 }
 
 Result<std::string> read_stream(const std::string& path, size_t most) {
-  const Descriptor file(path == "-" ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                                    : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (path == "-") {
+    const Descriptor input(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    return read_all(input, most, Wait::kForOthers);
+  }
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   return read_all(file, most, Wait::kForOthers);
 }
 
