@@ -48,7 +48,7 @@ Result<Network> network_of(const Wiring& wiring) {
   return Network{*chosen, only_tcp, only_tcp && all_on_this_host(wiring)};
 }
 
-bool all_claim(Claim claim, const std::vector<Bytes>& given) {
+bool all_claim(NetworkClaim claim, const std::vector<Bytes>& given) {
   return std::all_of(given.begin(), given.end(), [claim](const Bytes& one) {
     return one.size() <= kClaims || one[claim] == std::byte{true};
   });

@@ -34,8 +34,8 @@ struct Network {
 Result<Network> network_of(const Wiring& wiring);
 
 // What a rank gives: a byte for each of these, and its address; nothing if it needs no network.
-enum Claim : size_t { kOnlyTcp, kOneHost, kClaims };
-bool all_claim(Claim claim, const std::vector<Bytes>& given);
+enum NetworkClaim : size_t { kOnlyTcp, kOneHost, kClaims };
+bool all_claim(NetworkClaim claim, const std::vector<Bytes>& given);
 
 // Adds the devices to a failure to connect, which is mostly one of them.
 Status over(const std::string& devices, const Status& status);
