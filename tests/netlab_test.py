@@ -119,7 +119,9 @@ class Cluster(unittest.TestCase):
 
     def test_hosts_have_their_cores(self):
         hosts = netlab.share_cores(os.sched_getaffinity(0), 3)
-        script = 'import os; print(os.environ["BANYAN_RANK"], *sorted(os.sched_getaffinity(0)))'
+        # One write a line: ranks share the pipe.
+        script = ('import os; words = [os.environ["BANYAN_RANK"], *sorted(os.sched_getaffinity(0))]; '
+                  'os.write(1, (" ".join(map(str, words)) + "\\n").encode())')
         done = run('-H', '3', '-p', '1', '--', sys.executable, '-c', script)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(done.stdout.splitlines()),
