@@ -75,9 +75,21 @@ bool same_place(const Claim& a, const Claim& b) {
   return a.rank == b.rank && (a.size == b.size || open);
 }
 
+// mpirun and mpiexec know nothing of each other. Of mpiexec in each rank of mpirun some ranks have
+// the same number in both, which is chance: they belong to different jobs.
+bool are_strangers(const Claim& a, const Claim& b) {
+  const auto starts_alone = [](const Claim& claim) {
+    return (claim.kind == LauncherKind::kOpenMpi || claim.kind == LauncherKind::kHydra) &&
+           claim.usable && !claim.of_slurm && claim.size > 1;
+  };
+  return a.kind != b.kind && starts_alone(a) && starts_alone(b);
+}
+
 // Two claims of which the first is to be believed.
 bool disagree(const Claim& believed, const Claim& other) {
-  if (!other.wrong.ok() || same_place(believed, other)) return false;
+  if (!other.wrong.ok()) return false;
+  if (are_strangers(believed, other)) return true;
+  if (same_place(believed, other)) return false;
   // Whoever has variables of this library set has meant it, and one rank of several cannot meet
   // nobody: only a job of one would go wrong in silence.
   if (believed.kind == LauncherKind::kOwn) return believed.size == 1 && other.size != 1;

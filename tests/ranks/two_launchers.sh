@@ -72,5 +72,6 @@ refuses WORLD_SIZE=2 PMI_SIZE=4 'a pod of two, mpiexec' env "${pod_of_two[@]}" m
 refuses WORLD_SIZE=2 SLURM_STEP_NUM_TASKS=3 'a pod of two, a step' tasks env "${pod_of_two[@]}" "$program"
 refuses BANYAN_SIZE=1 OMPI_COMM_WORLD_SIZE=2 'one by hand, mpirun' env BANYAN_RANK=0 BANYAN_SIZE=1 "${open_mpi[@]}" -n 2 "$program"
 refuses OMPI_COMM_WORLD_SIZE=2 PMI_SIZE=3 'mpiexec in mpirun' "${open_mpi[@]}" -n 2 mpiexec.mpich -n 3 "$program"
+refuses OMPI_COMM_WORLD_SIZE=2 PMI_SIZE=2 'as many by mpiexec in mpirun' "${open_mpi[@]}" -n 2 mpiexec.mpich -n 2 "$program"
 refuses OMPI_COMM_WORLD_SIZE=3 PMI_SIZE=2 'mpirun in mpiexec' mpiexec.mpich -n 2 "${open_mpi[@]}" -n 3 "$program"
 exit $bad
