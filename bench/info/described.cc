@@ -18,7 +18,6 @@
 namespace banyan::info {
 namespace {
 
-constexpr double kMicrosecondsPerGB = 1e-3;  // of a byte, at 1 GB/s
 // Of a figure that nobody gives.
 constexpr double kAssumedNetworkGBps = 1.25;
 constexpr double kAssumedNetworkUs = 10;

@@ -10,8 +10,6 @@
 namespace banyan::info {
 namespace {
 
-constexpr double kMicrosecondsPerGB = 1e-3;  // of a byte, at 1 GB/s
-
 Figure byte_of(const Figure& rate, double times = 1) {
   Figure byte{std::nullopt, rate.source};
   if (rate.value.value_or(0) > 0) byte.value = kMicrosecondsPerGB / (*rate.value * times);

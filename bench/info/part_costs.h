@@ -15,6 +15,8 @@
 
 namespace banyan::info {
 
+inline constexpr double kMicrosecondsPerGB = 1e-3;  // of a byte, at 1 GB/s
+
 // Takes parts one by one, and makes one PartCost of all that are alike.
 class PartCosts {
  public:
