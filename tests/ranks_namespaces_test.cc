@@ -2,7 +2,6 @@
 // decides nothing, and a number that stands for several users proves none.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
 #include <grp.h>
 #include <sched.h>
 #include <sys/prctl.h>
