@@ -106,7 +106,7 @@ TEST_P(Lives, BeginWithTheEnvironment) {
 }
 
 // Rank 0's second call begins when its first one waits, which must not end it.
-TEST_P(Lives, BeginOneAfterTheOtherAlsoInTwoThreads) {
+TEST_P(Lives, BeginOneAfterTheOtherWhereTwoBeginAtOnce) {
   if (GetParam() == Kind::kThreads)
     GTEST_SKIP() << "variables belong to a process: threads cannot differ in them";
   const std::string address = "127.0.0.1:" + std::to_string(free_port());
