@@ -53,9 +53,9 @@ Result<std::optional<CostModel>> model_of(banyan_comm_t comm);
 // ranks do this between the same two calls, while nothing is under way (kInvalidUsage).
 Status use_rules(banyan_comm_t comm, const Rules& rules);
 
-// From the next call on, calls are in the log as its levels have it, or only where they fail: for
-// programs whose own calls would hide those that they measure. Of a call that was made while it
-// was not in the log, plan_of() tells the plan.
+// Calls are in the log from the next one on as its levels have it, or only where they fail. A
+// program whose own calls would hide those that it measures asks for the latter. plan_of() tells
+// the plan of a call that was made while it was not in the log.
 Status log_calls(banyan_comm_t comm, bool wanted);
 // Whether calls that end well are in the log at all.
 Result<bool> logs_calls(banyan_comm_t comm);

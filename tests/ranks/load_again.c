@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct use {
-  void* library;
+  void* handle;
   int live;
   int failed;
 };
@@ -35,27 +35,27 @@ static void* work(void* argument) {
   banyan_result_t (*size_of)(banyan_comm_t, int*) = NULL;
   banyan_result_t (*finalize)(banyan_comm_t) = NULL;
   banyan_result_t (*destroy)(banyan_comm_t) = NULL;
-  find(use->library, "banyan_comm_init_env", &init);
-  find(use->library, "banyan_allreduce", &allreduce);
-  find(use->library, "banyan_comm_size", &size_of);
-  find(use->library, "banyan_comm_finalize", &finalize);
-  find(use->library, "banyan_comm_destroy", &destroy);
+  find(use->handle, "banyan_comm_init_env", &init);
+  find(use->handle, "banyan_allreduce", &allreduce);
+  find(use->handle, "banyan_comm_size", &size_of);
+  find(use->handle, "banyan_comm_finalize", &finalize);
+  find(use->handle, "banyan_comm_destroy", &destroy);
   banyan_comm_t comm = NULL;
   float x = 1;
   int size = 0;
   use->failed = 1;
-  if (tell(use->library, "init", init(&comm, NULL))) return NULL;
-  if (tell(use->library, "allreduce", allreduce(&x, &x, 1, BANYAN_FLOAT32, BANYAN_SUM, comm)))
+  if (tell(use->handle, "init", init(&comm, NULL))) return NULL;
+  if (tell(use->handle, "allreduce", allreduce(&x, &x, 1, BANYAN_FLOAT32, BANYAN_SUM, comm)))
     return NULL;
-  if (tell(use->library, "size", size_of(comm, &size))) return NULL;
+  if (tell(use->handle, "size", size_of(comm, &size))) return NULL;
   if (size < 2 || x != (float)size) {
     printf("%d ranks and the sum %g\n", size, x);
     return NULL;
   }
   use->failed = 0;
   if (use->live) return NULL;
-  use->failed |= tell(use->library, "finalize", finalize(comm));
-  use->failed |= tell(use->library, "destroy", destroy(comm));
+  use->failed |= tell(use->handle, "finalize", finalize(comm));
+  use->failed |= tell(use->handle, "destroy", destroy(comm));
   return NULL;
 }
 
@@ -66,14 +66,14 @@ int main(int count, char** words) {
     struct use use = {dlopen(words[1], RTLD_NOW | RTLD_LOCAL),
                       count > 3 && strcmp(words[3], "live") == 0, 0};
     pthread_t thread;
-    if (use.library == NULL) {
+    if (use.handle == NULL) {
       printf("%s\n", dlerror());
       return 1;
     }
     if (pthread_create(&thread, NULL, work, &use) != 0) return 1;
     pthread_join(thread, NULL);
     failed |= use.failed;
-    dlclose(use.library);
+    dlclose(use.handle);
   }
   return failed || rounds == 0;
 }
