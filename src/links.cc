@@ -125,7 +125,7 @@ Result<Links> introduce(Exchange& exchange, const HostIdentity& host,
     peer.pid = peer.same_pid_namespace ? static_cast<int>(one->process.pid) : 0;
     links.peers.push_back(std::move(peer));
     const bool own = static_cast<int>(rank) == links.rank;
-    told.push_back(own ? mine.addresses : std::move(one->addresses));
+    told.push_back(own ? mine.addresses : one->addresses);
     all.push_back(std::move(*one));
   }
   if (all.size() != static_cast<size_t>(links.size)) {
