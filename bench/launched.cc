@@ -40,6 +40,7 @@ int refuse_once(int status, std::string_view text, const RawEnvironment& raw) {
   constexpr auto kUntilTheFirstHasSaidIt = std::chrono::milliseconds(500);
   const auto claim = claim_of_several(raw);
   if (claim && claim->rank != 0) {
+    // The launcher ends all ranks with the first that ends: rank 0 has to have said why by then.
     std::this_thread::sleep_for(kUntilTheFirstHasSaidIt);
   } else {
     std::fputs(std::string(text).c_str(), stderr);

@@ -1,5 +1,5 @@
-// Which addresses lead from one host to another, by hosts that are invented, and what errors of
-// sockets mean.
+// Invented hosts show which addresses lead from one to another. Errors of sockets are told apart by
+// whether waiting mends them.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "src/host_addresses.h"

@@ -410,7 +410,8 @@ TEST(Meet, ARestartedRank0IsNotToldOfThoseBefore) {
         meet(*detect_launch(other, {}), other, {}, 0, deadline_after(20), silent()).status();
     EXPECT_EQ(told.code(), Code::kMismatch) << told.message();
   });
-  // Of a verdict that is younger than a tenth of a second everybody is told.
+  // Everybody is told of a verdict that is younger than a tenth of a second, so the next meeting
+  // has to begin later than that: nothing else would show that the verdict is too old.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const auto again = meet(*launch, raw, {}, 0, deadline_after(0.2), silent()).status();
   EXPECT_NE(again.code(), Code::kMismatch) << again.message();

@@ -73,8 +73,8 @@ std::string counted(size_t count, std::string_view what);
 std::string range_text(const Topology& topology, const std::vector<int>& vertices, size_t most);
 // "63 GB/s"; "~22 GB/s" by a table or assumed, "? GB/s" unknown.
 std::string short_text(const Figure& figure);
-// Of every vertex a number: equal for what differs in nothing but names, places on PCI and ids, of
-// itself and all that is in it.
+// Vertices have one number where they, and all that is in them, differ in nothing but names, places
+// on PCI and ids.
 std::vector<int> shapes_of(const Topology& topology);
 // A node of each shape that has more in it than NICs, at most `most`.
 std::vector<int> nodes_to_show(const Topology& topology, const std::vector<int>& shapes,
