@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include <cerrno>
+#include <memory>
 #include <optional>
 
 #include "src/base/parse.h"
@@ -14,17 +15,22 @@
 namespace banyan {
 namespace {
 
+struct CloseFolder {
+  void operator()(DIR* folder) const { closedir(folder); }
+};
+
 // Those that count against the limit; nothing where that cannot be seen.
 std::optional<size_t> open_below(rlim_t limit) {
-  DIR* folder = opendir("/proc/self/fd");
+  const std::unique_ptr<DIR, CloseFolder> folder(opendir("/proc/self/fd"));
   if (folder == nullptr && (errno == EMFILE || errno == ENFILE)) return limit;
   if (folder == nullptr) return std::nullopt;
   size_t count = 0;
-  while (const dirent* entry = readdir(folder)) {  // NOLINT(concurrency-mt-unsafe): our own stream
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): our own stream
+  while (const dirent* entry = readdir(folder.get())) {
     const Result<int64_t> number = parse_integer(entry->d_name, 0, INT32_MAX);
-    if (number.ok() && *number != dirfd(folder) && static_cast<rlim_t>(*number) < limit) ++count;
+    if (number.ok() && *number != dirfd(folder.get()) && static_cast<rlim_t>(*number) < limit)
+      ++count;
   }
-  closedir(folder);
   return count;
 }
 
