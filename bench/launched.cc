@@ -10,7 +10,7 @@
 #include <optional>
 #include <thread>
 
-#include "src/launcher_claims.h"
+#include "src/bootstrap/launcher_claims.h"
 
 namespace banyan {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "topology/sysfs.h"
+#include "topology/discovery/sysfs.h"
 #include "topology/topology.h"
 
 namespace banyan {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "algorithms/algorithms.h"
-#include "algorithms/cost.h"
-#include "algorithms/machine_cost.h"
+#include "algorithms/choice/machine_cost.h"
+#include "algorithms/cost/cost.h"
 
 namespace banyan::choices {
 namespace {

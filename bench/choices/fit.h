@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/cost.h"
+#include "algorithms/cost/cost.h"
 #include "bench/choices/rows.h"
 
 namespace banyan::choices {

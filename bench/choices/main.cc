@@ -10,7 +10,7 @@
 //        each point:
 //                                  the default, the model's, and what calls get with the tuning
 //                                  files, joined: by their rules, then by their links
-//        choices fit STEPS SEED    the same on stdin; figures for algorithms/machine_cost.cc
+//        choices fit STEPS SEED    the same on stdin; figures for algorithms/choice/machine_cost.cc
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
@@ -27,13 +27,13 @@
 #include <utility>
 
 #include "algorithms/algorithms.h"
-#include "algorithms/cost.h"
-#include "algorithms/machine_cost.h"
-#include "algorithms/measured_links.h"
+#include "algorithms/choice/machine_cost.h"
+#include "algorithms/cost/cost.h"
+#include "algorithms/cost/measured_links.h"
 #include "bench/choices/fit.h"
 #include "bench/choices/measure.h"
 #include "src/base/parse.h"
-#include "src/tuning_file.h"
+#include "src/tuning/tuning_file.h"
 
 namespace banyan::choices {
 namespace {

@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "algorithms/algorithms.h"
-#include "algorithms/cost.h"
-#include "algorithms/select.h"
+#include "algorithms/choice/select.h"
+#include "algorithms/cost/cost.h"
 #include "bench/choices/rows.h"
 #include "bench/perf/job.h"
 #include "bench/perf/run.h"

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "algorithms/choice/select.h"
 #include "algorithms/problem.h"
-#include "algorithms/select.h"
 #include "banyan/status.h"
 
 namespace banyan::choices {

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <utility>
 
-#include "algorithms/machine_cost.h"
+#include "algorithms/choice/machine_cost.h"
 #include "bench/info/meeting.h"
 #include "bench/info/part_costs.h"
 #include "topology/levels.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/cost.h"
-#include "algorithms/measured_links.h"
+#include "algorithms/cost/cost.h"
+#include "algorithms/cost/measured_links.h"
 #include "banyan/status.h"
 #include "src/base/message_times.h"
 #include "topology/hierarchy.h"

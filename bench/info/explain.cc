@@ -1,7 +1,7 @@
 // What a call would take on a machine.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "algorithms/explain.h"
+#include "algorithms/choice/explain.h"
 
 #include <fmt/format.h>
 
@@ -10,12 +10,12 @@
 #include <optional>
 #include <vector>
 
-#include "algorithms/measured_choice.h"
+#include "algorithms/choice/measured_choice.h"
 #include "bench/info/described.h"
 #include "bench/info/meeting.h"
 #include "bench/info/show.h"
 #include "src/base/parse.h"
-#include "src/tuning_file.h"
+#include "src/tuning/tuning_file.h"
 
 namespace banyan::info {
 namespace {

@@ -13,7 +13,7 @@
 #include <CLI/CLI.hpp>
 
 #include "algorithms/algorithms.h"
-#include "algorithms/select.h"
+#include "algorithms/choice/select.h"
 #include "bench/machine.h"
 #include "src/base/parse.h"
 

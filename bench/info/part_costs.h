@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/cost.h"
+#include "algorithms/cost/cost.h"
 #include "topology/levels.h"
 #include "topology/topology.h"
 

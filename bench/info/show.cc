@@ -11,7 +11,7 @@
 #include "algorithms/algorithms.h"
 #include "compression/kernels.h"
 #include "src/base/parse.h"
-#include "src/settings.h"
+#include "src/communicator/settings.h"
 
 namespace banyan::info {
 

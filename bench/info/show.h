@@ -8,14 +8,14 @@
 #include <string_view>
 #include <vector>
 
-#include "algorithms/explain.h"
+#include "algorithms/choice/explain.h"
 #include "algorithms/schedule.h"
 #include "bench/info/described.h"
+#include "bench/info/doctor/doctor.h"
 #include "bench/info/options.h"
 #include "bench/machine.h"
 #include "src/base/environment.h"
 #include "src/c_api/inspect.h"
-#include "src/doctor.h"
 #include "topology/notes.h"
 #include "topology/topology.h"
 

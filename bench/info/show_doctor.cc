@@ -5,7 +5,7 @@
 
 #include "bench/info/show.h"
 #include "src/base/parse.h"
-#include "topology/discover.h"
+#include "topology/discovery/discover.h"
 
 namespace banyan::info {
 

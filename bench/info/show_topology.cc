@@ -3,12 +3,12 @@
 
 #include "bench/info/show.h"
 #include "topology/compose.h"
-#include "topology/discover.h"
-#include "topology/export.h"
-#include "topology/import.h"
-#include "topology/json.h"
+#include "topology/discovery/discover.h"
+#include "topology/formats/export.h"
+#include "topology/formats/import.h"
+#include "topology/formats/json.h"
+#include "topology/formats/print.h"
 #include "topology/net_choice.h"
-#include "topology/print.h"
 
 namespace banyan::info {
 

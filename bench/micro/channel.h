@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "transports/port.h"
+#include "transports/shm/port.h"
 
 namespace banyan::shm {
 

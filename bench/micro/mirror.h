@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/micro/channel.h"
-#include "transports/shm_link.h"
+#include "transports/shm/shm_link.h"
 #include "transports/transport.h"
 
 namespace banyan {

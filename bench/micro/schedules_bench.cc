@@ -12,7 +12,7 @@
 
 #include "algorithms/algorithms.h"
 #include "algorithms/problem.h"
-#include "algorithms/verify.h"
+#include "algorithms/verify/verify.h"
 
 namespace banyan {
 namespace {
@@ -39,7 +39,7 @@ Hierarchy hosts_of_eight() {
   return Hierarchy::of_labels("host", hosts);
 }
 
-// As tests/scale_test.cc does: built on two threads, run on one.
+// As tests/algorithms/scale_test.cc does: built on two threads, run on one.
 void verify_many(benchmark::State& state) {
   const Hierarchy hierarchy = hosts_of_eight();
   Problem problem;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "banyan/banyan.h"
-#include "src/membership.h"
+#include "src/communicator/membership.h"
 
 namespace banyan {
 

@@ -11,7 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "algorithms/select.h"
+#include "algorithms/choice/select.h"
 #include "bench/machine.h"
 #include "src/base/environment.h"
 #include "src/base/parse.h"

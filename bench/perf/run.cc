@@ -16,7 +16,7 @@
 #include "bench/perf/measure.h"
 #include "src/base/parse.h"
 #include "src/base/processor.h"
-#include "src/launcher.h"
+#include "src/bootstrap/launcher.h"
 #include "topology/cpu_set.h"
 
 namespace banyan::perf {

@@ -32,8 +32,8 @@
 #include "src/base/file.h"
 #include "src/base/parse.h"
 #include "src/c_api/inspect.h"
-#include "src/tuning_file.h"
-#include "topology/discover.h"
+#include "src/tuning/tuning_file.h"
+#include "topology/discovery/discover.h"
 
 namespace banyan::tune {
 

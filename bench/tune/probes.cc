@@ -13,7 +13,7 @@
 
 #include "bench/perf/statistics.h"
 #include "src/base/parse.h"
-#include "src/tuning_file.h"
+#include "src/tuning/tuning_file.h"
 
 namespace banyan::tune {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/measured_links.h"
+#include "algorithms/cost/measured_links.h"
 #include "algorithms/ring_order.h"
 #include "banyan/status.h"
 #include "bench/tune/partners.h"

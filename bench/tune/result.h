@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/measured_links.h"
+#include "algorithms/cost/measured_links.h"
 #include "algorithms/ring_order.h"
 #include "bench/tune/probes.h"
 #include "bench/tune/search.h"
-#include "src/tuning_file.h"
+#include "src/tuning/tuning_file.h"
 
 namespace banyan::tune {
 

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "algorithms/measured_links.h"
+#include "algorithms/cost/measured_links.h"
 
 namespace banyan::tune {
 

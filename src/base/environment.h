@@ -49,7 +49,8 @@ struct PortRange {
 };
 
 // The values, checked. The variables that say who this rank is (BANYAN_RANK, ...) belong to
-// src/launcher.h; grammars that need the list of algorithms or transports are checked there.
+// src/bootstrap/launcher.h; grammars that need the list of algorithms or transports are checked
+// there.
 struct Environment {
   std::string algorithm;                      // BANYAN_ALGO
   std::string transports;                     // BANYAN_TRANSPORTS

@@ -10,7 +10,7 @@
 #include <limits>
 #include <numeric>
 
-#include "algorithms/select.h"
+#include "algorithms/choice/select.h"
 #include "src/c_api/device_memory.h"
 #include "src/c_api/structs.h"
 

@@ -8,14 +8,14 @@
 #include <algorithm>
 #include <limits>
 
-#include "src/assembly.h"
+#include "src/base/process.h"
+#include "src/bootstrap/launcher.h"
+#include "src/bootstrap/rendezvous.h"
 #include "src/c_api/arguments.h"
 #include "src/c_api/run.h"
 #include "src/c_api/structs.h"
-#include "src/launcher.h"
-#include "src/process.h"
-#include "src/rendezvous.h"
-#include "src/settings.h"
+#include "src/communicator/assembly.h"
+#include "src/communicator/settings.h"
 
 using banyan::Code;
 using banyan::Collective;

@@ -6,8 +6,8 @@
 #include "banyan/banyan.h"
 #include "banyan/status.h"
 #include "src/base/clock.h"
+#include "src/bootstrap/exchange.h"
 #include "src/c_api/handles.h"
-#include "src/exchange.h"
 
 namespace banyan {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <optional>
 
-#include "algorithms/cost.h"
+#include "algorithms/cost/cost.h"
 #include "src/c_api/arguments.h"
 #include "src/c_api/inspect.h"
 #include "src/c_api/structs.h"

@@ -12,9 +12,9 @@
 
 #include "banyan/banyan.h"
 #include "banyan/status.h"
+#include "src/base/process.h"
 #include "src/c_api/known_calls.h"
-#include "src/membership.h"
-#include "src/process.h"
+#include "src/communicator/membership.h"
 
 namespace banyan {
 

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
-#include "algorithms/machine_cost.h"
-#include "src/assembly.h"
+#include "algorithms/choice/machine_cost.h"
 #include "src/base/parse.h"
 #include "src/c_api/arguments.h"
 #include "src/c_api/handles.h"
-#include "src/cluster.h"
-#include "src/tuned_network.h"
-#include "topology/sysfs.h"
+#include "src/communicator/assembly.h"
+#include "src/communicator/cluster.h"
+#include "src/communicator/tuned_network.h"
+#include "topology/discovery/sysfs.h"
 #include "transports/transport.h"
 
 namespace banyan {

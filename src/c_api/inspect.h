@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/cost.h"
+#include "algorithms/cost/cost.h"
 #include "banyan/banyan.h"
 #include "banyan/status.h"
 #include "src/base/message_times.h"
-#include "src/tuning_file.h"
+#include "src/tuning/tuning_file.h"
 #include "topology/hierarchy.h"
 
 namespace banyan {

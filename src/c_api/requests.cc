@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
+#include "src/base/process.h"
 #include "src/c_api/arguments.h"
 #include "src/c_api/run.h"
 #include "src/c_api/structs.h"
-#include "src/process.h"
 
 using banyan::Code;
 using banyan::door;

@@ -5,11 +5,11 @@
 
 #include <cstring>
 
+#include "src/base/process.h"
 #include "src/base/touch_pages.h"
 #include "src/c_api/arguments.h"
 #include "src/c_api/run.h"
 #include "src/c_api/structs.h"
-#include "src/process.h"
 
 using banyan::Code;
 using banyan::door;

@@ -11,12 +11,12 @@
 #include <optional>
 #include <vector>
 
+#include "src/base/descriptor_room.h"
+#include "src/bootstrap/rendezvous.h"
+#include "src/bootstrap/wire.h"
 #include "src/c_api/communicator.h"
 #include "src/c_api/run.h"
-#include "src/cluster.h"
-#include "src/descriptor_room.h"
-#include "src/rendezvous.h"
-#include "src/wire.h"
+#include "src/communicator/cluster.h"
 
 namespace banyan {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "topology/import.h"
-#include "topology/json.h"
+#include "topology/formats/import.h"
+#include "topology/formats/json.h"
 #include "topology/levels.h"
 #include "topology/net_choice.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "src/base/file.h"
-#include "topology/import.h"
-#include "topology/json.h"
+#include "topology/formats/import.h"
+#include "topology/formats/json.h"
 
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);

@@ -11,20 +11,20 @@ import tempfile
 import check_layers
 
 GOOD = {'include/banyan/types.h': '#include <cstddef>\n',
-        'transports/shm.cc': '#include "banyan/types.h"\n#include "src/base/clock.h"\n',
+        'transports/shm/shm.cc': '#include "banyan/types.h"\n#include "src/base/clock.h"\n',
         'src/base/clock.h': '// not system_clock\n',
         'src/base/date.cc': 'auto t = std::chrono::system_clock::now();\n',
-        'src/engine.cc': '#include "transports/wire.h"\n', 'transports/wire.h': ''}
+        'src/engine/engine.cc': '#include "transports/framed/wire.h"\n', 'transports/framed/wire.h': ''}
 WRONG = [
-    ('must not include algorithms/ring.h', {'transports/shm.cc': '#include "algorithms/ring.h"\n', 'algorithms/ring.h': ''}),
-    ('must not include src/engine.h', {'src/base/log.h': '#include "src/engine.h"\n', 'src/engine.h': ''}),
-    ('must not include src/c_api/x.h', {'src/engine.h': '#include "src/c_api/x.h"\n', 'src/c_api/x.h': ''}),
+    ('must not include algorithms/ring.h', {'transports/shm/shm.cc': '#include "algorithms/ring.h"\n', 'algorithms/ring.h': ''}),
+    ('must not include src/engine/engine.h', {'src/base/log.h': '#include "src/engine/engine.h"\n', 'src/engine/engine.h': ''}),
+    ('must not include src/c_api/x.h', {'src/engine/engine.h': '#include "src/c_api/x.h"\n', 'src/c_api/x.h': ''}),
     ('must not include src/base/clock.h', {'examples/a.cc': '#include "src/base/clock.h"\n'}),
-    ('must not include src/a.h', {'transports/shm.cc': '#include <src/a.h>\n', 'src/a.h': ''}),
-    ('no file engine.h', {'src/plans.cc': '#include "engine.h"\n', 'src/engine.h': ''}),
-    ('no file ../algorithms/ring.h', {'transports/shm.cc': '#include "../algorithms/ring.h"\n', 'algorithms/ring.h': ''}),
-    ('no file base/../engine.h', {'src/base/log.h': '#include <base/../engine.h>\n', 'src/engine.h': ''}),
-    ('what is installed', {'transports/ucx.cc': '#ifdef HAVE_UCX\n#endif\n'}),
+    ('must not include src/a.h', {'transports/shm/shm.cc': '#include <src/a.h>\n', 'src/a.h': ''}),
+    ('no file engine.h', {'src/engine/plans.cc': '#include "engine.h"\n', 'src/engine/engine.h': ''}),
+    ('no file ../algorithms/ring.h', {'transports/shm/shm.cc': '#include "../algorithms/ring.h"\n', 'algorithms/ring.h': ''}),
+    ('no file base/../engine.h', {'src/base/log.h': '#include <base/../engine.h>\n', 'src/engine/engine.h': ''}),
+    ('what is installed', {'transports/framed/ucx.cc': '#ifdef HAVE_UCX\n#endif\n'}),
     ('include cycle: src/a.h -> src/b.h -> src/a.h', {'src/a.h': '#include "src/b.h"\n', 'src/b.h': '#include "src/a.h"\n'}),
     ('belongs in a .cc', {'src/a.h': '#include <openssl/hmac.h>\n'}),
     ('included by 2 files', {'src/a.cc': '#include <openssl/hmac.h>\n', 'src/b.cc': '#include <openssl/evp.h>\n'}),

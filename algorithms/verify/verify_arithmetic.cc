@@ -1,0 +1,149 @@
+// Conversions change the width of elements; additions need the same elements on both sides.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/verify/verify_arithmetic.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace banyan {
+namespace {
+
+// Calls visit(left, right) with the pieces, of equal range, that both lists have in common.
+template <class Visit>
+Fault walk(const std::vector<Run>& left, const std::vector<Run>& right, Visit visit) {
+  auto one = left.begin();
+  auto other = right.begin();
+  while (one != left.end() && other != right.end()) {
+    const uint64_t begin = std::max(one->begin, other->begin);
+    const uint64_t end = std::min(one->end, other->end);
+    if (begin < end) {
+      Fault fault = visit(one->cut(begin, end), other->cut(begin, end));
+      if (!fault.empty()) return fault;
+    }
+    if (one->end == end) ++one;
+    if (other->end == end) ++other;
+  }
+  return {};
+}
+
+bool is_torn(const Run& run, uint64_t width) {
+  return run.begin % width != 0 || run.end % width != 0 || run.origin % width != 0;
+}
+
+// The same elements with another width.
+Run resized(const Run& run, uint64_t from, uint64_t to, SymbolId symbol) {
+  return {run.begin / from * to, run.end / from * to, symbol, run.origin / from * to};
+}
+
+std::string bytes_of(const Run& run) {
+  return "bytes [" + std::to_string(run.begin) + ".." + std::to_string(run.end) + ")";
+}
+
+}  // namespace
+
+Fault SymbolArithmetic::decode(std::vector<Run>& runs, int rank, bool with_scalar) {
+  const uint64_t narrow = size_of(call_.type);
+  const uint64_t wide = size_of(call_.accumulator);
+  const bool scales = call_.op == ReduceOp::kPreMulSum;
+  if (scales && !with_scalar) return "combines a contribution that was not scaled";
+  for (Run& run : runs) {
+    if (is_torn(run, narrow)) return "decodes a part of an element";
+    if (!call_.needs_decode) {
+      if (symbols_.stage(run.symbol) != SymbolStage::kPartial) return "decodes what was encoded";
+      continue;
+    }
+    if (symbols_.stage(run.symbol) != SymbolStage::kRaw) return "decodes what is no contribution";
+    if (scales && run.symbol != symbols_.contribution(rank))
+      return "scales a contribution of another rank";
+    run = resized(run, narrow, wide, symbols_.decoded(run.symbol));
+  }
+  return {};
+}
+
+Fault SymbolArithmetic::encode(std::vector<Run>& runs) {
+  const uint64_t narrow = size_of(call_.type);
+  const uint64_t wide = size_of(call_.accumulator);
+  for (Run& run : runs) {
+    if (is_torn(run, wide)) return "encodes a part of an element";
+    if (symbols_.stage(run.symbol) != SymbolStage::kPartial) return "encodes what is not decoded";
+    if (call_.needs_encode) run = resized(run, wide, narrow, symbols_.encoded(run.symbol));
+  }
+  return {};
+}
+
+Fault SymbolArithmetic::combine(std::vector<Run>& left, const std::vector<Run>& right) {
+  const uint64_t width = size_of(call_.accumulator);
+  result_.clear();
+  Fault fault = walk(left, right, [&](const Run& one, const Run& other) -> Fault {
+    if (symbols_.stage(one.symbol) != SymbolStage::kPartial ||
+        symbols_.stage(other.symbol) != SymbolStage::kPartial)
+      return "combines what is not decoded, or is encoded already";
+    if (is_torn(one, width) || is_torn(other, width)) return "combines a part of an element";
+    if (one.origin != other.origin)
+      return "combines element " + std::to_string(one.origin / width) + " with element " +
+             std::to_string(other.origin / width);
+    const SymbolId sum = symbols_.combined(one.symbol, other.symbol);
+    if (symbols_.is_complete(sum)) finished_ += one.end - one.begin;
+    result_.push_back({one.begin, one.end, sum, one.origin});
+    return {};
+  });
+  left.swap(result_);
+  return fault;
+}
+
+Fault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Run>& left,
+                              std::vector<Run>& right) {
+  switch (step.op) {
+    case Op::kSend:
+    case Op::kCopy: return {};
+    case Op::kRecv: left.swap(right); return {};
+    case Op::kEncode: return encode(left);
+    case Op::kDecode: return decode(left, rank, true);
+    case Op::kReduce:
+    case Op::kRecvReduce: return combine(left, right);
+    case Op::kDecodeAdd:
+    case Op::kRecvDecodeAdd: {
+      Fault fault = decode(right, rank, false);
+      return fault.empty() ? combine(left, right) : fault;
+    }
+  }
+  return "is of no known kind";
+}
+
+// A single rank may copy its contribution, unless it has to be scaled.
+Fault SymbolArithmetic::compare_result(const Run& found, uint64_t origin) const {
+  const bool copied = call_.ranks == 1 && call_.op != ReduceOp::kPreMulSum &&
+                      symbols_.is_contribution(found.symbol);
+  const SymbolStage wanted = call_.needs_encode ? SymbolStage::kFinal : SymbolStage::kPartial;
+  if (symbols_.stage(found.symbol) != wanted && !copied)
+    return bytes_of(found) + " of the output are no result";
+  if (found.origin != origin)
+    return bytes_of(found) + " of the output are the result for the element at byte " +
+           std::to_string(found.origin) + " instead of " + std::to_string(origin);
+  Fault fault = symbols_.incomplete(found.symbol);
+  return fault.empty() ? fault : bytes_of(found) + " of the output: " + fault;
+}
+
+// The lists cover the same bytes: only output that was there from the start can be written.
+Fault SymbolArithmetic::compare(const std::vector<Run>& found,
+                                const std::vector<Run>& expected) const {
+  return walk(found, expected, [&](const Run& is, const Run& wanted) -> Fault {
+    if (wanted.symbol == symbols_.result()) return compare_result(is, wanted.origin);
+    if (is.symbol == wanted.symbol && is.origin == wanted.origin) return {};
+    const bool kept = symbols_.stage(wanted.symbol) == SymbolStage::kUntouched;
+    if (kept) return bytes_of(is) + " of the output were written, but do not belong to the result";
+    return bytes_of(is) + " of the output are not the bytes from " + std::to_string(wanted.origin) +
+           " on of rank " + std::to_string(wanted.symbol);
+  });
+}
+
+Fault SymbolArithmetic::same_order(const std::vector<Run>& left,
+                                   const std::vector<Run>& right) const {
+  return walk(left, right, [&](const Run& one, const Run& other) -> Fault {
+    if (one.symbol == other.symbol) return {};
+    return bytes_of(one) + " of the output were combined in another order";
+  });
+}
+
+}  // namespace banyan

@@ -1,0 +1,39 @@
+// What the steps do to symbols, and whether what is left is right.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <vector>
+
+#include "algorithms/verify/verify_parts.h"
+
+namespace banyan {
+
+class SymbolArithmetic {
+ public:
+  SymbolArithmetic(const VerifiedCall& call, Symbols& symbols) : call_(call), symbols_(symbols) {}
+
+  const Symbols& symbols() const { return symbols_; }
+  // Bytes of sums that became complete by an addition, on all ranks together.
+  uint64_t finished() const { return finished_; }
+
+  // `left` is what the step reads from src, and becomes what it writes; `right` is src2 or the
+  // message.
+  Fault apply(const Step& step, int rank, std::vector<Run>& left, std::vector<Run>& right);
+  // Both are sorted lists of what is in an output.
+  Fault compare(const std::vector<Run>& found, const std::vector<Run>& expected) const;
+  Fault same_order(const std::vector<Run>& left, const std::vector<Run>& right) const;
+
+ private:
+  Fault decode(std::vector<Run>& runs, int rank, bool with_scalar);
+  Fault encode(std::vector<Run>& runs);
+  Fault combine(std::vector<Run>& left, const std::vector<Run>& right);
+  Fault compare_result(const Run& found, uint64_t origin) const;
+
+  const VerifiedCall& call_;
+  Symbols& symbols_;
+  uint64_t finished_ = 0;
+  std::vector<Run> result_;  // of an addition, whose memory the next one has
+};
+
+}  // namespace banyan

@@ -1,0 +1,218 @@
+// What can be said of schedules without running them: that they are well formed, and that the ports
+// of different ranks fit together.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+#include <utility>
+
+#include "algorithms/verify/verify_parts.h"
+
+namespace banyan {
+namespace {
+
+std::string text_of(Slice slice) {
+  constexpr const char* kNames[] = {"input", "output", "scratch"};
+  return std::string(kNames[static_cast<size_t>(slice.space)]) + "[" +
+         std::to_string(slice.offset) + ".." + std::to_string(slice.end()) + ")";
+}
+
+Fault check_dependencies(const Schedule& schedule) {
+  const size_t count = schedule.steps.size();
+  if (schedule.dependency_count.size() != count || schedule.port_of.size() != count ||
+      schedule.successors_begin.size() != count + 1 || schedule.successors_begin.front() != 0 ||
+      schedule.successors_begin.back() != schedule.successors.size() ||
+      !std::is_sorted(schedule.successors_begin.begin(), schedule.successors_begin.end()))
+    return "its lists do not have the length that its steps need";
+  std::vector<uint32_t> counted(count, 0);
+  for (uint32_t step = 0; step < count; ++step)
+    for (const uint32_t next : schedule.successors_of(step)) {
+      if (next <= step || next >= count)
+        return "step " + std::to_string(next) + " follows step " + std::to_string(step) +
+               " against program order";
+      ++counted[next];
+    }
+  if (counted != schedule.dependency_count) return "dependency_count does not fit the successors";
+  return {};
+}
+
+Fault check_ports(const Schedule& schedule, int rank, int ranks) {
+  std::vector<bool> seen(2 * static_cast<size_t>(ranks));  // by peer and direction
+  size_t listed = 0;
+  for (size_t index = 0; index < schedule.ports.size(); ++index) {
+    const Port& port = schedule.ports[index];
+    if (port.peer < 0 || port.peer >= ranks || port.peer == rank)
+      return "a port leads to rank " + std::to_string(port.peer);
+    const size_t way = 2 * static_cast<size_t>(port.peer) + (port.sending ? 1 : 0);
+    if (seen[way]) return "two ports lead the same way to rank " + std::to_string(port.peer);
+    seen[way] = true;
+    if (port.begin > port.end || port.end > schedule.port_steps.size())
+      return "a port is not within port_steps";
+    for (uint32_t at = port.begin; at < port.end; ++at) {
+      const uint32_t id = schedule.port_steps[at];
+      if (id >= schedule.steps.size() || (at > port.begin && schedule.port_steps[at - 1] >= id))
+        return "the steps of a port are not in program order";
+      const Step& step = schedule.steps[id];
+      if (step.peer != port.peer || is_sending(step.op) != port.sending ||
+          is_receiving(step.op) == port.sending ||
+          schedule.port_of[id] != static_cast<int32_t>(index))
+        return "step " + std::to_string(id) + " is on a port that is not its own";
+      ++listed;
+    }
+  }
+  size_t messages = 0;
+  for (const Step& step : schedule.steps)
+    if (is_sending(step.op) || is_receiving(step.op)) ++messages;
+  if (listed != messages || listed != schedule.port_steps.size())
+    return "a message is on no port or on two";
+  return {};
+}
+
+// What the operands of a step have to be.
+struct Shape {
+  DataType type;            // what Step::type must be
+  bool typed;               // whether it matters
+  bool combines;            // needs a reduction
+  bool converts;            // needs a codec
+  uint64_t src, src2, dst;  // bytes of an element of the operand; 0: it is not used
+};
+
+Shape shape_of(const VerifiedCall& call, Op op) {
+  const uint64_t narrow = size_of(call.type);
+  const uint64_t wide = size_of(call.accumulator);
+  switch (op) {
+    case Op::kSend: return {call.type, false, false, false, 1, 0, 0};
+    case Op::kRecv: return {call.type, false, false, false, 0, 0, 1};
+    case Op::kCopy: return {call.type, false, false, false, 1, 0, 1};
+    case Op::kReduce: return {call.accumulator, true, true, false, wide, wide, wide};
+    case Op::kEncode: return {call.type, true, false, true, wide, 0, narrow};
+    case Op::kDecode: return {call.type, true, false, true, narrow, 0, wide};
+    case Op::kDecodeAdd: return {call.type, true, true, true, wide, narrow, wide};
+    case Op::kRecvReduce: return {call.accumulator, true, true, false, wide, 0, wide};
+    case Op::kRecvDecodeAdd: return {call.type, true, true, true, wide, 0, wide};
+  }
+  return {};
+}
+
+Fault check_shape(const VerifiedCall& call, const Step& step) {
+  const Shape shape = shape_of(call, step.op);
+  if (shape.combines && !call.reduces) return "combines, but the call is no reduction";
+  if (shape.converts && !call.has_codec()) return "converts, but there is nothing to convert";
+  if (shape.typed && step.type != shape.type)
+    return "has type " + std::string(name_of(step.type)) + " instead of " +
+           std::string(name_of(shape.type));
+  const auto elements = [&](Slice slice, uint64_t width) {
+    return width == 0 ? 0 : slice.size / width;
+  };
+  const auto torn = [&](Slice slice, uint64_t width) {
+    return width == 0 ? slice.size != 0 : slice.size % width != 0;
+  };
+  if (torn(step.src, shape.src) || torn(step.src2, shape.src2) || torn(step.dst, shape.dst))
+    return "an operand is not a whole number of elements, or must not be there";
+  const uint64_t count = std::max({elements(step.src, shape.src), elements(step.src2, shape.src2),
+                                   elements(step.dst, shape.dst)});
+  if ((shape.src != 0 && elements(step.src, shape.src) != count) ||
+      (shape.src2 != 0 && elements(step.src2, shape.src2) != count) ||
+      (shape.dst != 0 && elements(step.dst, shape.dst) != count))
+    return "its operands differ in length";
+  return {};
+}
+
+// A kernel may write where it reads, element by element, but not next to it.
+bool overlaps_badly(Slice read, Slice write) {
+  if (read.space != write.space || read.size == 0 || write.size == 0) return false;
+  const bool meets = read.offset < write.end() && write.offset < read.end();
+  return meets && read != write;
+}
+
+Fault check_slices(const Layout& layout, uint64_t scratch, const Step& step) {
+  for (const Slice slice : {step.src, step.src2, step.dst}) {
+    if (slice.size == 0) continue;
+    const uint64_t limits[] = {layout.input_size, layout.output_size, scratch};
+    const uint64_t limit = limits[static_cast<size_t>(slice.space)];
+    if (slice.size > limit || slice.offset > limit - slice.size)
+      return text_of(slice) + " ends behind " + std::to_string(limit);
+  }
+  if (step.dst.size != 0 && step.dst.space == Space::kInput) return "writes the send buffer";
+  if (overlaps_badly(step.src, step.dst) || overlaps_badly(step.src2, step.dst))
+    return "writes over a part of what it reads";
+  return {};
+}
+
+// The port at the other end has as many messages; of the same sizes, as the sender's is looked at.
+Fault check_partner(const VerifiedCall& call, int rank, const Port& port) {
+  const Schedule& mine = call.schedules[static_cast<size_t>(rank)];
+  const Schedule& theirs = call.schedules[static_cast<size_t>(port.peer)];
+  const Port* partner = find_port(theirs, rank, !port.sending);
+  const uint32_t count = port.end - port.begin;
+  const uint32_t partners = partner == nullptr ? 0 : partner->end - partner->begin;
+  if (count > partners)
+    return place_of(call, rank, mine.port_steps[port.begin + partners]) + ": nothing at rank " +
+           std::to_string(port.peer) + " matches this message";
+  for (uint32_t index = 0; port.sending && index < count; ++index) {
+    const uint32_t here = mine.port_steps[port.begin + index];
+    const uint32_t there = theirs.port_steps[partner->begin + index];
+    const uint64_t sizes[] = {message_size(call, mine.steps[here]),
+                              message_size(call, theirs.steps[there])};
+    if (sizes[0] != sizes[1])
+      return place_of(call, rank, here) + ": " + std::to_string(sizes[0]) + " bytes, but " +
+             place_of(call, port.peer, there) + ": " + std::to_string(sizes[1]);
+  }
+  return {};
+}
+
+Fault check_rank(const VerifiedCall& call, const Layout& layout, int rank) {
+  const Schedule& schedule = call.schedules[static_cast<size_t>(rank)];
+  Fault fault = check_dependencies(schedule);
+  if (fault.empty()) fault = check_ports(schedule, rank, call.ranks);
+  if (!fault.empty()) return "rank " + std::to_string(rank) + ": " + fault;
+  for (uint32_t step = 0; step < schedule.steps.size(); ++step) {
+    fault = check_shape(call, schedule.steps[step]);
+    if (fault.empty()) fault = check_slices(layout, schedule.scratch_size, schedule.steps[step]);
+    if (!fault.empty()) return place_of(call, rank, step) + ": " + fault;
+  }
+  return {};
+}
+
+}  // namespace
+
+bool is_sending(Op op) {
+  return op == Op::kSend;
+}
+
+const Port* find_port(const Schedule& schedule, int peer, bool sending) {
+  for (const Port& port : schedule.ports)
+    if (port.peer == peer && port.sending == sending) return &port;
+  return nullptr;
+}
+
+bool is_receiving(Op op) {
+  return op == Op::kRecv || op == Op::kRecvReduce || op == Op::kRecvDecodeAdd;
+}
+
+std::string place_of(const VerifiedCall& call, int rank, uint32_t step) {
+  const Schedule& schedule = call.schedules[static_cast<size_t>(rank)];
+  return "rank " + std::to_string(rank) + " s" + std::to_string(step) + " (" +
+         std::string(name_of(schedule.steps[step].op)) + ")";
+}
+
+uint64_t message_size(const VerifiedCall& call, const Step& step) {
+  if (step.op == Op::kSend) return step.src.size;
+  if (step.op != Op::kRecvDecodeAdd) return step.dst.size;
+  return step.dst.size / size_of(call.accumulator) * size_of(call.type);
+}
+
+Fault check_structure(const VerifiedCall& call, std::span<const Layout> layouts) {
+  Fault fault = check_each(call.ranks, [&](int rank) {
+    return check_rank(call, layouts[static_cast<size_t>(rank)], rank);
+  });
+  if (!fault.empty()) return fault;
+  return check_each(call.ranks, [&](int rank) {
+    for (const Port& port : call.schedules[static_cast<size_t>(rank)].ports) {
+      Fault wrong = check_partner(call, rank, port);
+      if (!wrong.empty()) return wrong;
+    }
+    return Fault{};
+  });
+}
+
+}  // namespace banyan

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/communicator/agreement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/base/bytes.h"
+#include "src/base/parse.h"
+#include "src/base/process.h"
+#include "src/communicator/settings.h"
+#include "transports/transport.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kMostSetting = 4096;  // characters
+static_assert(kMostSetting >= kMostRulesText);
+// The settings, each with its length, and what rank 0 has of its file go in one round.
+static_assert(6 * (kMostSetting + 4) + kMostTuningPacked + 256 <= kExchangeMost);
+// Also where another version would choose otherwise by itself, as by another default table.
+constexpr uint32_t kMessagesVersion = 7;
+
+struct SharedSetting {
+  std::string_view name;
+  std::string value;
+};
+
+std::vector<SharedSetting> shared_settings(const Settings& settings) {
+  return {{"the wire version", std::to_string(kMessagesVersion)},
+          {"BANYAN_ALGO", settings.environment.algorithm},
+          {"BANYAN_COMPRESS", settings.environment.compress},
+          {"BANYAN_CHECK", settings.environment.check ? "on" : "off"},
+          {"BANYAN_TRANSPORTS", transport_list(settings.transports)},
+          {"determinism", std::to_string(settings.determinism)}};
+}
+
+struct Compared {
+  uint32_t number = 0;
+  ClusterWish wish = ClusterWish::kNothing;  // of rank 0
+  Bytes tuning;                              // of rank 0
+};
+
+Result<Compared> compare_settings(Exchange& exchange, const Settings& settings,
+                                  TimePoint deadline) {
+  const uint32_t own_number = process().communicators_begun.fetch_add(1) + 1;
+  const std::vector<SharedSetting> mine = shared_settings(settings);
+  Writer writer;
+  for (const SharedSetting& setting : mine) writer.put_text(setting.value);
+  writer.put(own_number);
+  writer.put(cluster_wish(settings.environment));
+  const SharedTuning tuning = settings.tuning.value_or(SharedTuning());
+  writer.put_bytes(exchange.rank() == 0 && tuning != SharedTuning() ? pack(tuning) : Bytes());
+  const Result<std::vector<Bytes>> all = exchange.allgather(writer.bytes(), deadline);
+  BANYAN_TRY(all.status());
+
+  // Compared with rank 0 by everybody, so that all of them name the same two ranks.
+  Compared agreed;
+  const auto values_of = [&](size_t rank) -> Result<std::vector<std::string>> {
+    Reader reader((*all)[rank]);
+    std::vector<std::string> values;
+    for (size_t i = 0; i < mine.size(); ++i) values.push_back(reader.get_text(kMostSetting));
+    agreed.number = std::max(agreed.number, reader.get<uint32_t>());
+    const auto wish = reader.get<ClusterWish>();
+    const std::span<const std::byte> given = reader.get_bytes(kMostTuningPacked);
+    if (rank == 0) agreed.wish = wish;
+    if (rank == 0) agreed.tuning.assign(given.begin(), given.end());
+    if (!reader.at_end() || wish > ClusterWish::kDiscovery)
+      return Status(Code::kCorrupt, fmt::format("rank {} sent settings that cannot be read", rank));
+    return values;
+  };
+  const auto first = values_of(0);
+  BANYAN_TRY(first.status());
+  for (size_t rank = 1; rank < all->size(); ++rank) {
+    const auto other = values_of(rank);
+    BANYAN_TRY(other.status());
+    for (size_t i = 0; i < mine.size(); ++i)
+      if ((*other)[i] != (*first)[i])
+        return Status(
+            Code::kMismatch,
+            fmt::format("{} differs: rank 0 has '{}', rank {} has '{}'; set it alike on all "
+                        "ranks",
+                        mine[i].name, printable((*first)[i]), rank, printable((*other)[i])));
+  }
+  return agreed;
+}
+
+// Rank 0 reads the file for all of them; the ranks of a split have the parent's.
+Result<std::optional<TuningFile>> tuning_of(const Exchange& exchange, Settings& settings) {
+  if (exchange.rank() != 0 || settings.tuning.has_value()) return std::optional<TuningFile>();
+  Result<std::optional<TuningFile>> file = read_tuning(settings.environment);
+  if (file.ok() && file->has_value()) settings.tuning = shared(**file);
+  return file;
+}
+
+// FNV-1a.
+uint64_t hash_of(const Bytes& bytes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const std::byte byte : bytes) hash = (hash ^ static_cast<uint8_t>(byte)) * 0x100000001b3;
+  return hash;
+}
+
+// Everybody has the same, or nobody goes on: a rank that chose by another one would hang the rest.
+// An exchange of the caller's could bring anything.
+Status adopt_tuning(Exchange& exchange, const Bytes& packed, Settings& settings,
+                    TimePoint deadline) {
+  settings.tuning = SharedTuning();
+  if (packed.empty()) return {};
+  const auto about_rank_0 = [](const Status& status) {
+    return Status(status.code(), fmt::format("the tuning of rank 0: {}", status.message()));
+  };
+  Result<SharedTuning> tuning = unpack_tuning(packed);
+  if (!tuning.ok()) return about_rank_0(tuning.status());
+  Result<Rules> rules = parse_table(tuning->table);
+  if (!rules.ok()) return about_rank_0(rules.status());
+  Writer writer;
+  writer.put(hash_of(packed));
+  const Result<std::vector<Bytes>> all = exchange.allgather(writer.bytes(), deadline);
+  BANYAN_TRY(all.status());
+  for (size_t rank = 1; rank < all->size(); ++rank)
+    if ((*all)[rank] != all->front())
+      return {Code::kMismatch,
+              fmt::format("rank {} has another tuning than rank 0, which gave it", rank)};
+  settings.tuning = std::move(*tuning);
+  settings.rules = join_rules(std::move(settings.rules), std::move(*rules));
+  return {};
+}
+
+}  // namespace
+
+Result<Agreement> agree_on_settings(Exchange& exchange, Settings& settings, TimePoint deadline) {
+  Result<std::optional<TuningFile>> file = tuning_of(exchange, settings);
+  BANYAN_TRY(file.status());
+  const Result<Compared> compared = compare_settings(exchange, settings, deadline);
+  BANYAN_TRY(compared.status());
+  BANYAN_TRY(adopt_tuning(exchange, compared->tuning, settings, deadline));
+  return Agreement{compared->number, compared->wish, std::move(*file)};
+}
+
+std::string transport_list(std::span<const int> kinds) {
+  std::string text;
+  for (const int kind : kinds) {
+    if (!text.empty()) text += ',';
+    text += transport_kinds()[static_cast<size_t>(kind)].name;
+  }
+  return text;
+}
+
+}  // namespace banyan

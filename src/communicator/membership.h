@@ -1,0 +1,276 @@
+// One rank's place in a communicator: its engine, its plans, its failure, and the thread that
+// serves it while the caller does something else.
+//
+// Whoever waits drives: the calling thread holds the baton and runs the engine without a lock. Only
+// operations that nobody waits on are handed to the service thread, which gives the baton back as
+// soon as it is wanted. One thread at a time may call, except for abort() and failure().
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <semaphore>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "algorithms/choice/measured_choice.h"
+#include "algorithms/choice/select.h"
+#include "banyan/status.h"
+#include "src/base/environment.h"
+#include "src/base/float_mode.h"
+#include "src/base/log.h"
+#include "src/base/own_sockets.h"
+#include "src/engine/engine.h"
+#include "src/engine/patience.h"
+#include "src/engine/plans.h"
+#include "src/engine/program.h"
+#include "src/engine/scratch.h"
+#include "src/engine/trace.h"
+#include "src/liveness/failure.h"
+#include "src/liveness/links.h"
+#include "src/liveness/monitor.h"
+#include "src/tuning/shared_tuning.h"
+
+namespace banyan {
+
+// What a communicator is made with: configuration and environment, checked.
+struct Settings {
+  // hold_closed_streams(); owners: communicators, and calls that make one. First in, last out.
+  std::shared_ptr<void> streams;
+  std::string name;  // of the communicator; empty until it has its number
+  double timeout_s = 30;
+  std::string_view timeout_from = "BANYAN_TIMEOUT";  // a literal
+  double init_timeout_s = 60;
+  int determinism = 1;
+  Rules rules;           // BANYAN_ALGO, then the tuning table once the ranks have met
+  bool explain = false;  // BANYAN_ALGO asks for what calls get
+  // The tuning file, as rank 0 or the parent of a split has it; nothing: not known.
+  std::optional<SharedTuning> tuning;
+  // The network under the ranks once they have met, where its links were measured.
+  std::optional<MeasuredNetwork> measured;
+  std::vector<int> transports;          // indices into transport_kinds(), preferred first
+  std::vector<Hierarchy::Level> tiers;  // how ranks lie above their hosts, where that is known
+  Environment environment;
+  Log log;
+};
+
+// A checked call with its addresses.
+struct Call {
+  Problem problem;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  uint64_t send_bytes = 0;  // of the range that is read or written; 0 for lists of blocks
+  uint64_t recv_bytes = 0;
+  std::array<std::byte, 8> scalar{};  // of kPreMulSum
+  double timeout_s = 0;               // 0: the communicator's
+  Parameters parameters{};            // with which the call wants that algorithm:
+  int algorithm = -1;                 // -1: it wants none
+};
+
+class Membership;
+
+struct alignas(64) CacheLine {
+  std::array<std::byte, 64> bytes;
+};
+
+// A call that was made before and fits a program: only its addresses are new.
+struct QuickCall {
+  Membership& membership;
+  std::shared_ptr<Plan> plan;
+  Program program;
+  std::unique_ptr<Operation> operation;  // for the engine, where the program cannot go on
+  uint32_t& next_number;                 // of its kind of call
+  bool output_in_send = false;
+};
+
+// How a communicator's threads wake each other (bell.h).
+struct Bells {
+  Descriptor service;
+  Descriptor caller;  // for the caller that sleeps
+};
+
+class Membership {
+ public:
+  // `engine` is connected; the board is shared with the other ranks of the host. The hierarchy is
+  // the same on all ranks.
+  Membership(Settings settings, Links links, VerdictBoard board, Bells bells,
+             std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes,
+             Medium medium, Hierarchy hierarchy);
+  ~Membership();
+  // The thread that serves it and does nothing before open(), since what comes over the links may
+  // be for those that still connect. kSystem: there is none to be had.
+  Status start_service();
+  // All ranks have all that they need: this one may be used.
+  void open();
+
+  int rank() const { return links_.rank; }
+  int size() const { return links_.size; }
+  const Settings& settings() const { return settings_; }
+  const Links& links() const { return links_; }
+  Medium medium() const { return medium_; }
+  // How the ranks lie, simplified().
+  const Hierarchy& hierarchy() const { return hierarchy_; }
+  // Null: its links were not measured, or there is none.
+  const MeasuredNetwork* measured() const {
+    return settings_.measured ? &*settings_.measured : nullptr;
+  }
+  Failure& failure() { return failure_; }
+  Engine& engine() { return engine_; }
+  const Engine& engine() const { return engine_; }
+  ScratchPool& scratch() { return scratch_; }
+  bool one_host() const;
+  // Of the transports that messages of this rank take, most preferred first: "shm,ucx", "none".
+  std::string transport_names() const;
+
+  // ---- Operations -------------------------------------------------------------------------------
+  std::shared_ptr<Plan> plan(const Call& call) {
+    return plans_.find_or_build(call.problem, call.algorithm, call.parameters);
+  }
+  // From now on, calls are in the log as its levels have it, or not at all but for their failures.
+  // Requires the baton.
+  void log_calls(bool wanted) {
+    trace_.mute(!wanted);
+    plans_.tell(wanted);
+  }
+  // Whether the log has anything of calls that end well.
+  bool logs_calls() const {
+    return trace_.on() || settings_.log.enabled(Subsystem::kPlan, LogLevel::kInfo);
+  }
+  const Trace& trace() const { return trace_; }
+  // In place of those of the settings. Requires that the communicator is at rest.
+  void use_rules(const Rules& rules) {
+    settings_.rules = rules;
+    plans_.use_rules(rules);
+  }
+  // Takes an operation of the plan and all memory that it needs; where there is none, gives up.
+  // Requires the baton, as what follows.
+  Result<Operation*> prepare(const std::shared_ptr<Plan>& plan, const Call& call);
+  void launch(Operation* operation, const Call& call) noexcept;
+  Result<Operation*> start(const std::shared_ptr<Plan>& plan, const Call& call);
+  // Ends its use: after it is done, after a failure, or before its launch.
+  void finish(Operation* operation);
+  // This rank cannot take part in a call that others may have begun: SYSTEM for all of them, which
+  // stands when this returns. The result is the failure of the communicator.
+  Status give_up(std::string_view why);
+  bool busy() const { return !engine_.idle(); }
+  // TIMEOUT, naming whom it waits for, where something that runs is past its deadline.
+  void check_deadline(TimePoint now);
+
+  // Null: the plan fits no program. Those of scaled operations fit none, and none does where calls
+  // are traced. Requires that the communicator is at rest.
+  std::unique_ptr<QuickCall> prepare_quick(const std::shared_ptr<Plan>& plan);
+  // Requires that the communicator is at rest. `more`: see Program.
+  void begin(QuickCall& quick, const void* send, void* recv, bool more = false) {
+    std::byte* output =
+        static_cast<std::byte*>(quick.output_in_send ? const_cast<void*>(send) : recv);
+    quick.program.begin(
+        {static_cast<const std::byte*>(send), output, quick_scratch_.data()->bytes.data()},
+        quick.next_number++, more);
+  }
+  // The engine takes over where the program stands.
+  void hand_over(QuickCall& quick);
+  // The caller holds the baton, and nothing is under way.
+  bool at_rest() const { return !left_ && engine_.idle(); }
+
+  // ---- Driving ----------------------------------------------------------------------------------
+  void take_baton();
+  // Gives it to the service thread where operations are in flight, or bytes of those that are done
+  // have not left.
+  void leave_baton();
+  // The same after a quick call.
+  void leave_quickly() {
+    if (is_network(medium_)) leave_baton();
+  }
+  // One turn; true: something moved. Troubles become the verdict, and then the status is it.
+  Result<bool> turn();
+  // After a turn without success for long: looks for ranks that make another call.
+  void look_around();
+  // Sleeps until something may have happened, at most so long.
+  void sleep(int most_ms);
+  // Of the caller.
+  Wait wait() { return Wait(patience_, &places_); }
+
+  // ---- Ends -------------------------------------------------------------------------------------
+  void abort();  // any thread
+  // For the caller while it waits for something else than this communicator: ends with its failure.
+  Watch watch();
+  // After the last collective: everything posted has left, and the others know that we leave.
+  Status depart(TimePoint deadline);
+
+  // ---- Memory -----------------------------------------------------------------------------------
+  Result<void*> allocate(size_t bytes);
+  Status release(void* memory);
+
+ private:
+  Arithmetic arithmetic_of(const Problem& problem) const;
+  uint32_t& next_number(const Problem& problem);
+  Envelope next_envelope(const Plan& plan);
+  bool settled() const;  // all that was posted leaves without another turn
+  void serve();
+  void serve_background();
+  void wake_service() const;
+  void wake_caller() const;
+  std::string_view doze(std::span<const int> also, int most_us);
+  std::string_view waker_of(std::span<const pollfd> waited) const;
+  void report(const Verdict& verdict);
+  void trouble(const Trouble& found);
+  void time_out();
+  void say_waiting();
+
+  Settings settings_;
+  Trace trace_{settings_.log};
+  Medium medium_;
+  Hierarchy hierarchy_;
+  Links links_;
+  OwnSockets own_sockets_;
+  Failure failure_;
+  Monitor monitor_;
+  Engine engine_;
+  PlanCache plans_;
+  ScratchPool scratch_;
+  std::vector<CacheLine> quick_scratch_;  // of all quick calls: one at a time is under way
+  size_t prepared_ = 0;                   // operations that are not launched
+  std::map<void*, size_t> plain_memory_;  // of allocate(), where no transport gave any
+  std::map<void*, Transport*> transport_memory_;
+  std::vector<uint32_t> messages_out_;  // numbers of the next message to and from each rank
+  std::vector<uint32_t> messages_in_;
+  uint32_t next_call_ = 0;
+  Patience patience_;
+  Places places_;
+  Patience service_patience_{Patience::Core::kShared, 0};
+  bool said_waiting_ = false;
+  TimePoint grace_ends_;  // of operations that may still end well after a failure
+  uint32_t spared_before_ = 0;
+
+  Bells bells_;
+  std::binary_semaphore baton_{0};  // the caller holds it at first
+  bool left_ = false;               // the caller gave it away
+  std::atomic<bool> wanted_{false};
+  std::atomic<bool> alert_{false};  // the service thread knows that it may take the baton
+  std::atomic<bool> open_{false};
+  std::atomic<bool> stop_{false};
+  std::vector<pollfd> sleep_descriptors_;  // of the caller
+  std::thread service_;
+};
+
+// Runs the program of a call that was begun, as long as the wait for messages is short. False:
+// go_on(), which ends the call as drive() does.
+bool run_patiently(QuickCall& quick, Program::Stop stop);
+inline bool run_through(QuickCall& quick) {
+  const DefaultFloatMode mode;
+  const Program::Stop stop = quick.program.run();
+  return stop == Program::Stop::kDone || run_patiently(quick, stop);
+}
+Status go_on(QuickCall& quick);
+
+// Drives the communicators until all operations are done, a deadline passes, or one fails.
+// Holds their batons meanwhile and leaves them afterwards.
+Status drive(std::span<Membership* const> memberships, std::span<Operation* const> operations);
+
+}  // namespace banyan

@@ -1,0 +1,117 @@
+// The thread that watches the links, and drives operations that nobody waits on.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <poll.h>
+
+#include <algorithm>
+
+#include "src/base/bell.h"
+#include "src/communicator/membership.h"
+
+namespace banyan {
+namespace {
+
+constexpr int kSaysAgainUs = std::chrono::microseconds(kSaysAgain).count();
+
+}  // namespace
+
+void Membership::wake_service() const {
+  ring(bells_.service);
+}
+
+void Membership::wake_caller() const {
+  ring(bells_.caller);
+}
+
+// What ended a wait: of the bell, the transports in their order, and the links, the first that is
+// ready.
+std::string_view Membership::waker_of(std::span<const pollfd> waited) const {
+  const auto ready = std::find_if(waited.begin(), waited.end(),
+                                  [](const pollfd& entry) { return entry.revents != 0; });
+  if (ready == waited.end()) return "the clock";
+  const auto which = static_cast<size_t>(ready - waited.begin());
+  if (which == 0) return "the bell";
+  return which <= engine_.transports().size() ? engine_.transports()[which - 1]->name() : "a link";
+}
+
+// Waits for links, the bell and `also`, which are none or the transports', and handles what came
+// over the links. Returns what woke it.
+std::string_view Membership::doze(std::span<const int> also, int most_us) {
+  std::vector<pollfd> descriptors;
+  descriptors.push_back({bells_.service.get(), POLLIN, 0});
+  for (const int descriptor : also) descriptors.push_back({descriptor, POLLIN, 0});
+  const size_t first_link = descriptors.size();
+  monitor_.add_to(descriptors);
+  const TimePoint until = monitor_.patience_ends();
+  if (until != TimePoint::max()) {
+    const int most_ms = milliseconds_until(until, 1000);
+    most_us = most_us < 0 ? most_ms * 1000 : std::min(most_us, most_ms * 1000);
+  }
+  const timespec patience{most_us / 1000000, most_us % 1000000 * 1000L};
+  const int count =
+      ppoll(descriptors.data(), descriptors.size(), most_us < 0 ? nullptr : &patience, nullptr);
+  const std::string_view waker = waker_of(descriptors);
+  if (until != TimePoint::max()) monitor_.lose_patience(Clock::now());
+  if (count > 0) {
+    if (descriptors.front().revents != 0) quiet(bells_.service);
+    monitor_.handle(std::span(descriptors).subspan(first_link));
+  }
+  if (failure_.failed()) wake_caller();
+  return waker;
+}
+
+void Membership::serve() {
+  constexpr int kGraceUs = 200;  // the caller that only tests now and then comes back within this
+  while (!stop_.load()) {
+    if (!alert_.load()) {
+      doze({}, -1);
+      continue;
+    }
+    doze({}, kGraceUs);
+    if (stop_.load() || wanted_.load()) continue;
+    if (!baton_.try_acquire()) {
+      // The caller has it; it says so when it leaves it again.
+      alert_.store(false);
+      if (!baton_.try_acquire()) continue;
+      alert_.store(true);
+    }
+    serve_background();
+    alert_.store(false);
+    baton_.release();
+  }
+}
+
+// With the baton: until it is wanted, or nothing is left to do.
+void Membership::serve_background() {
+  std::vector<int> descriptors;
+  Wait wait(service_patience_);
+  while (!wanted_.load() && !stop_.load() && !failure_.failed() && !(engine_.idle() && settled())) {
+    const Result<bool> moved = turn();
+    if (!moved.ok()) break;
+    if (*moved) {
+      wait.moved();
+      continue;
+    }
+    if (wait.linger()) continue;
+    wait.slept();
+    check_deadline(Clock::now());
+    look_around();
+    descriptors.clear();
+    bool nothing = true;
+    size_t armed = 0;
+    for (const auto& transport : engine_.transports()) {
+      if (!nothing) break;
+      ++armed;
+      nothing = transport->arm();
+      descriptors.push_back(transport->descriptor());
+    }
+    if (nothing) say_waiting();
+    const bool traced = nothing && trace_.calls();
+    const TimePoint begin = traced ? Clock::now() : TimePoint();
+    const std::string_view waker = doze(descriptors, nothing && !wanted_.load() ? kSaysAgainUs : 0);
+    if (traced) trace_.slept(begin, engine_.waiting_for(), waker);
+    for (size_t i = 0; i < armed; ++i) engine_.transports()[i]->disarm();
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/tuning/shared_tuning.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "src/base/parse.h"
+
+namespace banyan {
+namespace {
+
+constexpr size_t kMostTransports = 256;
+
+void put_number(Writer& writer, double number) {
+  writer.put(std::bit_cast<uint64_t>(number));
+}
+
+double get_number(Reader& reader) {
+  return std::bit_cast<double>(reader.get<uint64_t>());
+}
+
+void put_figures(Writer& writer, const MeasuredLink& link) {
+  for (const double number : {link.latency_us, link.busy_latency_us, link.message_us, link.GBps,
+                              link.busy_GBps, link.spread})
+    put_number(writer, number);
+  writer.put(static_cast<int32_t>(link.pairs));
+}
+
+MeasuredLink get_figures(Reader& reader) {
+  MeasuredLink link;
+  for (double* number : {&link.latency_us, &link.busy_latency_us, &link.message_us, &link.GBps,
+                         &link.busy_GBps, &link.spread})
+    *number = get_number(reader);
+  link.pairs = reader.get<int32_t>();
+  return link;
+}
+
+void put_link(Writer& writer, const std::optional<MeasuredLink>& link) {
+  writer.put(static_cast<uint8_t>(link.has_value()));
+  if (link) put_figures(writer, *link);
+}
+
+std::optional<MeasuredLink> get_link(Reader& reader) {
+  if (reader.get<uint8_t>() == 0) return std::nullopt;
+  return get_figures(reader);
+}
+
+void put_tiers(Writer& writer, const std::vector<MeasuredTier>& tiers) {
+  writer.put(static_cast<uint32_t>(tiers.size()));
+  for (const MeasuredTier& tier : tiers) {
+    writer.put_text(tier.name);
+    put_figures(writer, tier.link);
+  }
+}
+
+// One more than the most is too many.
+std::vector<MeasuredTier> get_tiers(Reader& reader) {
+  const auto count = reader.get<uint32_t>();
+  std::vector<MeasuredTier> tiers;
+  for (uint32_t i = 0; i < count && tiers.size() <= kMostTiers && !reader.bad(); ++i) {
+    std::string name = reader.get_text(kMostTierName);
+    tiers.push_back({.name = std::move(name), .link = get_figures(reader)});
+  }
+  return tiers;
+}
+
+bool positive(double number) {
+  return std::isfinite(number) && number > 0;
+}
+
+bool is_sane(const std::optional<MeasuredLink>& link) {
+  return !link || (positive(link->latency_us) && positive(link->busy_latency_us) &&
+                   (link->message_us == 0 || positive(link->message_us)) && positive(link->GBps) &&
+                   positive(link->busy_GBps) && link->pairs > 0 && std::isfinite(link->spread));
+}
+
+bool is_sane(const std::vector<MeasuredTier>& tiers) {
+  for (auto tier = tiers.begin(); tier != tiers.end(); ++tier) {
+    const auto is_same = [&](const MeasuredTier& other) { return other.name == tier->name; };
+    if (tier->name.empty() || printable(tier->name) != tier->name || !is_sane(tier->link) ||
+        std::any_of(tiers.begin(), tier, is_same))
+      return false;
+  }
+  return tiers.size() <= kMostTiers;
+}
+
+bool is_sane(const std::optional<MeasuredSums>& sums) {
+  return !sums || (positive(sums->GBps) && positive(sums->far_GBps));
+}
+
+}  // namespace
+
+SharedTuning shared(const TuningFile& file) {
+  SharedTuning tuning{
+      .table = file.table(), .tuned_on = file.tuned_on, .links = file.links, .ring = file.ring};
+  tuning.tuned_on.cpu.clear();
+  return tuning;
+}
+
+Bytes pack(const SharedTuning& tuning) {
+  Writer writer;
+  writer.put_text(tuning.table);
+  for (const int number :
+       {tuning.tuned_on.cores, tuning.tuned_on.ranks, tuning.tuned_on.hosts, tuning.tuned_on.ppn})
+    writer.put(static_cast<int32_t>(number));
+  writer.put_text(tuning.tuned_on.transports);
+  put_link(writer, tuning.links.within);
+  put_link(writer, tuning.links.between);
+  put_tiers(writer, tuning.links.beyond);
+  writer.put(static_cast<uint8_t>(tuning.links.sums.has_value()));
+  if (tuning.links.sums) {
+    put_number(writer, tuning.links.sums->GBps);
+    put_number(writer, tuning.links.sums->far_GBps);
+  }
+  writer.put(static_cast<uint32_t>(tuning.ring.size()));
+  for (const std::string& name : tuning.ring) writer.put_text(name);
+  return writer.take();
+}
+
+Result<SharedTuning> unpack_tuning(std::span<const std::byte> packed) {
+  Reader reader(packed);
+  SharedTuning tuning;
+  tuning.table = reader.get_text(kMostTableText);
+  for (int* number : {&tuning.tuned_on.cores, &tuning.tuned_on.ranks, &tuning.tuned_on.hosts,
+                      &tuning.tuned_on.ppn})
+    *number = reader.get<int32_t>();
+  tuning.tuned_on.transports = printable(reader.get_text(kMostTransports));
+  tuning.links.within = get_link(reader);
+  tuning.links.between = get_link(reader);
+  tuning.links.beyond = get_tiers(reader);
+  if (reader.get<uint8_t>() != 0) {
+    MeasuredSums& sums = tuning.links.sums.emplace();
+    sums.GBps = get_number(reader);
+    sums.far_GBps = get_number(reader);
+  }
+  const auto hosts = reader.get<uint32_t>();
+  size_t letters = 0;
+  bool names = hosts <= kMostRingHosts;
+  for (uint32_t host = 0; names && host < hosts && !reader.bad(); ++host) {
+    tuning.ring.push_back(printable(reader.get_text(kMostRingText)));
+    letters += tuning.ring.back().size();
+    names = !tuning.ring.back().empty() && letters <= kMostRingText;
+  }
+  if (!names || !reader.at_end() || !is_sane(tuning.links.within) ||
+      !is_sane(tuning.links.between) || !is_sane(tuning.links.beyond) ||
+      !is_sane(tuning.links.sums))
+    return Status(Code::kCorrupt, "a tuning that cannot be read");
+  return tuning;
+}
+
+}  // namespace banyan

@@ -1,0 +1,36 @@
+// What all ranks have of the tuning file of rank 0, and how it travels: numbers as they are, since
+// ranks that round differently would choose differently.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "banyan/status.h"
+#include "src/base/bytes.h"
+#include "src/tuning/tuning_file.h"
+
+namespace banyan {
+
+struct SharedTuning {
+  std::string table{};     // the rules
+  Fingerprint tuned_on{};  // without its processor
+  MeasuredLinks links{};   // none where the fingerprint is not that of the job
+  std::vector<std::string> ring{};
+
+  bool operator==(const SharedTuning&) const = default;
+};
+
+SharedTuning shared(const TuningFile& file);
+
+// Beside the rules and the names, each with its length, a few numbers: of a link 52 bytes.
+inline constexpr size_t kMostTuningPacked =
+    kMostTableText + kMostRingText + 4 * kMostRingHosts + kMostTiers * (kMostTierName + 56) + 512;
+Bytes pack(const SharedTuning& tuning);
+// kCorrupt: what the packed one cannot have held, since files are checked: figures that are no
+// number above 0, names without letters or beyond the limits, two links beyond one level.
+Result<SharedTuning> unpack_tuning(std::span<const std::byte> packed);
+
+}  // namespace banyan

@@ -1,0 +1,500 @@
+// Which algorithm a call gets: the default table at its boundaries, rules before the table, and
+// what candidates() says of each algorithm.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/choice/select.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+namespace banyan {
+namespace {
+
+constexpr uint64_t kKiB = 1024;
+constexpr uint64_t kMiB = 1024 * kKiB;
+
+std::string name(int algorithm) {
+  return algorithm < 0 ? "none" : std::string(algorithms()[static_cast<size_t>(algorithm)].name);
+}
+
+// A call of `bytes` bytes, a multiple of the element's size. The calls with a `v` give it all to
+// the first rank but for what the others need to be there.
+Problem call(Collective collective, uint64_t bytes, int ranks, DataType type = DataType::kFloat32,
+             ReduceOp op = ReduceOp::kSum) {
+  Problem problem;
+  problem.collective = collective;
+  problem.type = type;
+  problem.op = op;
+  const uint64_t count = bytes / size_of(type);
+  EXPECT_EQ(count * size_of(type), bytes);
+  const bool lists = collective == Collective::kAllgatherv ||
+                     collective == Collective::kReduceScatterv ||
+                     collective == Collective::kAlltoallv;
+  if (!lists) {
+    problem.count = count;
+    return problem;
+  }
+  const auto size = static_cast<size_t>(ranks);
+  problem.recv_counts.assign(size, 0);
+  problem.recv_counts[0] = count;
+  problem.recv_displacements.assign(size, count);
+  problem.recv_displacements[0] = 0;
+  if (collective == Collective::kAlltoallv) {
+    problem.send_counts.assign(size, count / size);
+    problem.send_counts[0] += count % size;
+    problem.recv_counts = problem.send_counts;
+    problem.send_displacements.assign(size, 0);
+    for (size_t i = 1; i < size; ++i)
+      problem.send_displacements[i] =
+          problem.send_displacements[i - 1] + problem.send_counts[i - 1];
+    problem.recv_displacements = problem.send_displacements;
+  }
+  return problem;
+}
+
+Rules rules(std::string_view text) {
+  Result<Rules> parsed = parse_rules(text);
+  EXPECT_TRUE(parsed.ok()) << text << ": " << parsed.status().message();
+  return parsed.ok() ? *parsed : Rules();
+}
+
+std::string chosen(const Problem& problem, int ranks, std::string_view text = "",
+                   Medium medium = Medium::kMemory) {
+  return name(choose(problem, ranks, medium, rules(text)).algorithm);
+}
+
+// ---- bytes ----
+
+TEST(SelectionBytes, count_times_element_or_the_total) {
+  EXPECT_EQ(selection_bytes(call(Collective::kAllreduce, 20, 3)), 20U);
+  EXPECT_EQ(selection_bytes(call(Collective::kAlltoall, 6, 3, DataType::kBfloat16)), 6U);
+  Problem problem;
+  problem.type = DataType::kFloat16;
+  problem.count = 1000;
+  problem.recv_counts = {1, 2, 3};
+  problem.send_counts = {10, 20, 30};
+  for (const Collective collective : {Collective::kAllgatherv, Collective::kReduceScatterv}) {
+    problem.collective = collective;
+    EXPECT_EQ(selection_bytes(problem), 12U);
+  }
+  problem.collective = Collective::kAlltoallv;
+  EXPECT_EQ(selection_bytes(problem), 120U);
+}
+
+TEST(SelectionBytes, ends_at_the_largest_number) {
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  Problem problem;
+  problem.count = kMost / 2;
+  EXPECT_EQ(selection_bytes(problem), kMost);
+  problem.collective = Collective::kAllgatherv;
+  problem.recv_counts = {kMost, 2};
+  EXPECT_EQ(selection_bytes(problem), kMost);
+  problem.type = DataType::kInt8;
+  EXPECT_EQ(selection_bytes(problem), kMost);
+}
+
+// ---- default table ----
+
+struct Boundary {
+  Collective collective;
+  DataType type;
+  int ranks;
+  uint64_t size;  // the last with `upto`
+  std::string_view upto;
+  std::string_view above;
+};
+
+TEST(DefaultTable, sizes) {
+  using enum Collective;
+  using enum DataType;
+  const Boundary boundaries[] = {
+      {kAllreduce, kFloat32, 2, 2 * kKiB, "recursive_doubling", "recursive_doubling"},
+      {kAllreduce, kFloat32, 3, 2 * kKiB, "direct", "recursive_doubling"},
+      {kAllreduce, kBfloat16, 8, 2 * kKiB, "direct", "recursive_doubling"},
+      {kAllreduce, kFloat32, 9, 2 * kKiB, "recursive_doubling", "recursive_doubling"},
+      {kAllreduce, kFloat32, 3, 32 * kKiB, "recursive_doubling", "circulant"},
+      {kAllreduce, kFloat32, 1000, 32 * kKiB, "recursive_doubling", "circulant"},
+      {kAllreduce, kInt8, 4, 32 * kKiB, "recursive_doubling", "circulant"},
+      {kAllreduce, kFloat32, 2, 256 * kKiB, "recursive_doubling", "circulant"},
+      {kAllreduce, kBfloat16, 2, 8 * kKiB, "recursive_doubling", "direct"},
+      {kAllreduce, kFloat8E4m3, 64, 8 * kKiB, "recursive_doubling", "direct"},
+      {kReduceScatter, kFloat32, 2, 4, "circulant", "circulant"},
+      {kReduceScatter, kFloat32, 4, 16 * kKiB, "direct", "circulant"},
+      {kReduceScatter, kFloat32, 9, 4, "circulant", "circulant"},
+      {kReduceScatter, kFloat16, 4, 4, "direct", "direct"},
+      {kReduceScatterv, kFloat32, 4, 16 * kKiB, "direct", "circulant"},
+      {kReduceScatterv, kFloat16, 4, 4, "direct", "direct"},
+      {kAllgather, kFloat32, 2, 4 * kKiB, "direct", "circulant"},
+      {kAllgather, kFloat32, 2, 16 * kKiB, "circulant", "direct"},
+      {kAllgather, kFloat32, 4, 8 * kKiB, "direct", "circulant"},
+      {kAllgather, kFloat32, 16, 2 * kKiB, "direct", "circulant"},
+      {kAllgather, kFloat32, 17, 4, "circulant", "circulant"},
+      {kAllgatherv, kFloat32, 4, 32 * kKiB, "direct", "circulant"},
+      {kAllgatherv, kFloat32, 17, 32 * kKiB, "circulant", "circulant"},
+      {kBroadcast, kFloat32, 3, 4 * kKiB, "direct", "binomial"},
+      {kBroadcast, kFloat32, 8, 4 * kKiB, "direct", "binomial"},
+      {kBroadcast, kFloat32, 9, 4 * kKiB, "binomial", "binomial"},
+      {kBroadcast, kFloat32, 5, 16 * kKiB, "binomial", "circulant"},
+      {kBroadcast, kFloat32, 2, 2 * kMiB, "direct", "circulant"},
+      {kBroadcast, kInt8, 9, 8 * kMiB - 1, "circulant", "double_tree"},
+      {kBroadcast, kInt8, 8, 8 * kMiB - 1, "circulant", "circulant"},
+      {kReduce, kFloat32, 8, 4 * kKiB, "direct", "binomial"},
+      {kReduce, kFloat32, 5, 16 * kKiB, "binomial", "circulant"},
+      {kReduce, kFloat32, 2, 256 * kKiB, "binomial", "circulant"},
+      {kReduce, kBfloat16, 5, 16 * kKiB, "binomial", "direct"},
+      {kAlltoall, kInt8, 17, 256, "bruck", "pairwise"},
+      {kAlltoall, kInt8, 16, 4 * kKiB, "direct", "pairwise"},
+      {kAlltoall, kInt8, 8, 32 * kKiB, "direct", "pairwise"},
+      {kAlltoall, kInt8, 2, 4 * kKiB, "direct", "pairwise"},
+      {kAlltoallv, kInt8, 9, 256, "pairwise", "pairwise"},
+      {kGather, kFloat32, 5, 4 * kKiB, "binomial", "direct"},
+      {kScatter, kFloat32, 5, 4 * kKiB, "binomial", "direct"},
+      {kBarrier, kInt8, 8, 0, "direct", "direct"},
+      {kBarrier, kInt8, 9, 0, "dissemination", "dissemination"},
+      {kFinalize, kInt8, 9, 0, "dissemination", "dissemination"},
+      {kSplit, kInt8, 5, 0, "direct", "direct"},
+  };
+  for (const Boundary& line : boundaries) {
+    const auto of = [&](uint64_t bytes) {
+      return chosen(call(line.collective, bytes, line.ranks, line.type), line.ranks);
+    };
+    SCOPED_TRACE(testing::Message() << name_of(line.collective) << ' ' << name_of(line.type) << ' '
+                                    << line.size << " ranks " << line.ranks);
+    EXPECT_EQ(of(line.size), line.upto);
+    EXPECT_EQ(of(line.size + size_of(line.type)), line.above);
+  }
+}
+
+TEST(DefaultTable, sends_fewer_messages_over_a_network) {
+  using enum Collective;
+  const auto of = [](Collective collective, uint64_t bytes, int ranks,
+                     DataType type = DataType::kFloat32, std::string_view text = "") {
+    return chosen(call(collective, bytes, ranks, type), ranks, text, Medium::kNetwork);
+  };
+  EXPECT_EQ(of(kAllreduce, 4, 4), "star");
+  EXPECT_EQ(of(kAllreduce, 4, 2), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, kKiB + 4, 4), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 512 * kKiB, 2), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 512 * kKiB + 4, 2), "circulant");
+  EXPECT_EQ(of(kAllreduce, 16 * kKiB, 4), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 16 * kKiB + 4, 4), "circulant");
+  EXPECT_EQ(of(kAllreduce, 16 * kKiB + 4, 5), "circulant");
+  EXPECT_EQ(of(kAllreduce, 16 * kKiB, 4, DataType::kBfloat16), "direct");
+  EXPECT_EQ(of(kAllgather, 16 * kKiB, 4), "bruck");
+  EXPECT_EQ(of(kAllgather, 16 * kKiB + 4, 4), "circulant");
+  EXPECT_EQ(of(kAllgather, 4, 2), "direct");
+  EXPECT_EQ(of(kAllgather, kKiB, 4), "star");
+  EXPECT_EQ(of(kAllgather, kKiB + 4, 4, DataType::kFloat32, "^bruck"), "direct");
+  EXPECT_EQ(of(kBroadcast, 4 * kKiB, 4), "star");
+  EXPECT_EQ(of(kBroadcast, 8 * kKiB, 4), "binomial");
+  EXPECT_EQ(of(kBroadcast, 8 * kKiB + 4, 4), "ring");
+  EXPECT_EQ(of(kBroadcast, 64 * kKiB, 5), "ring");
+  EXPECT_EQ(of(kBroadcast, 4 * kKiB, 5), "direct");
+  EXPECT_EQ(of(kBroadcast, 4 * kKiB, 8), "direct");
+  EXPECT_EQ(of(kBroadcast, 16 * kKiB, 6), "binomial");
+  EXPECT_EQ(of(kBroadcast, 16 * kKiB + 4, 6), "circulant");
+  EXPECT_EQ(of(kBroadcast, 512 * kKiB, 6), "circulant");
+  EXPECT_EQ(of(kBroadcast, 512 * kKiB + 4, 6), "ring");
+  EXPECT_EQ(of(kBroadcast, 64 * kMiB, 16), "ring");
+  EXPECT_EQ(of(kBroadcast, 64 * kMiB, 17), "double_tree");
+  EXPECT_EQ(of(kBroadcast, 64 * kMiB, 2), "direct");
+  EXPECT_EQ(of(kReduce, 8 * kKiB, 4), "star");
+  EXPECT_EQ(of(kAlltoall, kKiB, 4), "bruck");
+  EXPECT_EQ(of(kBarrier, 0, 4), "star");
+  EXPECT_EQ(of(kBarrier, 0, 5), "direct");
+}
+
+TEST(DefaultTable, sends_fewest_messages_over_loopback) {
+  using enum Collective;
+  const auto of = [](Collective collective, uint64_t bytes, int ranks,
+                     DataType type = DataType::kFloat32) {
+    return chosen(call(collective, bytes, ranks, type), ranks, "", Medium::kLoopback);
+  };
+  EXPECT_EQ(of(kAllreduce, 4, 2), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 64 * kKiB, 3), "star");
+  EXPECT_EQ(of(kAllreduce, 64 * kKiB, 8), "star");
+  EXPECT_EQ(of(kAllreduce, 64 * kKiB, 9), "circulant");
+  EXPECT_EQ(of(kAllreduce, 64 * kKiB + 4, 4), "direct");
+  EXPECT_EQ(of(kAllreduce, 64 * kKiB + 4, 5), "circulant");
+  EXPECT_EQ(of(kAllreduce, 128 * kKiB + 4, 4), "circulant");
+  EXPECT_EQ(of(kAllreduce, 8 * kKiB, 4, DataType::kBfloat16), "star");
+  EXPECT_EQ(of(kAllreduce, 8 * kKiB + 2, 4, DataType::kBfloat16), "direct");
+  EXPECT_EQ(of(kAllgather, 64 * kKiB, 2), "bruck");
+  EXPECT_EQ(of(kAllgather, 64 * kKiB + 4, 2), "direct");
+  EXPECT_EQ(of(kAllgather, kKiB, 4), "star");
+  EXPECT_EQ(of(kAllgather, 512 * kKiB, 4), "bruck");
+  EXPECT_EQ(of(kAllgather, 512 * kKiB + 4, 4), "circulant");
+  EXPECT_EQ(of(kBroadcast, 256 * kKiB, 8), "star");
+  EXPECT_EQ(of(kBroadcast, 256 * kKiB + 4, 8), "binomial");
+  EXPECT_EQ(of(kBroadcast, 256 * kKiB, 9), "circulant");
+  EXPECT_EQ(of(kBarrier, 0, 4), "star");  // as over any network
+}
+
+TEST(DefaultTable, does_little_in_all_where_ranks_share_cores) {
+  using enum Collective;
+  const auto of = [](Collective collective, uint64_t bytes, int ranks,
+                     Medium medium = Medium::kSharedCores) {
+    return chosen(call(collective, bytes, ranks, DataType::kFloat32), ranks, "", medium);
+  };
+  EXPECT_EQ(of(kAllreduce, 4 * kKiB, 3), "direct");
+  EXPECT_EQ(of(kAllreduce, 128 * kKiB, 3), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 512, 4), "direct");
+  EXPECT_EQ(of(kAllreduce, 32 * kKiB, 4), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 64 * kKiB, 4), "direct");
+  EXPECT_EQ(of(kAllreduce, 64 * kKiB + 4, 4), "circulant");
+  EXPECT_EQ(of(kAllgather, 64 * kMiB, 8), "direct");
+  EXPECT_EQ(of(kAllgather, 64 * kMiB, 9), "circulant");
+  EXPECT_EQ(of(kBroadcast, 64 * kMiB, 8), "direct");
+  EXPECT_EQ(of(kBroadcast, 64 * kMiB, 9), "binomial");
+  EXPECT_EQ(of(kReduce, 64 * kMiB, 4), "binomial");
+  EXPECT_EQ(of(kReduce, 64 * kMiB, 65), "circulant");
+}
+
+TEST(DefaultTable, takes_few_turns_where_many_share_a_core) {
+  using enum Collective;
+  const auto of = [](Collective collective, uint64_t bytes, int ranks, std::string_view text = "") {
+    return chosen(call(collective, bytes, ranks, DataType::kFloat32), ranks, text,
+                  Medium::kCrowdedCores);
+  };
+  EXPECT_EQ(of(kAllreduce, 2 * kKiB, 5), "direct");
+  EXPECT_EQ(of(kAllreduce, 2 * kKiB + 4, 5), "star");
+  EXPECT_EQ(of(kAllreduce, 32 * kKiB, 16), "star");
+  EXPECT_EQ(of(kAllreduce, 32 * kKiB + 4, 16), "circulant");
+  EXPECT_EQ(of(kAllreduce, 32 * kKiB, 256), "star");
+  EXPECT_EQ(of(kAllreduce, 32 * kKiB + 4, 256), "circulant");
+  EXPECT_EQ(of(kAllreduce, 4, 257), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 4, 8, "^star"), "direct");
+  EXPECT_EQ(of(kAllreduce, 32 * kKiB, 8), "star");
+  EXPECT_EQ(of(kAllreduce, 32 * kKiB, 8, "^star"), "recursive_doubling");
+  EXPECT_EQ(of(kAllreduce, 256 * kKiB, 8), "circulant");
+  EXPECT_EQ(of(kAllreduce, 256 * kKiB + 4, 8), "ring");
+  EXPECT_EQ(of(kAllreduce, 64 * kMiB, 8), "ring");
+  EXPECT_EQ(of(kAllreduce, 64 * kMiB, 9), "circulant");
+  EXPECT_EQ(of(kReduceScatter, 2 * kKiB, 8), "circulant");
+  EXPECT_EQ(of(kReduceScatter, 128 * kKiB, 8), "direct");
+  EXPECT_EQ(of(kAllgather, 512, 8), "star");
+  EXPECT_EQ(of(kAllgather, 516, 8), "direct");
+  EXPECT_EQ(of(kAllgatherv, 512, 8), "direct");
+  EXPECT_EQ(of(kAllgather, 32 * kKiB, 8), "circulant");
+  EXPECT_EQ(of(kAllgather, 64 * kKiB, 8), "direct");
+  EXPECT_EQ(of(kBroadcast, 128 * kKiB, 8), "star");
+  EXPECT_EQ(of(kBroadcast, 256 * kKiB, 8), "direct");
+  EXPECT_EQ(of(kReduce, 16 * kKiB, 8), "star");
+  EXPECT_EQ(of(kBarrier, 0, 5), "direct");
+  EXPECT_EQ(of(kBarrier, 0, 6), "star");
+}
+
+TEST(DefaultTable, only_sums_and_products_of_narrow_floats_are_narrow) {
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kAvg, ReduceOp::kPreMulSum})
+    EXPECT_EQ(chosen(call(Collective::kAllreduce, kMiB, 4, DataType::kBfloat16, op), 4), "direct");
+  for (const ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin})
+    EXPECT_EQ(chosen(call(Collective::kAllreduce, kMiB, 4, DataType::kBfloat16, op), 4),
+              "circulant");
+}
+
+TEST(DefaultTable, always_finds_one_that_fits) {
+  for (int i = 0; i < kCollectiveCount; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    if (collective == Collective::kSend || collective == Collective::kRecv) continue;
+    for (const int ranks : {1, 2, 3, 8, 9, 16, 17, 1024}) {
+      for (const uint64_t bytes : {uint64_t{0}, uint64_t{8}, 8 * kKiB, kMiB, 64 * kMiB}) {
+        for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt64}) {
+          const Choice choice =
+              choose(call(collective, bytes, ranks, type), ranks, Medium::kMemory, {});
+          ASSERT_GE(choice.algorithm, 0);
+          EXPECT_TRUE(algorithms()[static_cast<size_t>(choice.algorithm)].fits(collective));
+          EXPECT_EQ(choice.rule, -1);
+          EXPECT_EQ(choice.because, "default table");
+        }
+      }
+    }
+  }
+}
+
+TEST(DefaultTable, messages_have_none) {
+  EXPECT_EQ(chosen(call(Collective::kSend, 4, 2), 2), "none");
+  EXPECT_EQ(chosen(call(Collective::kRecv, 4, 2), 2, "^ring;direct"), "none");
+}
+
+// Ranks that differ in what may differ must not choose differently.
+TEST(DefaultTable, does_not_look_at_what_ranks_may_differ_in) {
+  for (int i = 0; i < kCollectiveCount; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    for (const uint64_t bytes : {uint64_t{240}, 8 * kKiB, kMiB}) {
+      for (const std::string_view text :
+           {"", "size=0-4K:direct,pairwise", "^direct", "^pairwise"}) {
+        const Problem mine = call(collective, bytes, 4);
+        Problem theirs = mine;
+        theirs.in_place = !mine.in_place;
+        theirs.send_displacements.assign(4, 77);
+        if (collective == Collective::kAlltoallv) {
+          theirs.send_counts = {kMiB, 0, 1, 2};
+          theirs.recv_counts = {0, 0, 0, 0};
+        }
+        EXPECT_EQ(chosen(mine, 4, text), chosen(theirs, 4, text))
+            << name_of(collective) << ' ' << bytes << ' ' << text;
+      }
+    }
+  }
+}
+
+// The least that an allreduce can send in total is 2(P - 1) vectors.
+TEST(DefaultTable, large_allreduce_moves_the_least) {
+  for (const int ranks : {2, 3, 4, 7, 8, 16}) {
+    const Problem problem = call(Collective::kAllreduce, kMiB, ranks);
+    const Choice choice = choose(problem, ranks, Medium::kMemory, {});
+    uint64_t sent = 0;
+    for (int rank = 0; rank < ranks; ++rank)
+      sent += build_schedule(problem, Group::everyone(ranks, rank),
+                             algorithms()[static_cast<size_t>(choice.algorithm)])
+                  .bytes_sent();
+    EXPECT_EQ(sent, 2 * (static_cast<uint64_t>(ranks) - 1) * kMiB) << ranks;
+  }
+}
+
+// ---- rules decide ----
+
+TEST(Choose, rules_come_before_the_table) {
+  const Problem problem = call(Collective::kAllreduce, kMiB, 4);
+  const Choice choice =
+      choose(problem, 4, Medium::kMemory, rules("barrier:direct;allreduce:double_tree;ring"));
+  EXPECT_EQ(name(choice.algorithm), "double_tree");
+  EXPECT_EQ(choice.rule, 1);
+  EXPECT_EQ(choice.because, "BANYAN_ALGO rule 2");
+}
+
+TEST(Choose, ranges_include_both_ends) {
+  const std::string_view text = "allreduce size=4K-8K ranks=3-5:ring";
+  for (const auto& [bytes, ranks, expected] :
+       std::vector<std::tuple<uint64_t, int, std::string>>{{4 * kKiB, 3, "ring"},
+                                                           {8 * kKiB, 5, "ring"},
+                                                           {4 * kKiB - 4, 3, "recursive_doubling"},
+                                                           {8 * kKiB + 4, 5, "recursive_doubling"},
+                                                           {4 * kKiB, 2, "recursive_doubling"},
+                                                           {4 * kKiB, 6, "recursive_doubling"}})
+    EXPECT_EQ(chosen(call(Collective::kAllreduce, bytes, ranks), ranks, text), expected)
+        << bytes << ' ' << ranks;
+  EXPECT_EQ(chosen(call(Collective::kReduceScatter, 4 * kKiB, 3), 3, text), "direct");
+}
+
+TEST(Choose, rules_that_do_not_fit_are_passed_over) {
+  const Problem barrier = call(Collective::kBarrier, 0, 4);
+  EXPECT_EQ(choose(barrier, 4, Medium::kMemory, rules("ring")).rule, -1);
+  EXPECT_EQ(choose(barrier, 4, Medium::kMemory, rules("ring;direct")).rule, 1);
+  EXPECT_EQ(chosen(barrier, 4, "ring,bruck,binomial,direct"), "binomial");
+  EXPECT_EQ(choose(call(Collective::kAllreduce, 4, 4), 4, Medium::kMemory, rules("ring")).rule, 0);
+}
+
+TEST(Choose, excluding) {
+  const Problem large = call(Collective::kAllreduce, kMiB, 4);
+  const Choice untouched = choose(large, 4, Medium::kMemory, rules("^ring,direct"));
+  EXPECT_EQ(name(untouched.algorithm), "circulant");
+  EXPECT_EQ(untouched.rule, 0);
+  EXPECT_EQ(chosen(large, 4, "^circulant"), "ring");
+  EXPECT_EQ(chosen(large, 4, "^circulant,ring"), "recursive_doubling");
+  EXPECT_EQ(chosen(large, 4, "^circulant,ring,recursive_doubling"), "binomial");
+  EXPECT_EQ(chosen(call(Collective::kAllreduce, 4, 4), 4, "^direct"), "recursive_doubling");
+  EXPECT_EQ(chosen(call(Collective::kAllreduce, 4, 9), 9, "^recursive_doubling"), "circulant");
+  EXPECT_EQ(chosen(call(Collective::kAllreduce, kMiB, 4, DataType::kBfloat16), 4, "^direct"),
+            "circulant");
+  EXPECT_EQ(chosen(call(Collective::kBroadcast, kMiB, 4), 4, "^circulant"), "double_tree");
+  EXPECT_EQ(chosen(call(Collective::kGather, kMiB, 4), 4, "^direct"), "binomial");
+}
+
+TEST(Choose, sizes_do_not_apply_to_alltoallv) {
+  const Problem problem = call(Collective::kAlltoallv, 400, 4);
+  EXPECT_EQ(choose(problem, 4, Medium::kMemory, rules("size=0-1G:direct")).rule, -1);
+  EXPECT_EQ(chosen(problem, 4, "ranks=4-4:direct"), "direct");
+}
+
+// ---- candidates ----
+
+const Candidate& find(const std::vector<Candidate>& list, std::string_view wanted) {
+  return *std::find_if(list.begin(), list.end(),
+                       [&](const Candidate& each) { return name(each.algorithm) == wanted; });
+}
+
+TEST(Candidates, are_all_algorithms_chosen_first) {
+  for (int i = 0; i < kCollectiveCount; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    if (collective == Collective::kSend || collective == Collective::kRecv) continue;
+    for (const int ranks : {1, 2, 5}) {
+      const Problem problem = call(collective, 400, ranks);
+      const auto list = candidates(problem, ranks, Medium::kMemory, {});
+      ASSERT_EQ(list.size(), algorithms().size());
+      EXPECT_EQ(list[0].algorithm, choose(problem, ranks, Medium::kMemory, {}).algorithm);
+      EXPECT_EQ(list[0].why, "default table");
+      EXPECT_FALSE(list[0].excluded);
+      std::set<int> seen;
+      for (const Candidate& each : list) {
+        EXPECT_TRUE(seen.insert(each.algorithm).second);
+        EXPECT_EQ(each.excluded,
+                  !algorithms()[static_cast<size_t>(each.algorithm)].fits(collective));
+        EXPECT_FALSE(each.excluded && each.why.empty());
+        EXPECT_EQ(each.rounds > 0, !each.excluded && ranks > 1) << name(each.algorithm);
+      }
+      EXPECT_TRUE(std::is_sorted(list.begin() + 1, list.end(), [](const auto& a, const auto& b) {
+        return a.algorithm < b.algorithm;
+      }));
+    }
+  }
+}
+
+TEST(Candidates, say_why_not) {
+  const auto list = candidates(call(Collective::kBroadcast, 4, 4), 4, Medium::kMemory,
+                               rules("barrier:direct;^direct,ring"));
+  EXPECT_EQ(name(list[0].algorithm), "binomial");
+  EXPECT_EQ(list[0].why, "BANYAN_ALGO rule 2");
+  EXPECT_TRUE(find(list, "direct").excluded);
+  EXPECT_EQ(find(list, "direct").why, "excluded by BANYAN_ALGO rule 2");
+  EXPECT_EQ(find(list, "direct").steps, 0U);
+  EXPECT_TRUE(find(list, "bruck").excluded);
+  EXPECT_EQ(find(list, "bruck").why, "does no broadcast");
+  for (const char* passes_on : {"bruck", "hierarchical"})
+    EXPECT_EQ(
+        find(candidates(call(Collective::kAlltoallv, 4, 4), 4, Medium::kMemory, {}), passes_on).why,
+        "does no alltoallv: who passes blocks on would need the counts of others");
+  EXPECT_FALSE(find(list, "circulant").excluded);
+  EXPECT_EQ(find(list, "circulant").why, "");
+}
+
+TEST(Candidates, count_rounds_and_bytes) {
+  const auto without_check = [](Collective collective, uint64_t bytes, int ranks) {
+    Problem problem = call(collective, bytes, ranks);
+    problem.check = false;
+    return candidates(problem, ranks, Medium::kMemory, {});
+  };
+  auto list = without_check(Collective::kAllreduce, 400, 5);
+  EXPECT_EQ(find(list, "ring").rounds, 8U);
+  EXPECT_EQ(find(list, "ring").bytes_sent, 640U);
+  EXPECT_EQ(find(list, "circulant").bytes_sent, 640U);
+  EXPECT_GE(find(list, "circulant").steps, 12U);
+  list = without_check(Collective::kAllreduce, 400, 8);
+  EXPECT_EQ(find(list, "circulant").rounds, 6U);
+  EXPECT_EQ(find(list, "recursive_doubling").rounds, 3U);
+  EXPECT_EQ(find(list, "recursive_doubling").bytes_sent, 1200U);
+  list = without_check(Collective::kBroadcast, 400, 8);
+  EXPECT_EQ(find(list, "binomial").rounds, 3U);
+  EXPECT_EQ(find(list, "binomial").bytes_sent, 1200U);
+  EXPECT_EQ(find(list, "direct").rounds, 1U);
+}
+
+TEST(Candidates, many_ranks_are_not_built) {
+  const int ranks = kMostRanksBuilt + 1;
+  const auto list = candidates(call(Collective::kBarrier, 0, ranks), ranks, Medium::kMemory, {});
+  EXPECT_EQ(list[0].why, "default table; schedules of more than 256 ranks are not built");
+  EXPECT_EQ(list[0].steps, 0U);
+  EXPECT_EQ(find(list, "direct").why, "schedules of more than 256 ranks are not built");
+  EXPECT_FALSE(find(list, "direct").excluded);
+  EXPECT_GT(candidates(call(Collective::kBarrier, 0, 256), 256, Medium::kMemory, {})[0].steps, 0U);
+}
+
+}  // namespace
+}  // namespace banyan

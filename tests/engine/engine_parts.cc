@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/engine/engine_parts.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "algorithms/algorithms.h"
+#include "tests/support/kernels_reference.h"
+
+namespace banyan::test {
+
+class ScriptedTransport final : public Transport {
+ public:
+  ScriptedTransport(Hub& hub, int rank) : hub_(hub), rank_(rank) {}
+
+  std::string_view name() const override { return "scripted"; }
+  Status post(const Transfer& transfer) override { return hub_.post(rank_, transfer); }
+  Result<size_t> poll(std::span<Completion> completions) override {
+    return hub_.poll(rank_, completions);
+  }
+  std::optional<Envelope> peek(int peer, Lane lane) override {
+    const auto& waiting = hub_.sent_[{peer, rank_, lane}];
+    if (waiting.empty()) return std::nullopt;
+    return waiting.front().envelope;
+  }
+  bool arm() override { return hub_.done_[rank_].empty(); }
+  void disarm() override {}
+  int descriptor() const override { return -1; }
+
+ private:
+  Hub& hub_;
+  int rank_;
+};
+
+std::unique_ptr<Transport> Hub::transport(int rank) {
+  return std::make_unique<ScriptedTransport>(*this, rank);
+}
+
+void Hub::inject(int from, int to, Lane lane, const Envelope& envelope) {
+  sent_[{from, to, lane}].push_back({envelope, Bytes(envelope.bytes), 0, false});
+  match({from, to, lane});
+}
+
+Status Hub::post(int rank, const Transfer& transfer) {
+  ++posted_;
+  if (moods_.busy_every != 0 && posted_ % moods_.busy_every == 0) return {Code::kBusy, ""};
+  if (lost_[{rank, transfer.peer}]) {
+    complete(rank, {transfer.cookie, Code::kPeerLost, {}});
+    return {};
+  }
+  if (transfer.direction == Direction::kRecv) {
+    const Wire wire{transfer.peer, rank, transfer.lane};
+    expected_[wire].push_back(transfer);
+    match(wire);
+    return {};
+  }
+  const Wire wire{rank, transfer.peer, transfer.lane};
+  const bool awaited = moods_.rendezvous || transfer.lane == Lane::kMessage;
+  sent_[wire].push_back({transfer.envelope,
+                         Bytes(transfer.memory, transfer.memory + transfer.envelope.bytes),
+                         transfer.cookie, awaited});
+  if (!awaited) complete(rank, {transfer.cookie, Code::kOk, {}});
+  match(wire);
+  return {};
+}
+
+void Hub::match(const Wire& wire) {
+  auto& sent = sent_[wire];
+  auto& expected = expected_[wire];
+  const auto [from, to, lane] = wire;
+  while (!sent.empty() && !expected.empty()) {
+    const Sent& message = sent.front();
+    const Transfer& receive = expected.front();
+    if (!(message.envelope == receive.envelope)) {
+      complete(to, {.cookie = receive.cookie, .code = Code::kMismatch, .seen = message.envelope});
+      expected.pop_front();
+      return;  // the message stays at the head of its lane
+    }
+    if (receive.combine != nullptr) {
+      receive.combine(receive.memory, receive.local, message.bytes.data(),
+                      message.bytes.size() / receive.message_element, receive.parameter);
+    } else if (!message.bytes.empty()) {
+      std::memcpy(receive.memory, message.bytes.data(), message.bytes.size());
+    }
+    complete(to, {receive.cookie, Code::kOk, {}});
+    if (message.awaited) complete(from, {message.cookie, Code::kOk, {}});
+    sent.pop_front();
+    expected.pop_front();
+  }
+}
+
+size_t Hub::poll(int rank, std::span<Completion> completions) {
+  auto& done = done_[rank];
+  if (moods_.shuffle) std::shuffle(done.begin(), done.end(), random_);
+  size_t count = std::min(done.size(), completions.size());
+  if (moods_.shuffle && count > 0) count = random_() % (count + 1);
+  std::copy_n(done.begin(), count, completions.begin());
+  done.erase(done.begin(), done.begin() + static_cast<ptrdiff_t>(count));
+  return count;
+}
+
+// ---- The interpreter ----------------------------------------------------------------------------
+
+namespace {
+
+void run_local(const Step& step, const Spaces& spaces, const Arithmetic& arithmetic,
+               const Kernels& kernels, const std::byte* src2) {
+  const size_t type = index_of(step.type), op = index_of(arithmetic.op);
+  std::byte* dst = spaces.at(step.dst);
+  const std::byte* src = spaces.at(step.src);
+  const size_t accumulator = size_of(accumulator_of(step.type, ReduceOp::kSum));
+  switch (step.op) {
+    case Op::kCopy: std::memmove(dst, src, step.dst.size); break;
+    case Op::kReduce:
+    case Op::kRecvReduce:
+      kernels.reduce[type][op](dst, src, src2, step.dst.size / size_of(step.type), nullptr);
+      break;
+    case Op::kDecodeAdd:
+    case Op::kRecvDecodeAdd:
+      kernels.decode_reduce[type][op](dst, src, src2, step.dst.size / accumulator, nullptr);
+      break;
+    case Op::kEncode:
+      kernels.encode[type](dst, src, step.dst.size / size_of(step.type), arithmetic.divisor);
+      break;
+    case Op::kDecode:
+      kernels.decode[type](
+          dst, src, step.src.size / size_of(step.type),
+          arithmetic.op == ReduceOp::kPreMulSum ? arithmetic.scalar.data() : nullptr);
+      break;
+    case Op::kSend:
+    case Op::kRecv: break;
+  }
+}
+
+}  // namespace
+
+Spaces Calls::spaces(int rank) {
+  const auto index = static_cast<size_t>(rank);
+  return {inputs[index].data(), outputs[index].data(), scratches[index].data()};
+}
+
+bool interpret(Calls& calls, const Kernels& kernels) {
+  const auto ranks = static_cast<int>(calls.schedules.size());
+  std::map<std::pair<int, int>, std::deque<Bytes>> wires;
+  std::vector<size_t> next(calls.schedules.size());
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto index = static_cast<size_t>(rank);
+      const auto& steps = calls.schedules[index].steps;
+      for (; next[index] < steps.size(); ++next[index], moved = true) {
+        const Step& step = steps[next[index]];
+        const Spaces spaces = calls.spaces(rank);
+        const std::byte* src2 = spaces.at(step.src2);
+        if (step.op == Op::kSend) {
+          const std::byte* src = spaces.at(step.src);
+          wires[{rank, step.peer}].emplace_back(src, src + step.src.size);
+          continue;
+        }
+        const bool receives =
+            step.op == Op::kRecv || step.op == Op::kRecvReduce || step.op == Op::kRecvDecodeAdd;
+        Bytes message;
+        if (receives) {
+          auto& wire = wires[{step.peer, rank}];
+          if (wire.empty()) break;
+          message = std::move(wire.front());
+          wire.pop_front();
+          src2 = message.data();
+          if (step.op == Op::kRecv && !message.empty())
+            std::memcpy(spaces.at(step.dst), message.data(), message.size());
+        }
+        run_local(step, spaces, calls.arithmetic, kernels, src2);
+      }
+    }
+  }
+  for (size_t rank = 0; rank < next.size(); ++rank)
+    if (next[rank] != calls.schedules[rank].steps.size()) return false;
+  return true;
+}
+
+Calls make_calls(Collective collective, DataType type, ReduceOp op, int ranks, uint64_t count,
+                 bool in_place, int algorithm, uint64_t salt) {
+  Calls calls;
+  const auto size = static_cast<size_t>(ranks);
+  const bool lists = collective == Collective::kAllgatherv ||
+                     collective == Collective::kReduceScatterv ||
+                     collective == Collective::kAlltoallv;
+  const size_t room = (size * (count + 2) + 1) * size_of(type);
+  for (int rank = 0; rank < ranks; ++rank) {
+    Problem problem;
+    problem.collective = collective;
+    problem.type = type;
+    problem.op = op;
+    problem.root = ranks / 2;
+    problem.in_place = in_place && collective != Collective::kAlltoallv;
+    if (!lists) problem.count = count;
+    uint64_t from = 0, to = 0;
+    for (int peer = 0; lists && peer < ranks; ++peer) {
+      const bool pairs = collective == Collective::kAlltoallv;
+      const auto uneven = [&](int a, int b) {
+        return count == 0 ? 0 : (count + static_cast<uint64_t>(3 * a + 5 * b)) % (count + 1);
+      };
+      problem.recv_counts.push_back(pairs ? uneven(peer, rank) : uneven(peer, 0));
+      problem.recv_displacements.push_back(to);
+      problem.send_counts.push_back(pairs ? uneven(rank, peer) : 0);
+      problem.send_displacements.push_back(from);
+      to += problem.recv_counts.back();
+      from += problem.send_counts.back();
+    }
+    calls.problems.push_back(problem);
+    calls.schedules.push_back(build_schedule(problem, Group::everyone(ranks, rank),
+                                             algorithms()[static_cast<size_t>(algorithm)]));
+    const size_t elements = room / size_of(type);
+    const auto seed = salt * 64 + static_cast<uint64_t>(rank) * 2;
+    calls.inputs.push_back(make_numbers(type, elements, seed));
+    calls.outputs.push_back(make_numbers(type, elements, seed + 1));
+    calls.scratches.emplace_back(calls.schedules.back().scratch_size);
+  }
+  calls.arithmetic = {type, op, op == ReduceOp::kAvg ? ranks : 1, {}};
+  put_bits(type, calls.arithmetic.scalar.data(),
+           is_floating(type) ? rounded_bits(type, 0.75L) : wrapped(type, 3));
+  return calls;
+}
+
+}  // namespace banyan::test

@@ -1,0 +1,83 @@
+// What the tests of the engine run it on: a transport without memory shared or wires, whose moods a
+// seed decides, and an interpreter of schedules that is too simple to be wrong.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <deque>
+#include <map>
+#include <random>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "algorithms/problem.h"
+#include "algorithms/schedule.h"
+#include "src/engine/engine.h"
+#include "transports/transport.h"
+
+namespace banyan::test {
+
+// What a scripted transport does beside moving bytes.
+struct Moods {
+  int busy_every = 0;       // every so many posts say kBusy; 0: none
+  bool shuffle = false;     // completions come in any order, some of them late
+  bool rendezvous = false;  // a send completes only when its receive has taken it
+  unsigned seed = 1;
+};
+
+// All ranks of one test, in one thread.
+class Hub {
+ public:
+  explicit Hub(const Moods& moods) : moods_(moods), random_(moods.seed) {}
+
+  std::unique_ptr<Transport> transport(int rank);
+  // The next completion of this rank's transfers with `peer` is kPeerLost.
+  void lose(int rank, int peer) { lost_[{rank, peer}] = true; }
+  // A message that nobody of this test sends.
+  void inject(int from, int to, Lane lane, const Envelope& envelope);
+  long posted() const { return posted_; }
+
+ private:
+  friend class ScriptedTransport;
+  using Wire = std::tuple<int, int, Lane>;  // from, to
+  struct Sent {
+    Envelope envelope;
+    Bytes bytes;
+    uint64_t cookie = 0;
+    bool awaited = false;  // the sender learns when it is taken
+  };
+
+  Status post(int rank, const Transfer& transfer);
+  void match(const Wire& wire);
+  void complete(int rank, const Completion& completion) { done_[rank].push_back(completion); }
+  size_t poll(int rank, std::span<Completion> completions);
+
+  Moods moods_;
+  std::mt19937 random_;
+  long posted_ = 0;
+  std::map<Wire, std::deque<Sent>> sent_;
+  std::map<Wire, std::deque<Transfer>> expected_;
+  std::map<int, std::vector<Completion>> done_;
+  std::map<std::pair<int, int>, bool> lost_;
+};
+
+// A call on all ranks: problems, schedules and memory.
+struct Calls {
+  std::vector<Problem> problems;
+  std::vector<Schedule> schedules;
+  std::vector<Bytes> inputs, outputs, scratches;
+  Arithmetic arithmetic;
+
+  Spaces spaces(int rank);
+};
+
+// Runs each rank's steps in program order, rank after rank, as far as each gets; false: they are
+// stuck.
+bool interpret(Calls& calls, const Kernels& kernels);
+
+// `salt` makes their data differ.
+Calls make_calls(Collective collective, DataType type, ReduceOp op, int ranks, uint64_t count,
+                 bool in_place, int algorithm, uint64_t salt);
+
+}  // namespace banyan::test

@@ -1,0 +1,427 @@
+// The engine over a transport of moods: whatever order things happen in, the results are those of
+// the steps in program order.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "algorithms/algorithms.h"
+#include "tests/engine/engine_parts.h"
+#include "tests/support/kernels_reference.h"
+
+namespace banyan::test {
+namespace {
+
+// All ranks of one communicator, each with its engine.
+class Engines {
+ public:
+  Engines(int ranks, const Moods& moods) : hub_(moods), random_(moods.seed) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::vector<std::unique_ptr<Transport>> transports;
+      transports.push_back(hub_.transport(rank));
+      std::vector<int> routes(static_cast<size_t>(ranks), 0);
+      routes[static_cast<size_t>(rank)] = -1;
+      engines_.push_back(std::make_unique<Engine>(std::move(transports), routes, best_kernels()));
+    }
+  }
+
+  Hub& hub() { return hub_; }
+  Engine& of(int rank) { return *engines_[static_cast<size_t>(rank)]; }
+  static Envelope envelope(const Calls& calls, uint32_t number) {
+    Envelope envelope;
+    envelope.call = number;
+    envelope.epoch = 77;
+    envelope.signature.collective = calls.problems.front().collective;
+    envelope.signature.count = calls.problems.front().count;
+    return envelope;
+  }
+  void start(int rank, Calls& calls, Execution& execution, uint32_t number) {
+    of(rank).start(execution, calls.spaces(rank), calls.arithmetic, envelope(calls, number),
+                   Lane::kCollective);
+  }
+
+  // Turns of all engines in any order until all are idle; false: they never are, or one has
+  // trouble.
+  bool run() {
+    std::vector<Engine*> order;
+    for (const auto& engine : engines_) order.push_back(engine.get());
+    for (int idle = 0; idle < 200;) {
+      std::shuffle(order.begin(), order.end(), random_);
+      bool moved = false, busy = false;
+      for (Engine* engine : order) {
+        Trouble trouble;
+        const Result<bool> turn = engine->progress(trouble);
+        if (!turn.ok() || trouble) return false;
+        moved = moved || *turn;
+        busy = busy || !engine->idle();
+      }
+      if (!busy) return true;
+      idle = moved ? 0 : idle + 1;
+    }
+    return false;
+  }
+
+ private:
+  Hub hub_;
+  std::mt19937 random_;
+  std::vector<std::unique_ptr<Engine>> engines_;
+};
+
+const std::vector<Moods> all_moods = {{0, false, false, 1},
+                                      {0, true, true, 2},
+                                      {3, true, false, 3},
+                                      {2, false, true, 4},
+                                      {5, true, true, 5}};
+
+std::vector<std::unique_ptr<Execution>> executions_of(const Calls& calls) {
+  std::vector<std::unique_ptr<Execution>> all;
+  for (const Schedule& schedule : calls.schedules)
+    all.push_back(std::make_unique<Execution>(schedule));
+  return all;
+}
+
+struct Arithmetics {
+  DataType type;
+  ReduceOp op;
+};
+
+TEST(Engine, DoesWhatTheStepsSayForEveryAlgorithm) {
+  constexpr Arithmetics kArithmetics[] = {{DataType::kFloat32, ReduceOp::kSum},
+                                          {DataType::kBfloat16, ReduceOp::kAvg},
+                                          {DataType::kInt8, ReduceOp::kPreMulSum},
+                                          {DataType::kFloat8E4m3, ReduceOp::kMax}};
+  unsigned round = 0;
+  for (size_t algorithm = 0; algorithm < algorithms().size(); ++algorithm)
+    for (int c = 0; c < kCollectiveCount; ++c) {
+      const auto collective = static_cast<Collective>(c);
+      if (!algorithms()[algorithm].fits(collective)) continue;
+      for (const int ranks : {1, 2, 3, 5, 8})
+        for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{37}, uint64_t{500}}) {
+          if (ranks == 8 && count == 37) continue;
+          ++round;
+          const auto [type, op] = kArithmetics[round % std::size(kArithmetics)];
+          Calls calls = make_calls(collective, type, op, ranks, count, round % 3 == 0,
+                                   static_cast<int>(algorithm), round);
+          Calls expected = calls;
+          ASSERT_TRUE(interpret(expected, best_kernels()));
+          Moods moods = all_moods[round % all_moods.size()];
+          moods.seed += round;
+          Engines engines(ranks, moods);
+          auto executions = executions_of(calls);
+          for (int rank = 0; rank < ranks; ++rank)
+            engines.start(rank, calls, *executions[static_cast<size_t>(rank)], 1);
+          ASSERT_TRUE(engines.run()) << algorithms()[algorithm].name << " " << name_of(collective)
+                                     << " P=" << ranks << " n=" << count;
+          ASSERT_EQ(calls.outputs, expected.outputs)
+              << algorithms()[algorithm].name << " " << name_of(collective) << " P=" << ranks
+              << " n=" << count;
+          ASSERT_EQ(calls.inputs, expected.inputs) << "an input was written";
+        }
+    }
+}
+
+// Several calls in flight, started again and again; ranks start them at different moments.
+TEST(Engine, KeepsCallsInFlightApart) {
+  constexpr int kRanks = 4, kRounds = 6;
+  for (const Moods& moods : all_moods) {
+    Engines engines(kRanks, moods);
+    std::vector<Calls> calls;
+    for (const std::string_view name : {"ring", "recursive_doubling", "circulant", "direct"})
+      calls.push_back(make_calls(Collective::kAllreduce, DataType::kFloat32, ReduceOp::kSum, kRanks,
+                                 501 + calls.size(), false, find_algorithm(name), calls.size()));
+    std::vector<std::vector<std::unique_ptr<Execution>>> executions;
+    for (const Calls& call : calls) executions.push_back(executions_of(call));
+    uint32_t number = 0;
+    for (int round = 0; round < kRounds; ++round) {
+      std::vector<Calls> expected = calls;
+      for (Calls& call : expected) ASSERT_TRUE(interpret(call, best_kernels()));
+      for (int rank = 0; rank < kRanks; ++rank) {
+        for (size_t i = 0; i < calls.size(); ++i)
+          engines.start(rank, calls[i], *executions[i][static_cast<size_t>(rank)],
+                        number + static_cast<uint32_t>(i));
+        Trouble trouble;
+        for (int turns = rank; turns > 0; --turns)
+          ASSERT_TRUE(engines.of(rank).progress(trouble).ok());
+        ASSERT_FALSE(trouble);
+      }
+      number += static_cast<uint32_t>(calls.size());
+      ASSERT_TRUE(engines.run());
+      for (size_t i = 0; i < calls.size(); ++i) {
+        ASSERT_EQ(calls[i].outputs, expected[i].outputs) << "call " << i;
+        for (const auto& execution : executions[i]) ASSERT_TRUE(execution->done());
+      }
+    }
+  }
+}
+
+// Keeps what is posted, and never completes it.
+class Keeper final : public Transport {
+ public:
+  explicit Keeper(int ranks_per_core, int busy_peer = -1)
+      : ranks_per_core_(ranks_per_core), busy_peer_(busy_peer) {}
+
+  std::string_view name() const override { return "keeper"; }
+  Status post(const Transfer& transfer) override {
+    if (transfer.peer == busy_peer_) return {Code::kBusy, ""};
+    posted.push_back(transfer);
+    return {};
+  }
+  Result<size_t> poll(std::span<Completion>) override { return size_t{0}; }
+  std::optional<Envelope> peek(int, Lane) override { return std::nullopt; }
+  int ranks_per_core() const override { return ranks_per_core_; }
+  bool arm() override { return true; }
+  void disarm() override {}
+  int descriptor() const override { return -1; }
+
+  std::vector<Transfer> posted;
+
+ private:
+  int ranks_per_core_;
+  int busy_peer_;
+};
+
+// What rank 0 posts of a call before anything comes, and whether the call ends.
+struct Posted {
+  std::vector<Transfer> transfers;
+  bool done = false;
+};
+Posted posted_by(Calls& calls, std::unique_ptr<Keeper> owned) {
+  const Keeper& keeper = *owned;
+  std::vector<std::unique_ptr<Transport>> transports;
+  transports.push_back(std::move(owned));
+  std::vector<int> routes(calls.schedules.size(), 0);
+  routes[0] = -1;
+  Engine engine(std::move(transports), std::move(routes), best_kernels());
+  Execution execution(calls.schedules[0]);
+  engine.start(execution, calls.spaces(0), calls.arithmetic, Engines::envelope(calls, 1),
+               Lane::kCollective);
+  Trouble trouble;
+  for (int turn = 0; turn < 5; ++turn) EXPECT_TRUE(engine.progress(trouble).ok());
+  return {keeper.posted, execution.done()};
+}
+
+// One port is always full: the others go on.
+TEST(Engine, LetsABusyPortBlockNoOther) {
+  Calls calls = make_calls(Collective::kAlltoall, DataType::kInt8, ReduceOp::kSum, 3, 5, false,
+                           find_algorithm("direct"), 1);
+  const Posted posted = posted_by(calls, std::make_unique<Keeper>(0, 1));
+  EXPECT_GT(posted.transfers.size(), 1U);
+  EXPECT_FALSE(posted.done);
+}
+
+// A peer that shares its core with others reads faster from afar than through slots, but not what
+// may just have been summed, what leaves the caches, or what fits a slot where two share a core.
+TEST(Engine, SaysWhatPeersHadBetterNotRead) {
+  struct Case {
+    Collective collective;
+    uint64_t bytes;
+    int ranks_per_core;
+    bool streams;
+    bool in_place = false;
+  };
+  constexpr uint64_t kMiB = 1 << 20;
+  const Case cases[] = {
+      {Collective::kAlltoall, kMiB, 1, false},
+      {Collective::kAlltoall, kMiB, 2, false},
+      {Collective::kAlltoall, 8 * kMiB, 2, false},
+      {Collective::kAlltoall, 9 * kMiB, 2, true},
+      {Collective::kAlltoall, 9 * kMiB, 2, false, true},  // has no input
+      {Collective::kAlltoall, kMiB / 32, 2, true},
+      {Collective::kAlltoall, kMiB / 32, 3, false},
+      {Collective::kAlltoall, kMiB / 32, 1, false},
+      {Collective::kAllreduce, kMiB - 1, 1, false},
+      {Collective::kAllreduce, kMiB - 1, 1, true, true},
+      {Collective::kAllreduce, 2 * kMiB, 1, false},
+      {Collective::kAllreduce, 2 * kMiB, 2, true},
+  };
+  for (const Case& row : cases) {
+    Calls calls = make_calls(row.collective, DataType::kInt8, ReduceOp::kSum, 2, row.bytes,
+                             row.in_place, find_algorithm("direct"), 1);
+    const Posted posted = posted_by(calls, std::make_unique<Keeper>(row.ranks_per_core));
+    int sends = 0;
+    for (const Transfer& transfer : posted.transfers) {
+      if (transfer.direction != Direction::kSend) continue;
+      ++sends;
+      EXPECT_EQ(transfer.stream, row.streams)
+          << row.bytes << " bytes, " << row.ranks_per_core << " ranks a core";
+    }
+    EXPECT_GT(sends, 0);
+  }
+}
+
+// What the call only reads is terms; in place it reads nothing that it does not write, too.
+TEST(Engine, TellsTermsFromSums) {
+  struct Case {
+    Collective collective;
+    uint64_t bytes;
+    bool in_place;
+    Flow flow;
+  };
+  constexpr uint64_t kMiB = 1 << 20;
+  const Case cases[] = {
+      {Collective::kAlltoall, kMiB, false, Flow::kData},
+      {Collective::kAllreduce, kMiB, false, Flow::kTerms},
+      {Collective::kAllreduce, kMiB, true, Flow::kSums},
+      {Collective::kAllreduce, 16 * kMiB, false, Flow::kFarSums},
+      {Collective::kAllreduce, 32 << 10, false, Flow::kAny},
+  };
+  for (const Case& row : cases) {
+    Calls calls = make_calls(row.collective, DataType::kInt8, ReduceOp::kSum, 2, row.bytes,
+                             row.in_place, find_algorithm("direct"), 1);
+    const Posted posted = posted_by(calls, std::make_unique<Keeper>(1));
+    int sends = 0;
+    for (const Transfer& transfer : posted.transfers) {
+      if (transfer.direction != Direction::kSend || transfer.envelope.bytes == 0) continue;
+      ++sends;
+      EXPECT_EQ(transfer.flow, row.flow) << row.bytes << " bytes, in place: " << row.in_place;
+    }
+    EXPECT_GT(sends, 0);
+  }
+}
+
+TEST(Engine, ReportsAMismatchWithBothEnvelopes) {
+  Engines engines(2, {});
+  Calls calls = make_calls(Collective::kAllreduce, DataType::kFloat32, ReduceOp::kSum, 2, 10, false,
+                           find_algorithm("ring"), 1);
+  Envelope other = Engines::envelope(calls, 1);
+  other.signature.count = 11;
+  other.bytes = 44;
+  engines.hub().inject(1, 0, Lane::kCollective, other);
+  const std::vector<Bytes> before = calls.outputs;
+  Execution execution(calls.schedules[0]);
+  engines.start(0, calls, execution, 1);
+  Trouble trouble;
+  for (int turn = 0; turn < 10 && !trouble; ++turn)
+    ASSERT_TRUE(engines.of(0).progress(trouble).ok());
+  EXPECT_EQ(trouble.code, Code::kMismatch);
+  EXPECT_EQ(trouble.peer, 1);
+  EXPECT_EQ(trouble.seen, other);
+  EXPECT_EQ(trouble.expected.signature.count, 10u);
+  EXPECT_EQ(calls.outputs, before) << "written before agreement";
+}
+
+// A rank that waits for somebody else finds the one that makes another call.
+TEST(Engine, FindsAMessageOfAnotherCall) {
+  Engines engines(4, {});
+  Calls calls = make_calls(Collective::kBroadcast, DataType::kFloat32, ReduceOp::kSum, 4, 10, false,
+                           find_algorithm("ring"), 1);
+  Execution execution(calls.schedules[0]);
+  engines.start(0, calls, execution, 7);
+  EXPECT_FALSE(engines.of(0).find_other_call());
+  Envelope same = Engines::envelope(calls, 7);
+  engines.hub().inject(2, 0, Lane::kCollective, same);
+  EXPECT_FALSE(engines.of(0).find_other_call());
+  Envelope later = same;
+  later.call = 8;
+  later.signature.collective = Collective::kBarrier;
+  Envelope other = same;
+  other.signature.collective = Collective::kBarrier;
+  for (const Envelope& envelope : {later, other}) {
+    Engines fresh(4, {});
+    Execution again(calls.schedules[0]);
+    fresh.start(0, calls, again, 7);
+    fresh.hub().inject(3, 0, Lane::kCollective, envelope);
+    const Trouble found = fresh.of(0).find_other_call();
+    EXPECT_EQ(static_cast<bool>(found), envelope.call == 7);
+    if (found) {
+      EXPECT_EQ(found.peer, 3);
+    }
+  }
+}
+
+TEST(Engine, ReportsALostPeerAndCanBeCancelled) {
+  Engines engines(3, {});
+  Calls calls = make_calls(Collective::kAllgather, DataType::kInt32, ReduceOp::kSum, 3, 10, false,
+                           find_algorithm("direct"), 1);
+  engines.hub().lose(0, 2);
+  Execution execution(calls.schedules[0]);
+  engines.start(0, calls, execution, 1);
+  Trouble trouble;
+  for (int turn = 0; turn < 10 && !trouble; ++turn)
+    ASSERT_TRUE(engines.of(0).progress(trouble).ok());
+  EXPECT_EQ(trouble.code, Code::kPeerLost);
+  EXPECT_EQ(trouble.peer, 2);
+  EXPECT_FALSE(engines.of(0).idle());
+  engines.of(0).cancel();
+  EXPECT_TRUE(engines.of(0).idle());
+  EXPECT_TRUE(execution.done());
+  Trouble none;
+  const Result<bool> after = engines.of(0).progress(none);
+  ASSERT_TRUE(after.ok());
+  EXPECT_FALSE(none);
+}
+
+// Whatever their numbers: those of collectives and of messages have nothing to do with each other.
+TEST(Engine, KnowsWhomTheCallThatIsDueWaitsFor) {
+  Calls ring = make_calls(Collective::kAllgather, DataType::kInt8, ReduceOp::kSum, 3, 10, false,
+                          find_algorithm("ring"), 1);
+  Calls star = make_calls(Collective::kBarrier, DataType::kInt8, ReduceOp::kSum, 3, 0, false,
+                          find_algorithm("star"), 2);
+  const auto waits_for = [&](std::optional<double> ring_s, std::optional<double> star_s) {
+    Engines engines(3, {});
+    Execution one(ring.schedules[0]), other(star.schedules[0]);
+    if (ring_s) one.deadline = deadline_after(*ring_s);
+    if (star_s) other.deadline = deadline_after(*star_s);
+    if (ring_s) engines.start(0, ring, one, 7);
+    if (star_s) engines.start(0, star, other, 1);
+    Trouble trouble;
+    for (int turn = 0; turn < 3; ++turn) EXPECT_TRUE(engines.of(0).progress(trouble).ok());
+    const int peer = engines.of(0).waiting_for();
+    engines.of(0).cancel();
+    return peer;
+  };
+  const int of_ring = waits_for(10, {});
+  const int of_star = waits_for({}, 10);
+  ASSERT_NE(of_ring, of_star);
+  EXPECT_EQ(waits_for(10, 20), of_ring);
+  EXPECT_EQ(waits_for(20, 10), of_star);
+  const double never = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(waits_for(never, never), of_ring) << "the one that was started first";
+}
+
+TEST(Engine, KnowsWhomTheOldestCallWaitsFor) {
+  Engines engines(3, {});
+  EXPECT_EQ(engines.of(0).waiting_for(), -1);
+  Calls first = make_calls(Collective::kBroadcast, DataType::kInt8, ReduceOp::kSum, 3, 10, false,
+                           find_algorithm("direct"), 1);
+  Calls second = make_calls(Collective::kBarrier, DataType::kInt8, ReduceOp::kSum, 3, 0, false,
+                            find_algorithm("direct"), 2);
+  Execution broadcast(first.schedules[0]), barrier(second.schedules[0]);
+  engines.start(0, first, broadcast, 1);  // root is rank 1, and everybody must agree
+  engines.start(0, second, barrier, 2);
+  Trouble trouble;
+  for (int turn = 0; turn < 3; ++turn) ASSERT_TRUE(engines.of(0).progress(trouble).ok());
+  EXPECT_FALSE(engines.of(0).has_call_before(1));
+  EXPECT_TRUE(engines.of(0).has_call_before(2));
+  const int peer = engines.of(0).waiting_for();
+  EXPECT_TRUE(peer == 1 || peer == 2) << peer;
+  engines.of(0).cancel();
+  EXPECT_EQ(engines.of(0).waiting_for(), -1);
+  EXPECT_FALSE(engines.of(0).has_call_before(100));
+}
+
+// Starting again allocates nothing: an execution is as good as new.
+TEST(Engine, RestartsAfterCancel) {
+  Moods moods{4, true, true, 9};
+  Calls calls = make_calls(Collective::kAllreduce, DataType::kFloat64, ReduceOp::kSum, 3, 100,
+                           false, find_algorithm("circulant"), 1);
+  auto executions = executions_of(calls);
+  {
+    Engines doomed(3, moods);
+    doomed.start(0, calls, *executions[0], 1);
+    doomed.of(0).cancel();
+  }
+  Calls expected = calls;
+  ASSERT_TRUE(interpret(expected, best_kernels()));
+  Engines engines(3, moods);
+  for (int rank = 0; rank < 3; ++rank)
+    engines.start(rank, calls, *executions[static_cast<size_t>(rank)], 1);
+  ASSERT_TRUE(engines.run());
+  EXPECT_EQ(calls.outputs, expected.outputs);
+}
+
+}  // namespace
+}  // namespace banyan::test

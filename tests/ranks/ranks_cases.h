@@ -1,0 +1,76 @@
+// One collective call with its inputs, its expected result, and everything around the buffers that
+// must keep its bytes.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "banyan/banyan.h"
+#include "banyan/types.h"
+#include "tests/ranks/ranks.h"
+#include "tests/ranks/ranks_values.h"
+
+namespace banyan::test {
+
+inline constexpr Collective kCollectives[] = {
+    Collective::kAllreduce,      Collective::kReduce,     Collective::kBroadcast,
+    Collective::kAllgather,      Collective::kAllgatherv, Collective::kReduceScatter,
+    Collective::kReduceScatterv, Collective::kAlltoall,   Collective::kAlltoallv,
+    Collective::kGather,         Collective::kScatter,    Collective::kBarrier};
+
+constexpr bool has_root(Collective collective) {
+  return collective == Collective::kReduce || collective == Collective::kBroadcast ||
+         collective == Collective::kGather || collective == Collective::kScatter;
+}
+
+struct Case {
+  Collective collective = Collective::kAllreduce;
+  size_t count = 0;
+  int root = 0;
+  bool in_place = false;
+  size_t skew = 0;                  // bytes by which buffers are not aligned
+  const char* algorithm = nullptr;  // null: the blocking call
+  bool twice = false;               // the second time has the same bits
+  bool shared = false;              // buffers from banyan_mem_alloc
+};
+std::string describe(const Case& call, const Table& table);
+
+// The blocking function for a call as a value.
+banyan_result_t call_blocking(const banyan_call_t& call, banyan_comm_t comm);
+// Create, start, wait, destroy; the first result that is no success.
+banyan_result_t call_request(const banyan_call_t& call, banyan_comm_t comm);
+
+struct Layout;
+
+// Runs cases on one communicator, as one rank. Buffers are kept between cases.
+class Bench {
+ public:
+  Bench(Rank& rank, banyan_comm_t comm) : rank_(rank), comm_(comm) {}
+
+  // False: the call failed, so the communicator has. `op` is table.op() or a handle of premulsum.
+  bool run(const Case& call, const Table& table, banyan_op_t op);
+  // With a premulsum handle of its own where the table is one of premulsum.
+  bool run(const Case& call, const Table& table);
+  // Of the results so far that are the same on all ranks.
+  uint64_t digest() const { return digest_; }
+  long calls() const { return calls_; }
+
+ private:
+  // The same bytes in memory from banyan_mem_alloc, null where there is none; and back from there.
+  std::byte* lend(const Memory& memory);
+  void take_back(std::byte* lent, Memory& memory);
+  void check(const Case& call, const Table& table, const Layout& layout, const Memory& got);
+
+  Rank& rank_;
+  banyan_comm_t comm_;
+  Memory first_, second_, sent_, expected_;
+  uint64_t digest_ = 0xcbf29ce484222325ULL;
+  long calls_ = 0;
+  int failures_ = 0;
+};
+
+}  // namespace banyan::test

@@ -1,0 +1,43 @@
+// What NVML and CUDA say of GPUs, joined by bus id with what PCI says.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "src/base/cuda_driver.h"
+#include "topology/discovery/nvml.h"
+#include "topology/topology.h"
+
+namespace banyan {
+
+// GB/s each direction of one link of NVML's version number, which is none of NVLink's: NVLink 1, 2
+// and 2.2, 3 and 3.1, 4, 5 (facts of the makers' data sheets). Unknown for others.
+Figure nvlink_bandwidth(unsigned nvml_version);
+// The same by CUDA's compute capability, 10 times major and minor: 80.
+Figure nvlink_of_capability(int64_t capability);
+std::string nvlink_name(unsigned nvml_version);  // "NVLink 3"; "NVLink" for others
+
+// Completes the GPUs of a node: number, model, UUID, memory, partitions, NVLinks, and a GPU that
+// PCI did not show. What a call refuses stays as it was. False where NVML itself refuses to begin.
+bool add_nvml_gpus(Topology& topology, int node, const NvmlFunctions& nvml);
+// The same by CUDA, of what is not known yet: a container may have its driver and not NVML, and no
+// /sys. No context is made. But cuInit() takes its time, and a process that has called it has no
+// CUDA in children that it forks; so only where NVML has left something out.
+void add_cuda_gpus(Topology& topology, int node, const CudaFunctions& cuda);
+
+// ---- what both need
+
+constexpr int kMostGpus = 1024;  // of one node
+// Of characters that may lack their end.
+std::string text_in(std::span<const char> characters);
+// 10 times major and minor; 0 of what is none.
+int capability_of(int major, int minor);
+// The GPU of that function, or a new one.
+int gpu_at(Topology& topology, int node, const std::string& bus_id);
+// By the drivers' numbers, which users know; GPUs without one come behind.
+void name_gpus(Topology& topology, int node);
+
+}  // namespace banyan

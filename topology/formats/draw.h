@@ -1,0 +1,58 @@
+// Sketches as pictures: boxes within boxes, whose links hang from lines above them.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/picture.h"
+#include "topology/formats/sketch.h"
+
+namespace banyan {
+
+inline constexpr int kTextSize = 11;
+inline constexpr int kSmallSize = 10;
+
+struct Colours {
+  std::string_view fill;
+  std::string_view edge;
+};
+Colours colours_of(VertexKind kind);
+std::string_view colour_of(LinkKind kind);
+
+// What hangs from a line: a picture whose first box is all of it.
+struct Hung {
+  Picture drawn{};
+  std::string label{};  // at its link to the line; the same at all is written once
+  bool above = true;    // whether there is such a link
+  bool below = false;   // whether there is one to the line below
+};
+struct Lines {
+  std::string_view above = "#555555";
+  std::string_view below = "#555555";
+  std::string what{};  // of the links above, before their label
+  bool wide = false;   // what they hang from is as wide as they all are
+};
+// In rows of at most that width, if each is not wider.
+Picture hang(std::vector<Hung> items, const Lines& lines, int most_width);
+
+// A box with a heading in which a picture is; `copies` have a double frame.
+struct BoxFrame {
+  Colours colours{};
+  std::string name{};
+  std::vector<std::string> facts{};  // each whole on a line where it can be
+  std::string hint{};
+  bool several = false;
+  bool dashed = false;
+  int least_width = 0;
+};
+Picture framed(const BoxFrame& frame, const Picture& content, int most_width);
+// Makes its first box that large.
+void stretch(Picture& picture, int width, int height);
+
+Picture draw_node(const Topology& topology, const NodeSketch& sketch, int most_width);
+Picture draw_network(const Topology& topology, const NetworkSite& site, int most_width);
+
+}  // namespace banyan
