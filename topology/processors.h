@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "topology/discovery/sysfs.h"
+#include "topology/cpu_set.h"
 #include "topology/topology.h"
 
 namespace banyan {
@@ -29,9 +29,6 @@ struct Processors {
   int family = -1;
   int model_number = -1;
 };
-
-// From sysfs and /proc. Without them: what the affinity mask says, where the root is the real one.
-Processors read_processors(const SysRoot& root);
 
 // Packages and caches without a processor that we may use are left out; NUMA domains stay, since
 // devices and memory are at them. The bandwidth between domains is NCCL's table by model.

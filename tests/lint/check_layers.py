@@ -10,21 +10,37 @@ import re
 import sys
 
 BASE = {'include', 'src/base'}
-STRANGERS = {'topology', 'compression', 'transports'}
-LIBRARY = BASE | STRANGERS | {'algorithms', 'src'}
-# A folder may include from itself and from the folders named here, nothing else.
+TOPOLOGY = {'topology', 'topology/formats', 'topology/discovery'}
+ALGORITHMS = {'algorithms', 'algorithms/cost', 'algorithms/choice'}
+STRANGERS = TOPOLOGY | {'compression', 'transports'}  # which do not know each other
+LIBRARY = BASE | STRANGERS | ALGORITHMS | {
+    'src/bootstrap', 'src/engine', 'src/tuning', 'src/liveness', 'src/communicator', 'src/c_api'}
+# A folder may include from itself and from the folders named here, nothing else. What is below a folder that has no
+# row of its own counts as that one.
 ALLOWED = {
     'include': set(),
     'src/base': {'include'},
     'topology': BASE,
+    'topology/formats': BASE | {'topology'},
+    'topology/discovery': BASE | {'topology', 'topology/formats'},
     'compression': BASE,
     'transports': BASE,
+    'transports/shm': BASE | {'transports'},
+    'transports/framed': BASE | {'transports'},
     'algorithms': BASE | {'topology', 'compression'},
-    'src': LIBRARY,
+    'algorithms/cost': BASE | {'topology', 'algorithms'},
+    'algorithms/choice': BASE | {'topology', 'algorithms', 'algorithms/cost'},
+    'algorithms/verify': BASE | {'topology', 'algorithms'},
+    'src': set(),  # nothing lies there but what the linker reads
+    'src/bootstrap': BASE,
+    'src/engine': BASE | {'compression', 'transports', 'algorithms', 'algorithms/choice'},
+    'src/tuning': BASE | ALGORITHMS,
+    'src/liveness': BASE | {'transports/shm', 'src/bootstrap', 'src/engine'},
+    'src/communicator': LIBRARY - {'src/c_api'},
     'src/c_api': LIBRARY,
-    'bench': LIBRARY | {'src/c_api'},
+    'bench': LIBRARY | {'algorithms/verify', 'transports/shm'},
     'examples': {'include'},
-    'tests': LIBRARY | {'src/c_api', 'bench', 'examples'},
+    'tests': LIBRARY | {'algorithms/verify', 'transports/shm', 'transports/framed', 'bench', 'examples'},
 }
 # One .cc each may include what matches. The programs and the example have a main of their own each, and reports too;
 # hwloc's files are checked before hwloc reads them.
@@ -60,8 +76,7 @@ SUFFIXES = ('.h', '.c', '.cc', '.cu', '.cuh', '.inc')
 
 def folder_of(path):
     """The row of the table that a path below the root belongs to."""
-    two = '/'.join(path.parts[:2])
-    return two if two in ALLOWED else path.parts[0]
+    return next((str(folder) for folder in path.parents if str(folder) in ALLOWED), path.parts[0])
 
 
 def climbs(target):
@@ -100,6 +115,38 @@ def check_folders(root, sources):
                 yield f'{path}: no file {target} from the root or from include/'
             elif folder_of(into) not in ALLOWED[folder] | {folder}:
                 yield f'{path}: {folder}/ must not include {target} (in {folder_of(into)}/)'
+
+
+def rooms_below(root, sources, house):
+    """{room of that house: {other room of it: [(file, what it includes)]}}"""
+    rooms = {room: {} for room in ALLOWED if room.startswith(house + '/')}
+    for path, text in sources.items():
+        room = folder_of(path)
+        for into in filter(None, (resolve(root, target) for target in ours(root, text))):
+            if room in rooms and folder_of(into) in rooms and folder_of(into) != room:
+                rooms[room].setdefault(folder_of(into), []).append((path, into))
+    return rooms
+
+
+def floors_of(rooms):
+    """([the rooms of each floor, the lowest first], the includes that run back up). A room is above all that it
+    includes from, and what would close a circle runs back up: into the room that more includes come from."""
+    back, below = [], {room: set() for room in rooms}
+
+    def reaches(start, goal):
+        return start == goal or any(reaches(room, goal) for room in below[start])
+
+    arrows = sorted(((room, into, files) for room in rooms for into, files in rooms[room].items()), key=lambda a: -len(a[2]))
+    for room, into, files in arrows:
+        if reaches(into, room):
+            back += files
+        else:
+            below[room].add(into)
+    floors = []
+    while left := [room for room in rooms if not any(room in floor for floor in floors)]:
+        built = {room for floor in floors for room in floor}
+        floors.append([room for room in left if below[room] <= built])
+    return floors, back
 
 
 def check_cycles(root, sources):
@@ -145,6 +192,11 @@ def main(root):
         return 1
     found = [*check_folders(root, sources), *check_cycles(root, sources), *check_third_party(sources),
              *check_forbidden(sources)]
+    for house in ('src', 'topology', 'algorithms', 'transports'):
+        floors, back = floors_of(rooms_below(root, sources, house))
+        print(f'{house}/: {len(floors)} floors, {len(back)} includes run back up: '
+              + ' | '.join(' '.join(room.removeprefix(house + '/') for room in floor) for floor in floors))
+        found += [f'{path}: runs back up to {into}' for path, into in back]
     print('\n'.join(found) or f'{len(sources)} files keep to their layers')
     return 1 if found else 0
 

@@ -22,6 +22,7 @@
 #include "tests/topology/sysfs_tree.h"
 #include "topology/discovery/gpus.h"
 #include "topology/discovery/network.h"
+#include "topology/discovery/read_processors.h"
 #include "topology/pci.h"
 #include "topology/processors.h"
 

@@ -16,6 +16,7 @@
 
 #include "topology/discovery/gpus.h"
 #include "topology/discovery/network.h"
+#include "topology/discovery/read_processors.h"
 #include "topology/formats/hwloc_machine.h"
 #include "topology/pci.h"
 #include "topology/processors.h"

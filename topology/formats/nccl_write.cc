@@ -22,8 +22,8 @@
 
 #include "src/base/markup.h"
 #include "src/base/parse.h"
-#include "topology/discovery/gpus.h"
 #include "topology/formats/export.h"
+#include "topology/nvlink.h"
 #include "topology/one_node.h"
 #include "topology/pci.h"
 

@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "src/base/parse.h"
-#include "topology/discovery/gpus.h"
 #include "topology/formats/import.h"
+#include "topology/nvlink.h"
 #include "topology/pci.h"
 #include "topology/processors.h"
 

@@ -1,0 +1,14 @@
+// The processors and memories of this node, as Linux describes them.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "topology/discovery/sysfs.h"
+#include "topology/processors.h"
+
+namespace banyan {
+
+// From sysfs and /proc. Without them: what the affinity mask says, where the root is the real one.
+Processors read_processors(const SysRoot& root);
+
+}  // namespace banyan
