@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "banyan/banyan.h"
-#include "src/communicator/membership.h"
+#include "src/communicator/quick_call.h"
 
 namespace banyan {
 

@@ -12,7 +12,7 @@
 #include "banyan/banyan.h"
 #include "src/c_api/device_memory.h"
 #include "src/c_api/structs.h"
-#include "src/communicator/membership.h"
+#include "src/communicator/quick_call.h"
 
 namespace banyan {
 

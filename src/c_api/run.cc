@@ -11,6 +11,7 @@
 #include "src/base/copy.h"
 #include "src/c_api/arguments.h"
 #include "src/c_api/message_line.h"
+#include "src/communicator/drive.h"
 
 namespace banyan {
 namespace {

@@ -13,7 +13,7 @@
 #include "src/base/clock.h"
 #include "src/bootstrap/exchange.h"
 #include "src/communicator/cluster.h"
-#include "src/communicator/membership.h"
+#include "src/communicator/settings.h"
 #include "src/tuning/tuning_file.h"
 
 namespace banyan {

@@ -13,7 +13,7 @@
 
 #include "banyan/status.h"
 #include "src/bootstrap/exchange.h"
-#include "src/communicator/membership.h"
+#include "src/communicator/settings.h"
 #include "src/liveness/links.h"
 #include "topology/hierarchy.h"
 #include "topology/topology.h"

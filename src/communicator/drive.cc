@@ -1,9 +1,11 @@
 // Waiting for operations: spin, then yield, then sleep in the kernel.
 // SPDX-License-Identifier: Apache-2.0
 
+#include "src/communicator/drive.h"
+
 #include <algorithm>
 
-#include "src/communicator/membership.h"
+#include "src/communicator/quick_call.h"
 
 namespace banyan {
 namespace {

@@ -13,6 +13,7 @@
 
 #include "src/base/bell.h"
 #include "src/base/thread.h"
+#include "src/communicator/quick_call.h"
 
 namespace banyan {
 namespace {

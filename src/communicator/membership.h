@@ -4,89 +4,53 @@
 // Whoever waits drives: the calling thread holds the baton and runs the engine without a lock. Only
 // operations that nobody waits on are handed to the service thread, which gives the baton back as
 // soon as it is wanted. One thread at a time may call, except for abort() and failure().
+//
+//   Result<std::unique_ptr<Membership>> joined = assemble(exchange, settings, deadline);
+//   Membership* membership = joined->get();
+//   membership->take_baton();
+//   const auto plan = membership->plan(call);  // built for the first call of its kind
+//   Result<Operation*> operation = membership->start(plan, call);
+//   const Status status = drive({&membership, 1}, {&*operation, 1});  // leaves the baton (drive.h)
+//   membership->finish(*operation);
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <semaphore>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
-#include "algorithms/choice/measured_choice.h"
-#include "algorithms/choice/select.h"
 #include "banyan/status.h"
-#include "src/base/environment.h"
-#include "src/base/float_mode.h"
-#include "src/base/log.h"
 #include "src/base/own_sockets.h"
+#include "src/communicator/call.h"
+#include "src/communicator/settings.h"
 #include "src/engine/engine.h"
 #include "src/engine/patience.h"
+#include "src/engine/places.h"
 #include "src/engine/plans.h"
-#include "src/engine/program.h"
 #include "src/engine/scratch.h"
 #include "src/engine/trace.h"
 #include "src/liveness/failure.h"
 #include "src/liveness/links.h"
 #include "src/liveness/monitor.h"
-#include "src/tuning/shared_tuning.h"
+#include "topology/hierarchy.h"
+#include "transports/transport.h"
 
 namespace banyan {
 
-// What a communicator is made with: configuration and environment, checked.
-struct Settings {
-  // hold_closed_streams(); owners: communicators, and calls that make one. First in, last out.
-  std::shared_ptr<void> streams;
-  std::string name;  // of the communicator; empty until it has its number
-  double timeout_s = 30;
-  std::string_view timeout_from = "BANYAN_TIMEOUT";  // a literal
-  double init_timeout_s = 60;
-  int determinism = 1;
-  Rules rules;           // BANYAN_ALGO, then the tuning table once the ranks have met
-  bool explain = false;  // BANYAN_ALGO asks for what calls get
-  // The tuning file, as rank 0 or the parent of a split has it; nothing: not known.
-  std::optional<SharedTuning> tuning;
-  // The network under the ranks once they have met, where its links were measured.
-  std::optional<MeasuredNetwork> measured;
-  std::vector<int> transports;          // indices into transport_kinds(), preferred first
-  std::vector<Hierarchy::Level> tiers;  // how ranks lie above their hosts, where that is known
-  Environment environment;
-  Log log;
-};
-
-// A checked call with its addresses.
-struct Call {
-  Problem problem;
-  const void* send = nullptr;
-  void* recv = nullptr;
-  uint64_t send_bytes = 0;  // of the range that is read or written; 0 for lists of blocks
-  uint64_t recv_bytes = 0;
-  std::array<std::byte, 8> scalar{};  // of kPreMulSum
-  double timeout_s = 0;               // 0: the communicator's
-  Parameters parameters{};            // with which the call wants that algorithm:
-  int algorithm = -1;                 // -1: it wants none
-};
-
-class Membership;
+struct QuickCall;
 
 struct alignas(64) CacheLine {
   std::array<std::byte, 64> bytes;
-};
-
-// A call that was made before and fits a program: only its addresses are new.
-struct QuickCall {
-  Membership& membership;
-  std::shared_ptr<Plan> plan;
-  Program program;
-  std::unique_ptr<Operation> operation;  // for the engine, where the program cannot go on
-  uint32_t& next_number;                 // of its kind of call
-  bool output_in_send = false;
 };
 
 // How a communicator's threads wake each other (bell.h).
@@ -166,13 +130,7 @@ class Membership {
   // are traced. Requires that the communicator is at rest.
   std::unique_ptr<QuickCall> prepare_quick(const std::shared_ptr<Plan>& plan);
   // Requires that the communicator is at rest. `more`: see Program.
-  void begin(QuickCall& quick, const void* send, void* recv, bool more = false) {
-    std::byte* output =
-        static_cast<std::byte*>(quick.output_in_send ? const_cast<void*>(send) : recv);
-    quick.program.begin(
-        {static_cast<const std::byte*>(send), output, quick_scratch_.data()->bytes.data()},
-        quick.next_number++, more);
-  }
+  void begin(QuickCall& quick, const void* send, void* recv, bool more = false);  // quick_call.h
   // The engine takes over where the program stands.
   void hand_over(QuickCall& quick);
   // The caller holds the baton, and nothing is under way.
@@ -258,19 +216,5 @@ class Membership {
   std::vector<pollfd> sleep_descriptors_;  // of the caller
   std::thread service_;
 };
-
-// Runs the program of a call that was begun, as long as the wait for messages is short. False:
-// go_on(), which ends the call as drive() does.
-bool run_patiently(QuickCall& quick, Program::Stop stop);
-inline bool run_through(QuickCall& quick) {
-  const DefaultFloatMode mode;
-  const Program::Stop stop = quick.program.run();
-  return stop == Program::Stop::kDone || run_patiently(quick, stop);
-}
-Status go_on(QuickCall& quick);
-
-// Drives the communicators until all operations are done, a deadline passes, or one fails.
-// Holds their batons meanwhile and leaves them afterwards.
-Status drive(std::span<Membership* const> memberships, std::span<Operation* const> operations);
 
 }  // namespace banyan

@@ -3,16 +3,43 @@
 
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "algorithms/choice/measured_choice.h"
+#include "algorithms/choice/select.h"
 #include "banyan/status.h"
 #include "src/base/environment.h"
-#include "src/communicator/membership.h"
+#include "src/base/log.h"
+#include "src/tuning/shared_tuning.h"
 #include "src/tuning/tuning_file.h"
+#include "topology/hierarchy.h"
 
 namespace banyan {
+
+// What a communicator is made with: configuration and environment, checked.
+struct Settings {
+  // hold_closed_streams(); owners: communicators, and calls that make one. First in, last out.
+  std::shared_ptr<void> streams;
+  std::string name;  // of the communicator; empty until it has its number
+  double timeout_s = 30;
+  std::string_view timeout_from = "BANYAN_TIMEOUT";  // a literal
+  double init_timeout_s = 60;
+  int determinism = 1;
+  Rules rules;           // BANYAN_ALGO, then the tuning table once the ranks have met
+  bool explain = false;  // BANYAN_ALGO asks for what calls get
+  // The tuning file, as rank 0 or the parent of a split has it; nothing: not known.
+  std::optional<SharedTuning> tuning;
+  // The network under the ranks once they have met, where its links were measured.
+  std::optional<MeasuredNetwork> measured;
+  std::vector<int> transports;          // indices into transport_kinds(), preferred first
+  std::vector<Hierarchy::Level> tiers;  // how ranks lie above their hosts, where that is known
+  Environment environment;
+  Log log;
+};
 
 // What the caller set; the defaults leave everything to the environment.
 struct Wishes {

@@ -15,8 +15,8 @@
 
 #include "src/base/clock.h"
 #include "src/base/parse.h"
+#include "src/base/sealed_memory.h"
 #include "src/base/system_error.h"
-#include "transports/shm/segment.h"
 
 namespace banyan {
 namespace {
@@ -94,10 +94,9 @@ VerdictBoard::~VerdictBoard() {
 }
 
 Result<VerdictBoard> VerdictBoard::create(int ranks, TimePoint deadline) {
-  Result<Descriptor> memory =
-      shm::create_memory(bytes_of_page(ranks), shm::Pages::kReserved, deadline);
+  Result<Descriptor> memory = create_memory(bytes_of_page(ranks), Pages::kReserved, deadline);
   BANYAN_TRY(memory.status());
-  BANYAN_TRY(shm::seal(*memory, shm::NewWriters::kAllowed));
+  BANYAN_TRY(seal(*memory, NewWriters::kAllowed));
   Result<VerdictBoard> board = attach(*memory, ranks);
   if (board.ok()) board->memory_ = std::move(*memory);
   return board;

@@ -35,7 +35,7 @@ ALLOWED = {
     'src/bootstrap': BASE,
     'src/engine': BASE | {'compression', 'transports', 'algorithms', 'algorithms/choice'},
     'src/tuning': BASE | ALGORITHMS,
-    'src/liveness': BASE | {'transports/shm', 'src/bootstrap', 'src/engine'},
+    'src/liveness': BASE | {'src/bootstrap', 'src/engine'},
     'src/communicator': LIBRARY - {'src/c_api'},
     'src/c_api': LIBRARY,
     'bench': LIBRARY | {'algorithms/verify', 'transports/shm'},

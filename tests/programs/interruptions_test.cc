@@ -13,9 +13,9 @@
 
 #include "bench/info/doctor/doctor.h"
 #include "src/base/clock.h"
+#include "src/base/sealed_memory.h"
 #include "src/liveness/verdict.h"
 #include "transports/shm/heap.h"
-#include "transports/shm/segment.h"
 
 namespace {
 
@@ -64,7 +64,7 @@ class Interruptions : public testing::Test {
 
 TEST_F(Interruptions, ThatEndAreNoFailure) {
   interruptions = 100;
-  const auto memory = shm::create_memory(kBytes, shm::Pages::kReserved, deadline_after(60));
+  const auto memory = create_memory(kBytes, Pages::kReserved, deadline_after(60));
   ASSERT_TRUE(memory.ok()) << memory.status().message();
   EXPECT_EQ(held_by(*memory), kBytes);
 }
@@ -73,7 +73,7 @@ TEST_F(Interruptions, ThatEndAreNoFailure) {
 TEST_F(Interruptions, OfWhatTakesLongAreOutrun) {
   longest = 64 << 10;
   calls = 0;
-  const auto memory = shm::create_memory(kBytes, shm::Pages::kReserved, deadline_after(60));
+  const auto memory = create_memory(kBytes, Pages::kReserved, deadline_after(60));
   ASSERT_TRUE(memory.ok()) << memory.status().message();
   EXPECT_EQ(held_by(*memory), kBytes);
   EXPECT_LT(calls, 200) << "parts are no shorter than they must be";
@@ -87,7 +87,7 @@ TEST_F(Interruptions, WithoutEndEndWellBeforeTheDeadline) {
   interruptions = kAlways;
   constexpr double kSeconds = 2;
   const TimePoint deadline = deadline_after(kSeconds);
-  const auto memory = shm::create_memory(4096, shm::Pages::kReserved, deadline);
+  const auto memory = create_memory(4096, Pages::kReserved, deadline);
   EXPECT_EQ(memory.status().code(), Code::kTimeout);
   EXPECT_NE(memory.status().message().find("signals interrupt it"), std::string_view::npos);
   EXPECT_LT(Clock::now(), deadline);

@@ -30,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/base/sealed_memory.h"
 #include "transports/message.h"
 #include "transports/transport.h"
 
@@ -40,7 +41,6 @@ static_assert(Word::is_always_lock_free && sizeof(Word) == 8, "words are shared 
 
 inline constexpr uint64_t kMagic = 0x384d48534e594e42;  // "BNYNSHM8"
 inline constexpr size_t kLineBytes = 64;
-inline constexpr size_t kPageBytes = 4096;
 inline constexpr size_t kInlineMost = 24;
 
 // What a slot holds. A message is one kInline, kHeap or kMemory slot, or as many kFragment slots as
@@ -184,11 +184,8 @@ struct Layout {
   std::array<uint32_t, kLaneCount> slots{};
   std::array<uint32_t, kLaneCount> slot_bytes{};
 
-  static constexpr size_t pages(size_t bytes) {
-    return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-  }
   size_t ranks_at() const { return sizeof(SegmentHeader); }
-  size_t blocks_at() const { return pages(ranks_at() + peer_count * sizeof(int32_t)); }
+  size_t blocks_at() const { return whole_pages(ranks_at() + peer_count * sizeof(int32_t)); }
   // Within a block:
   size_t acknowledgement_at(int lane) const { return lane * sizeof(Acknowledgement); }
   size_t offer_at(int lane) const {
@@ -199,10 +196,12 @@ struct Layout {
     return abilities_at() + sizeof(Abilities) + (lane == 0 ? 0 : slots[0] * sizeof(Line));
   }
   size_t payload_at(int lane) const {
-    return pages(lines_at(1) + slots[1] * sizeof(Line)) +
+    return whole_pages(lines_at(1) + slots[1] * sizeof(Line)) +
            (lane == 0 ? 0 : size_t{slots[0]} * slot_bytes[0]);
   }
-  size_t block_bytes() const { return pages(payload_at(1) + size_t{slots[1]} * slot_bytes[1]); }
+  size_t block_bytes() const {
+    return whole_pages(payload_at(1) + size_t{slots[1]} * slot_bytes[1]);
+  }
   size_t segment_bytes() const { return blocks_at() + peer_count * block_bytes(); }
 };
 

@@ -24,7 +24,7 @@ size_t physical_memory() {
 Result<Heap> Heap::create(size_t bytes) {
   constexpr size_t kLeast = size_t{64} << 20;
   Status last(Code::kSystem, fmt::format("{} bytes of memory are too few for a heap", bytes));
-  for (size_t size = Layout::pages(bytes); size >= kLeast; size = Layout::pages(size / 2)) {
+  for (size_t size = whole_pages(bytes); size >= kLeast; size = Layout::pages(size / 2)) {
     auto memory = create_memory(size, Pages::kSparse);
     last = memory.status();
     if (!last.ok()) continue;
@@ -65,7 +65,7 @@ Result<std::byte*> Heap::allocate(size_t bytes, TimePoint deadline) {
     return Status(Code::kSystem, fmt::format("no {} bytes of shared memory: {}", bytes, why));
   };
   if (bytes > mapping_.bytes()) return refuse(fmt::format("the heap has {}", mapping_.bytes()));
-  const size_t size = std::max(Layout::pages(bytes), kPageBytes);
+  const size_t size = std::max(whole_pages(bytes), kPageBytes);
   const auto fit = std::find_if(free_.begin(), free_.end(),
                                 [&](const auto& block) { return block.second >= size; });
   if (fit == free_.end()) return refuse("the heap is full");
@@ -100,7 +100,7 @@ void Heap::withdraw(std::span<std::byte> memory) {
   const auto offset = offset_of(memory.data(), memory.size());
   if (!offset || memory.empty()) return;
   const size_t begin = *offset / kPageBytes * kPageBytes;
-  const size_t bytes = Layout::pages(*offset + memory.size() - begin);
+  const size_t bytes = whole_pages(*offset + memory.size() - begin);
   void* copy = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy == MAP_FAILED) return;  // the memory stays shared, which is all that can be done
   std::memcpy(copy, mapping_.base() + begin, bytes);

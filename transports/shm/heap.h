@@ -11,7 +11,7 @@
 
 #include "banyan/status.h"
 #include "src/base/descriptor.h"
-#include "transports/shm/segment.h"
+#include "src/base/sealed_memory.h"
 
 namespace banyan::shm {
 

@@ -14,8 +14,8 @@
 
 #include "bench/info/doctor/doctor.h"
 #include "src/base/descriptor.h"
+#include "src/base/sealed_memory.h"
 #include "src/bootstrap/rendezvous_socket.h"
-#include "transports/shm/segment.h"
 
 namespace banyan {
 
@@ -69,8 +69,8 @@ std::string why_not_opened(const char* name) {
 ProcessFacts facts_of_process() {
   ProcessFacts facts;
   constexpr double kPatience = 4;  // seconds
-  const auto memory = shm::create_memory(static_cast<size_t>(::sysconf(_SC_PAGESIZE)),
-                                         shm::Pages::kReserved, deadline_after(kPatience));
+  const auto memory = create_memory(static_cast<size_t>(::sysconf(_SC_PAGESIZE)), Pages::kReserved,
+                                    deadline_after(kPatience));
   if (!memory.ok()) facts.no_shared_memory = memory.status().message();
   facts.no_reading = why_nobody_reads();
   facts.no_loopback = why_no_loopback();

@@ -1,0 +1,27 @@
+// A call that was checked, with its addresses: what the door hands on.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "algorithms/parameters.h"
+#include "algorithms/problem.h"
+
+namespace banyan {
+
+struct Call {
+  Problem problem;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  uint64_t send_bytes = 0;  // of the range that is read or written; 0 for lists of blocks
+  uint64_t recv_bytes = 0;
+  std::array<std::byte, 8> scalar{};  // of kPreMulSum
+  double timeout_s = 0;               // 0: the communicator's
+  Parameters parameters{};            // with which the call wants that algorithm:
+  int algorithm = -1;                 // -1: it wants none
+};
+
+}  // namespace banyan

@@ -1,0 +1,17 @@
+// Waiting for operations, of one communicator or of several at once.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <span>
+
+#include "banyan/status.h"
+#include "src/communicator/membership.h"
+
+namespace banyan {
+
+// Drives the communicators until all operations are done, a deadline passes, or one fails.
+// Holds their batons meanwhile and leaves them afterwards.
+Status drive(std::span<Membership* const> memberships, std::span<Operation* const> operations);
+
+}  // namespace banyan
