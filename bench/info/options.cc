@@ -117,22 +117,19 @@ struct Words {
   bool dot = false;
   bool svg = false;
   bool nccl = false;
-  bool hwloc = false;
 };
 
 Status read_form(const Words& words, Options& options) {
-  const std::vector<bool> forms = {words.json, words.dot, words.svg, words.nccl, words.hwloc};
+  const std::vector<bool> forms = {words.json, words.dot, words.svg, words.nccl};
   if (std::count(forms.begin(), forms.end(), true) > 1)
-    return {Code::kInvalidArgument, "--json, --dot, --svg, --nccl and --hwloc: give one of them"};
-  options.form = words.json    ? Form::kJson
-                 : words.dot   ? Form::kDot
-                 : words.svg   ? Form::kSvg
-                 : words.nccl  ? Form::kNccl
-                 : words.hwloc ? Form::kHwloc
-                               : Form::kText;
-  if ((words.nccl || words.hwloc) && !options.topology)
-    return {Code::kInvalidArgument,
-            fmt::format("{} writes a machine: give --topo too", words.nccl ? "--nccl" : "--hwloc")};
+    return {Code::kInvalidArgument, "--json, --dot, --svg and --nccl: give one of them"};
+  options.form = words.json   ? Form::kJson
+                 : words.dot  ? Form::kDot
+                 : words.svg  ? Form::kSvg
+                 : words.nccl ? Form::kNccl
+                              : Form::kText;
+  if (words.nccl && !options.topology)
+    return {Code::kInvalidArgument, "--nccl writes a machine: give --topo too"};
   return {};
 }
 
@@ -301,7 +298,6 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   app.add_flag("--dot", words.dot, "a schedule or machine as a Graphviz graph");
   app.add_flag("--svg", words.svg, "a schedule or machine as a picture");
   app.add_flag("--nccl", words.nccl, "a machine as NCCL_TOPO_FILE takes it");
-  app.add_flag("--hwloc", words.hwloc, "a machine as hwloc's XML, for lstopo");
   app.set_version_flag("--version", fmt::format("banyan_info {}", version_text()));
   app.footer(std::string(kFooter));
   try {

@@ -11,7 +11,7 @@
 
 namespace banyan::info {
 
-enum class Form { kText, kJson, kDot, kSvg, kNccl, kHwloc };
+enum class Form { kText, kJson, kDot, kSvg, kNccl };
 
 // COLLECTIVE:ALGORITHM:RANKS[:RANK], where RANKS may say how they lie on hosts: 4x2 (four hosts of
 // two), 1+2+3.

@@ -55,7 +55,7 @@ Result<Topology> topology_of(const Options& options, const RawEnvironment& raw,
 // What jobs with these variables use of a cluster: BANYAN_NET_DEVICES may leave out NICs. `notes`,
 // where given, gets what is to be said of its levels.
 Topology used_of(const Topology& topology, const RawEnvironment& raw, Notes* notes = nullptr);
-// kInvalidArgument: NCCL's or hwloc's form cannot say it.
+// kInvalidArgument: NCCL's form cannot say it.
 Result<std::string> show_topology(const Topology& topology, Form form);
 
 // What --explain says. Reads BANYAN_ALGO from the environment that it is given. Errors are one

@@ -48,7 +48,6 @@ Result<std::string> show_topology(const Topology& topology, Form form) {
     case Form::kDot: return to_dot(topology);
     case Form::kSvg: return to_svg(topology);
     case Form::kNccl: return to_nccl_xml(topology);
-    case Form::kHwloc: return to_hwloc_xml(topology);
   }
   return std::string();
 }

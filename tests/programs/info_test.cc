@@ -172,9 +172,8 @@ TEST(InfoTopology, command_lines) {
                                    {{"--topo", "--schedule", "allreduce:ring:2"}, "--schedule"},
                                    {{"--svg"}, "--topo"},
                                    {{"--nccl"}, "--nccl writes a machine: give --topo"},
-                                   {{"--hwloc", "--env"}, "--hwloc writes a machine: give --topo"},
-                                   {{"--topo", "--nccl", "--hwloc"}, "give one of them"},
-                                   {{"--topo", "--hwloc", "--json"}, "give one of them"}}) {
+                                   {{"--topo", "--hwloc"}, "--hwloc"},
+                                   {{"--topo", "--nccl", "--json"}, "give one of them"}}) {
     const CommandLine refused = parse(bad.arguments);
     EXPECT_FALSE(refused.options.has_value());
     EXPECT_EQ(refused.status, 2);
@@ -196,17 +195,12 @@ TEST(InfoTopology, a_file_as_many_nodes_in_every_form) {
   EXPECT_THAT(*show_topology(*cluster, Form::kText), HasSubstr("box-0 (x 3)"));
   EXPECT_THAT(*show_topology(*cluster, Form::kDot), HasSubstr("graph topology {"));
   EXPECT_THAT(*show_topology(*cluster, Form::kSvg), HasSubstr("<svg "));
-  // Forms of one node.
-  const Topology one = test::machine({});
-  for (const auto& [form, word] : {std::pair(Form::kNccl, "<system version=\"1\">"),
-                                   std::pair(Form::kHwloc, "<topology version=\"2.0\">")}) {
-    const auto refused = show_topology(*cluster, form);
-    ASSERT_FALSE(refused.ok());
-    EXPECT_THAT(std::string(refused.status().message()), HasSubstr("has 3: "));
-    EXPECT_THAT(*show_topology(one, form), HasSubstr(word));
-  }
+  // NCCL's form is of one node.
+  const auto refused = show_topology(*cluster, Form::kNccl);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("has 3: "));
+  EXPECT_THAT(*show_topology(test::machine({}), Form::kNccl), HasSubstr("<system version=\"1\">"));
   EXPECT_EQ(parse({"--topo", "--nccl"}).options->form, Form::kNccl);
-  EXPECT_EQ(parse({"--topo", "--hwloc"}).options->form, Form::kHwloc);
   std::ofstream(options.from) << "{";
   const auto broken = topology_of(options, RawEnvironment({}));
   ASSERT_FALSE(broken.ok());

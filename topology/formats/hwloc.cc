@@ -129,29 +129,6 @@ void add_distances(hwloc_topology_t topology, Processors& processors) {
   hwloc_distances_release(topology, distances);
 }
 
-// What to_hwloc_xml() adds to hwloc's matrices, in MB/s, for lack of one there.
-void add_interconnect(hwloc_topology_t handle, Topology& topology, int node) {
-  unsigned count = 1;
-  hwloc_distances_s* matrix = nullptr;
-  if (hwloc_distances_get_by_name(handle, "BanyanNUMABandwidth", &count, &matrix, 0) != 0 ||
-      count == 0)
-    return;
-  std::map<std::pair<int, int>, double> figures;
-  for (size_t a = 0; a < matrix->nbobjs; ++a)
-    for (size_t b = 0; b < matrix->nbobjs; ++b)
-      if (matrix->objs[a] != nullptr && matrix->objs[b] != nullptr)
-        figures[{numa_vertex(topology, node, static_cast<int>(matrix->objs[a]->os_index)),
-                 numa_vertex(topology, node, static_cast<int>(matrix->objs[b]->os_index))}] =
-            static_cast<double>(matrix->values[a * matrix->nbobjs + b]);
-  for (Link& link : topology.links) {
-    if (link.kind != LinkKind::kCpuInterconnect) continue;
-    const auto figure = figures.find({link.from, link.to});
-    if (figure != figures.end() && figure->second > 0)
-      link.bandwidth = {figure->second / 1000, Source::kTable};
-  }
-  hwloc_distances_release(handle, matrix);
-}
-
 std::string bus_id_of(hwloc_obj_t object) {
   const auto& pci =
       object->type == HWLOC_OBJ_BRIDGE ? object->attr->bridge.upstream.pci : object->attr->pcidev;
@@ -211,10 +188,7 @@ PciFunction function_of(hwloc_topology_t topology, hwloc_obj_t object) {
     function.use = PciUse::kNvSwitch;
   if (pci.linkspeed > 0) {
     function.link = {static_cast<double>(pci.linkspeed), Source::kHardware};
-    // hwloc reads what the link runs at; a file of ours says what it can do, if we knew.
-    const std::string ours = info(object, "BanyanLink");
-    if (ours.empty() || ours.starts_with(fmt::format("pcie {}", kCurrentLink)))
-      function.text = kCurrentLink;
+    function.text = kCurrentLink;  // hwloc reads what the link runs at
   }
   const hwloc_obj_t parent = object->parent;
   if (parent != nullptr && parent->type == HWLOC_OBJ_BRIDGE &&
@@ -357,7 +331,6 @@ Topology topology_of(hwloc_topology_t handle) {
   Processors processors = processors_of(handle);
   add_distances(handle, processors);
   add_processors(topology, node, processors);
-  add_interconnect(handle, topology, node);
   std::vector<PciFunction> functions;
   for (const hwloc_obj_type_t type : {HWLOC_OBJ_BRIDGE, HWLOC_OBJ_PCI_DEVICE})
     for (hwloc_obj_t object : objects(handle, type))

@@ -24,7 +24,7 @@ size_t physical_memory() {
 Result<Heap> Heap::create(size_t bytes) {
   constexpr size_t kLeast = size_t{64} << 20;
   Status last(Code::kSystem, fmt::format("{} bytes of memory are too few for a heap", bytes));
-  for (size_t size = whole_pages(bytes); size >= kLeast; size = Layout::pages(size / 2)) {
+  for (size_t size = whole_pages(bytes); size >= kLeast; size = whole_pages(size / 2)) {
     auto memory = create_memory(size, Pages::kSparse);
     last = memory.status();
     if (!last.ok()) continue;
