@@ -201,7 +201,8 @@ struct TransportKind {
   std::string (*missing)();
   // Whether it can carry bytes to that peer. Pure: all ranks come to the same answer.
   bool (*reaches)(const Wiring::Peer& peer);
-  // Connects to `peers`. Collective: every rank calls it, also with an empty list.
+  // Connects to `peers`; null where there are none. Collective: every rank calls it, also with an
+  // empty list.
   Result<std::unique_ptr<Transport>> (*connect)(Wiring& wiring, std::span<const int> peers);
 };
 

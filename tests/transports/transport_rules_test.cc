@@ -16,6 +16,14 @@
 namespace banyan::test {
 namespace {
 
+TEST_P(TransportTest, IsNoneWhereThereAreNoPeers) {
+  run_threads(2, [](MeshWiring& wiring) {
+    const auto transport = kind().connect(wiring, {});
+    ASSERT_TRUE(transport.ok()) << transport.status().message();
+    EXPECT_EQ(*transport, nullptr);
+  });
+}
+
 TEST_P(TransportTest, AMismatchWritesNothingAndStaysAtTheHead) {
   run_threads(2, [](MeshWiring& wiring) {
     Driver driver(kind(), wiring);

@@ -11,7 +11,6 @@
 #include <memory>
 #include <vector>
 
-#include "src/base/bell.h"
 #include "transports/kinds.h"
 #include "transports/shm/port.h"
 #include "transports/shm/shm_link.h"
@@ -269,32 +268,6 @@ class ShmTransport final : public Transport {
   const Status busy_{Code::kBusy, "shm: the queue to or from this peer is full"};
 };
 
-// Of a rank that has no peers.
-class ShmToNobody final : public Transport {
- public:
-  explicit ShmToNobody(Descriptor never) : never_(std::move(never)) {}
-
-  std::string_view name() const override { return "shm"; }
-  Status post(const Transfer& transfer) override {
-    return {Code::kInvalidArgument, fmt::format("shm does not reach rank {}", transfer.peer)};
-  }
-  Result<size_t> poll(std::span<Completion> /*completions*/) override { return size_t{0}; }
-  std::optional<Envelope> peek(int /*peer*/, Lane /*lane*/) override { return std::nullopt; }
-  bool arm() override { return true; }
-  void disarm() override {}
-  int descriptor() const override { return never_.get(); }
-
- private:
-  Descriptor never_;
-};
-
-Result<std::unique_ptr<Transport>> connect_nobody(Wiring& wiring) {
-  Result<Descriptor> never = make_bell();
-  BANYAN_TRY(never.status());
-  BANYAN_TRY(shm::tell_cores(wiring, {}).status());
-  return std::unique_ptr<Transport>(std::make_unique<ShmToNobody>(std::move(*never)));
-}
-
 std::string copies_of(const Neighbour& peer) {
   if (!peer.reads_memory) return "two copies";
   const auto from = [](uint64_t least) {
@@ -313,7 +286,10 @@ Result<std::unique_ptr<Transport>> connect_shm(Wiring& wiring, std::span<const i
                     fmt::format("rank {} is not on the host of rank {}", peer, wiring.rank()));
     }
   }
-  if (peers.empty()) return connect_nobody(wiring);
+  if (peers.empty()) {
+    BANYAN_TRY(shm::tell_cores(wiring, {}).status());
+    return std::unique_ptr<Transport>();
+  }
   auto neighbourhood = shm::meet(wiring, peers);
   BANYAN_TRY(neighbourhood.status());
   for (const Neighbour& peer : neighbourhood->peers) {
