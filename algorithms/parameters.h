@@ -23,7 +23,7 @@ inline constexpr int kPhaseCount = 5;
 
 inline constexpr uint64_t kMostSegment = uint64_t{1} << 30;
 inline constexpr int kMostDimension = 65535;
-inline constexpr int kMostDimensions = 16;  // of two each, of 65,536 ranks
+inline constexpr int kMostDimensions = 3;
 inline constexpr int kMostRails = 65535;
 
 struct Parameters {

@@ -1,4 +1,4 @@
-// Torus: ranks lie on a grid of any number of dimensions d that closes on itself, and move data
+// Torus: ranks lie on a grid of up to three dimensions d that closes on itself, and move data
 // along rings of one dimension after the other. Each vector is cut into two shares for each
 // dimension; share c begins with dimension c, goes on with the next ones, and goes one way or the
 // other around all rings, so that every rank uses all its links at once, in both directions: 2

@@ -57,7 +57,7 @@ TEST(Parameters, are_written_as_they_are_read) {
            "ring(seg=1M)", "ring(seg=1)", "ring(seg=1G)", "hierarchical(intra=ring)",
            "hierarchical(seg=96K,intra=direct,inter=pairwise,rails=2)",
            "hierarchical(inter=circulant)", "torus(dims=7)", "torus(dims=2x65535)",
-           "torus(dims=2x3x4)", "torus(dims=2x2x2x2x2x2x2x2x2x2x2x2x2x2x2x2)", "double_tree"}) {
+           "torus(dims=2x3x4)", "double_tree"}) {
     const auto [algorithm, parameters] = named(text);
     EXPECT_EQ(text_of(algorithm, parameters), text);
   }
@@ -79,10 +79,10 @@ TEST(Parameters, have_values_of_their_own) {
   for (const char* wrong : {"", "0", "65536", "-1", "all", "2x2"})
     EXPECT_EQ(with(ParameterKey::kRails, wrong),
               "rails=N, ranks of a host from 1 to 65535, or auto: all");
-  for (const char* wrong : {"", "0x5", "1x8", "x", "2x", "x2", "2x2x2x2x2x2x2x2x2x2x2x2x2x2x2x2x2",
-                            "2x2x1x2", "65536", "4294967298", "2y2", "99999999999"})
+  for (const char* wrong : {"", "0x5", "1x8", "x", "2x", "x2", "2x2x2x2", "2x2x1", "65536",
+                            "4294967298", "2y2", "99999999999"})
     EXPECT_EQ(with(ParameterKey::kDimensions, wrong),
-              "dims=AxBxC, one to 16 numbers from 2 to 65535")
+              "dims=AxBxC, one to 3 numbers from 2 to 65535")
         << wrong;
 }
 
@@ -91,8 +91,6 @@ TEST(Parameters, dimensions_are_for_their_number_of_ranks) {
   EXPECT_TRUE(fit_ranks(named("torus(dims=2x3)").parameters, 6));
   EXPECT_FALSE(fit_ranks(named("torus(dims=2x3)").parameters, 7));
   EXPECT_FALSE(fit_ranks(named("torus(dims=65535x65535x65535)").parameters, 131069));
-  // In 64 bits their product is 6.
-  EXPECT_FALSE(fit_ranks(named("torus(dims=79x42261x24602x10223x6709x167)").parameters, 6));
   EXPECT_THAT(torus_shape(24, named("torus(dims=2x12)").parameters), ElementsAre(2, 12));
   EXPECT_THAT(torus_shape(24), ElementsAre(3, 4, 2));
 }
@@ -356,24 +354,6 @@ TEST(Parameters, hierarchies_of_any_phases_are_right) {
               verify_with(text + ")", collective, ranks, draw, std::make_shared<Shape>(shape)));
         }
   }
-}
-
-// Of four dimensions and more, each of two ranks at least.
-TEST(Parameters, tori_of_many_dimensions_are_right) {
-  using enum Collective;
-  uint32_t draw = 0;
-  for (const Collective collective :
-       {kAllreduce, kAllgather, kAllgatherv, kReduceScatter, kReduceScatterv})
-    for (const auto& [dimensions, ranks] :
-         std::vector<std::pair<std::string, int>>{{"2x2x2x2", 16},
-                                                  {"3x2x2x2", 24},
-                                                  {"2x3x2x3", 36},
-                                                  {"2x2x2x2x2", 32},
-                                                  {"2x2x3x2x2", 48},
-                                                  {"2x2x2x2x2x2", 64}})
-      for (int turn = 0; turn < 7; turn += kEvery)
-        ASSERT_NO_FATAL_FAILURE(
-            verify_with("torus(dims=" + dimensions + ")", collective, ranks, draw++, nullptr));
 }
 
 TEST(Parameters, tori_of_any_dimensions_are_right) {

@@ -418,7 +418,7 @@ TEST(Rules, wrong_parameters) {
   EXPECT_EQ(error("hierarchical(inter=bruck)"),
             with("unexpected 'bruck' at position 20", "inter=circulant|ring|pairwise|direct"));
   EXPECT_EQ(error("torus(dims=0x5)"), with("unexpected '0x5' at position 12",
-                                           "dims=AxBxC, one to 16 numbers from 2 to 65535"));
+                                           "dims=AxBxC, one to 3 numbers from 2 to 65535"));
   EXPECT_EQ(error("ring(seg=1M"), with("unexpected end at position 12", "',' or ')'"));
   EXPECT_EQ(error("ring(seg=1M;direct"), with("unexpected ';' at position 12", "',' or ')'"));
   EXPECT_EQ(error("ring(seg=1M)direct"), with("unexpected 'direct' at position 13", "',' or ';'"));
