@@ -72,7 +72,6 @@ bool Wait::yield() {
   if (places_ == nullptr) {
     sched_yield();
   } else {
-    places_->balance(now);
     places_->leave();
     sched_yield();
     places_->arrive();
