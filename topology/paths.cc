@@ -239,25 +239,28 @@ std::vector<int> Paths::within(int node, VertexKind kind) const {
 std::vector<int> Paths::nics_by_distance(int vertex) const {
   const int from = device_of(vertex);
   const int node = ancestor(topology_, from, VertexKind::kNode);
-  if (node < 0) return {};
+  return node < 0 ? std::vector<int>() : by_distance(from, within(node, VertexKind::kNic));
+}
+
+std::vector<int> Paths::by_distance(int device, std::span<const int> nics) const {
   std::vector<std::tuple<PathClass, double, int>> keyed;
-  for (const int nic : within(node, VertexKind::kNic)) {
-    const Path path = between(from, nic);
+  for (const int nic : nics) {
+    const Path path = between(device, nic);
     keyed.emplace_back(path.type, -worth(least(path.bandwidth, rate_of(nic))), nic);
   }
   std::sort(keyed.begin(), keyed.end());
-  std::vector<int> nics;
-  for (const auto& [type, bandwidth, nic] : keyed) nics.push_back(nic);
-  return nics;
+  std::vector<int> sorted;
+  for (const auto& [type, bandwidth, nic] : keyed) sorted.push_back(nic);
+  return sorted;
 }
 
 // As near and as wide as the nearest.
-std::vector<int> Paths::equally_near(int device) const {
+std::vector<int> Paths::equally_near(int device, std::span<const int> of) const {
   const auto key = [&](int nic) {
     const Path path = between(device, nic);
     return std::pair(path.type, worth(least(path.bandwidth, rate_of(nic))));
   };
-  std::vector<int> nics = nics_by_distance(device);
+  std::vector<int> nics = by_distance(device, of);
   size_t equal = 0;
   while (equal < nics.size() && key(nics[equal]) == key(nics.front())) ++equal;
   nics.resize(equal);
@@ -267,9 +270,11 @@ std::vector<int> Paths::equally_near(int device) const {
 std::vector<std::pair<int, int>> Paths::nics_of_gpus(int node) const {
   std::map<std::vector<int>, size_t> taken;  // how many GPUs share these NICs so far
   std::vector<std::pair<int, int>> chosen;
+  const std::vector<int> all = within(node, VertexKind::kNic);
+  if (all.empty()) return chosen;
   for (const int gpu : within(node, VertexKind::kGpu)) {
-    const std::vector<int> nics = equally_near(gpu);
-    if (!nics.empty()) chosen.emplace_back(gpu, nics[taken[nics]++ % nics.size()]);
+    const std::vector<int> nics = equally_near(gpu, all);
+    chosen.emplace_back(gpu, nics[taken[nics]++ % nics.size()]);
   }
   return chosen;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -75,7 +76,8 @@ class Paths {
 
   int device_of(int vertex) const;
   std::vector<int> within(int node, VertexKind kind) const;
-  std::vector<int> equally_near(int device) const;
+  std::vector<int> by_distance(int device, std::span<const int> nics) const;
+  std::vector<int> equally_near(int device, std::span<const int> of) const;
   int numa_of(int vertex) const;
   bool in_processor(int vertex) const;
   std::vector<int> trail_up(int vertex) const;
