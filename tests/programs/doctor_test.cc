@@ -297,6 +297,11 @@ TEST(Doctor, reads_variables_and_asks_the_process) {
   EXPECT_THAT(forbidden.findings[1].evidence, HasSubstr("yama/ptrace_scope: 1"));
   EXPECT_THAT(forbidden.findings[3].evidence, HasSubstr("64K"));
 
+  const Diagnosis interrupted =
+      host.diagnose({}, {.no_shared_memory = "fallocate: signals", .interrupted = true});
+  ASSERT_THAT(ids_of(interrupted), ::testing::ElementsAre("memory.share"));
+  EXPECT_THAT(interrupted.findings[0].fix, HasSubstr("signals"));
+
   const Diagnosis alone = host.diagnose({}, {.no_loopback = "connect to 127.0.0.1:9: no"});
   ASSERT_THAT(ids_of(alone), ::testing::ElementsAre("network.loopback"));
   EXPECT_EQ(alone.findings[0].severity, Severity::kError);

@@ -111,7 +111,9 @@ TEST_F(Interruptions, OfAHeapLeaveItAsItWas) {
 TEST_F(Interruptions, AreSeenByTheDoctor) {
   interruptions = kAlways;
   const TimePoint begin = Clock::now();
-  EXPECT_NE(facts_of_process().no_shared_memory.find("signals interrupt"), std::string::npos);
+  const ProcessFacts facts = facts_of_process();
+  EXPECT_NE(facts.no_shared_memory.find("signals interrupt"), std::string::npos);
+  EXPECT_TRUE(facts.interrupted);
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
 }
 

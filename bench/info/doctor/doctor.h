@@ -52,6 +52,7 @@ struct GpuNic {
 // What only a process can say of itself. Empty reasons: it works.
 struct ProcessFacts {
   std::string no_shared_memory{};             // why it has no memory to share
+  bool interrupted = false;                   // signals are why
   std::string no_reading{};                   // why another process may not read its memory
   std::string no_loopback{};                  // why a connection to 127.0.0.1 cannot be made
   std::string no_ucx{}, no_verbs{};           // why a library cannot be opened

@@ -142,7 +142,10 @@ void examine_memory(const Patient& patient, std::vector<Finding>& findings) {
                         .seen = fmt::format("ranks of this host cannot share memory{}",
                                             network ? "; the network is used in its place" : ""),
                         .evidence = patient.process.no_shared_memory,
-                        .fix = "allow memfd_create in the container's seccomp profile"});
+                        .fix = patient.process.interrupted
+                                   ? "find what sends signals all the time, as timers of profilers "
+                                     "do, and have it send fewer"
+                                   : "allow memfd_create in the container's seccomp profile"});
   if (!patient.process.no_reading.empty()) {
     constexpr std::string_view kScope = "/proc/sys/kernel/yama/ptrace_scope";
     const std::string scope = patient.root.line(kScope);

@@ -72,6 +72,7 @@ ProcessFacts facts_of_process() {
   const auto memory = create_memory(static_cast<size_t>(::sysconf(_SC_PAGESIZE)), Pages::kReserved,
                                     deadline_after(kPatience));
   if (!memory.ok()) facts.no_shared_memory = memory.status().message();
+  facts.interrupted = memory.status().code() == Code::kTimeout;
   facts.no_reading = why_nobody_reads();
   facts.no_loopback = why_no_loopback();
   facts.no_ucx = why_not_opened("libucp.so.0");
