@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every tracked source file is short enough, says what it is for and under which licence, and has no loose ends. The
-README's program is one that is built. No line or table cell of a document is too long to be read, and the files that it
-names and links to exist.
+README's program is one that is built. No line of a document or build file and no table cell is too long to be read, and
+the files that a document names and links to exist.
 
 usage: check_files.py ROOT     exit status 77 where ROOT is no git checkout
 """
@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 WALL = 500  # lines
-WIDTH = 120  # columns of a document, outside tables and programs
+WIDTH = 120  # columns of a document, outside tables and programs, and of a build file
 CELL = 200  # characters in a cell of a table, without commands
 CODE = {'.c', '.h', '.cc', '.cu', '.cuh', '.inc', '.in', '.py', '.sh'}
 LICENCE = re.compile(r'^\s*(//|#|\*|/\*) SPDX-License-Identifier: Apache-2\.0')
@@ -28,6 +28,7 @@ COMMAND = re.compile(r'`--[^`]*`')  # or its options
 QUOTED = re.compile(r'`([^`]+)`')
 LINK = re.compile(r'\]\(([^)#\s]+)')
 SOURCE = re.compile(r'[\w-]+\.(h|c|cc|cu)')  # named without its folder
+BUILD = ('meson.build', 'meson_options.txt')
 LOOSE = re.compile(r'\b(TODO|FIXME|XXX|HACK)\b(?!\()')
 
 
@@ -75,6 +76,12 @@ def check_prose(path, text):
             yield f'{path}:{number}: {len(line)} columns; a document has {WIDTH}'
 
 
+def check_build(path, text):
+    for number, line in enumerate(text.split('\n'), 1):
+        if len(line) > WIDTH:
+            yield f'{path}:{number}: {len(line)} columns; a build file has {WIDTH}'
+
+
 def check_names(page, text, tracked):
     """What a document names of ours, and links to, is there. A NAME in capitals stands for any."""
     folders = {str(folder) for path in tracked for folder in path.parents} - {'.'}
@@ -102,6 +109,8 @@ def main(root):
     pages = {path: (root / path).read_text(encoding='utf-8') for path in paths if path.suffix == '.md'}
     found = [line for page, text in pages.items() for line in check_prose(page, text)]
     found += [line for page, text in pages.items() for line in check_names(page, text, paths)]
+    for path in (path for path in paths if path.name in BUILD):
+        found += check_build(path, (root / path).read_text(encoding='utf-8'))
     paths = [path for path in paths if path.suffix in CODE]
     found += [line for path in paths for line in check(path, (root / path).read_text(encoding='utf-8'))]
     found += [line for path in paths for line in check_descriptors(path, (root / path).read_text(encoding='utf-8'))]
