@@ -1,27 +1,34 @@
 #!/usr/bin/env python3
 """Every tracked source file is short enough, says what it is for and under which licence, and has no loose ends. The
-README's program is one that is built, and no line or table cell of the README is too long to be read.
+README's program is one that is built. No line of a document or build file and no table cell is too long to be read, and
+the files that a document names and links to exist.
 
 usage: check_files.py ROOT     exit status 77 where ROOT is no git checkout
 """
 # SPDX-License-Identifier: Apache-2.0
 
+import os
 import pathlib
 import re
 import subprocess
 import sys
 
 WALL = 500  # lines
-WIDTH = 120  # columns of a document, outside tables and programs
-CELL = 200  # characters in a cell of a table
+WIDTH = 120  # columns of a document, outside tables and programs, and of a build file
+CELL = 200  # characters in a cell of a table, without commands
 CODE = {'.c', '.h', '.cc', '.cu', '.cuh', '.inc', '.in', '.py', '.sh'}
-PROSE = ('README.md', 'CHANGELOG.md', 'docs/state.md')
 LICENCE = re.compile(r'^\s*(//|#|\*|/\*) SPDX-License-Identifier: Apache-2\.0')
 # What makes descriptors, in the library: a Descriptor keeps them off the numbers of the standard streams.
-MAKERS = re.compile(r'(?:(?<![\w>])::(?:open|openat|creat|socket|socketpair|accept|dup|pipe2?|inotify_init1?|mkostemp|shm_open)|'
-                    r'\b(?:accept4|eventfd|epoll_create1?|memfd_create|timerfd_create|signalfd|userfaultfd))\(|SYS_pidfd|F_DUPFD')
+MAKERS = re.compile(r'(?:(?<![\w>])::(?:open|openat|creat|socket|socketpair|accept|dup|pipe2?|inotify_init1?|mkostemp|'
+                    r'shm_open)|\b(?:accept4|eventfd|epoll_create1?|memfd_create|timerfd_create|signalfd|userfaultfd)'
+                    r')\(|SYS_pidfd|F_DUPFD')
 LIBRARY = ('src/', 'transports/', 'topology/', 'algorithms/', 'compression/')
 RAW = {'src/base/standard_streams.cc', 'src/base/descriptor.h'}  # which hold those numbers, and move what got one
+COMMAND = re.compile(r'`--[^`]*`')  # or its options
+QUOTED = re.compile(r'`([^`]+)`')
+LINK = re.compile(r'\]\(([^)#\s]+)')
+SOURCE = re.compile(r'[\w-]+\.(h|c|cc|cu)')  # named without its folder
+BUILD = ('meson.build', 'meson_options.txt')
 LOOSE = re.compile(r'\b(TODO|FIXME|XXX|HACK)\b(?!\()')
 
 
@@ -63,10 +70,33 @@ def check_prose(path, text):
     for number, line in enumerate(text.split('\n'), 1):
         program ^= line.startswith('```')
         if line.startswith('|'):
-            if any(len(cell) > CELL for cell in line.split('|')):
+            if any(len(COMMAND.sub('', cell)) > CELL for cell in line.split('|')):
                 yield f'{path}:{number}: a cell of more than {CELL} characters'
         elif len(line) > WIDTH and not program and not line.startswith('    '):
             yield f'{path}:{number}: {len(line)} columns; a document has {WIDTH}'
+
+
+def check_build(path, text):
+    for number, line in enumerate(text.split('\n'), 1):
+        if len(line) > WIDTH:
+            yield f'{path}:{number}: {len(line)} columns; a build file has {WIDTH}'
+
+
+def check_names(page, text, tracked):
+    """What a document names of ours, and links to, is there. A NAME in capitals stands for any."""
+    folders = {str(folder) for path in tracked for folder in path.parents} - {'.'}
+    there = {str(path) for path in tracked} | folders
+    names = {path.name for path in tracked}
+    for number, line in enumerate(text.split('\n'), 1):
+        for word in (word for quoted in QUOTED.findall(line) for word in quoted.split()):
+            ours = re.fullmatch(r'[\w./-]+', word) and '/' in word and word.split('/')[0] in folders
+            if re.search(r'\b(NAME|ROOM)(_|\b)', word):
+                continue
+            if (ours and word.rstrip('/') not in there) or (SOURCE.fullmatch(word) and word not in names):
+                yield f'{page}:{number}: no file {word}'
+        for link in LINK.findall(line):
+            if '://' not in link and os.path.normpath(page.parent / link) not in there:
+                yield f'{page}:{number}: no file {link} to link to'
 
 
 def main(root):
@@ -75,13 +105,17 @@ def main(root):
         print('skipped: not a git checkout')
         return 77
     paths = [pathlib.Path(name) for name in tracked.stdout.split('\0') if name]
-    paths = [path for path in paths if path.suffix in CODE and (root / path).is_file()]
-    found = [line for path in paths for line in check(path, (root / path).read_text(encoding='utf-8'))]
+    paths = [path for path in paths if (root / path).is_file()]
+    pages = {path: (root / path).read_text(encoding='utf-8') for path in paths if path.suffix == '.md'}
+    found = [line for page, text in pages.items() for line in check_prose(page, text)]
+    found += [line for page, text in pages.items() for line in check_names(page, text, paths)]
+    for path in (path for path in paths if path.name in BUILD):
+        found += check_build(path, (root / path).read_text(encoding='utf-8'))
+    paths = [path for path in paths if path.suffix in CODE]
+    found += [line for path in paths for line in check(path, (root / path).read_text(encoding='utf-8'))]
     found += [line for path in paths for line in check_descriptors(path, (root / path).read_text(encoding='utf-8'))]
     found += check_readme(root)
-    for page in PROSE:
-        found += check_prose(page, (root / page).read_text(encoding='utf-8'))
-    print('\n'.join(found) or f'{len(paths)} files are in order')
+    print('\n'.join(found) or f'{len(paths)} files and {len(pages)} documents are in order')
     return 1 if found else 0
 
 
