@@ -1,11 +1,11 @@
-// Where the ranks of a host run, as each of them says while it waits.
+// Each rank of a host says, while it waits, where it runs.
 //
 // Whoever waits for a rank that runs on another core looks for its message. If that rank does not
 // run, or would run on this core, looking only keeps it from running.
 //
 // Ranks that outnumber the cores wait for the most crowded one, and the kernel takes tenths of a
-// second to spread those that yield all the time. So they do it themselves: 5 ranks on one core
-// and 3 on another took almost twice the time of 4 and 4.
+// second to spread those that yield all the time. So they do it themselves: 5 ranks on one core and
+// 3 on another took almost twice the time of 4 and 4.
 //
 // Every mark is a peer's. A wrong one costs time and nothing else.
 // SPDX-License-Identifier: Apache-2.0
@@ -21,11 +21,11 @@
 
 namespace banyan {
 
-// Of one rank, for the thread that waits for its calls.
+// Serves the thread that waits for the calls of one rank.
 class Places {
  public:
-  // Of one rank, in memory that all of them share. A cache line: it is written while others read
-  // theirs. Zero: nothing is known.
+  // A mark is one rank's, in memory that all of them share. It fills a cache line, since it is
+  // written while others read theirs. Zero: nothing is known.
   struct alignas(64) Mark {
     std::atomic<uint32_t> word;
   };
@@ -42,7 +42,8 @@ class Places {
   // It is about to let others run.
   void leave() { own().store(core_ << 1, std::memory_order_relaxed); }
 
-  // Of a rank, for one that has arrived. kOff: it lets others run, or is on the same core.
+  // Looks at another rank, once this one has arrived. kOff: it lets others run, or is on the same
+  // core.
   enum class Peer : uint8_t { kUnknown, kRuns, kOff };
   Peer look_at(int peer) const {
     const uint32_t word = marks_[static_cast<size_t>(peer)].word.load(std::memory_order_relaxed);
@@ -51,9 +52,9 @@ class Places {
   }
 
   // Goes to a less crowded core where two looks, some time apart, find the same one. There the
-  // kernel leaves it, or takes it elsewhere: what cores it may use stays as it was. That is true
-  // also if another thread sets them for this one in the microseconds of the move, and then wrong.
-  // The result is whether it has gone.
+  // kernel leaves it, or takes it elsewhere: what cores it may use stays as it was. Where another
+  // thread sets those for this one in the microseconds of the move, its setting is lost. The result
+  // is whether it has gone.
   bool balance(TimePoint now) { return now >= next_look_ && look_for_core(now); }
 
  private:
@@ -71,9 +72,9 @@ class Places {
   Clock::duration pause_ = std::chrono::milliseconds(1);  // after the next move
 };
 
-// The core that rank `rank` should go to, given those of all ranks, -1 for one that is not known or
-// on another host; -1: none. The last rank on the most crowded core goes where there are at least
-// two ranks less, but one: a core without any may be somebody else's.
+// Finds the core that rank `rank` should go to, -1: none, given those of all ranks. -1 there: the
+// core is not known or on another host. The last rank on the most crowded core goes where there are
+// at least two ranks less. A core without any may be somebody else's, so there must be one.
 int less_crowded_core(std::span<const int> core_of, int rank);
 
 }  // namespace banyan
