@@ -1,5 +1,5 @@
-// The transport between ranks of one host: channels in sealed shared memory, a doorbell for those
-// that sleep, and single copies out of the peer's heap or process where that works.
+// This transport connects the ranks of one host: channels in sealed shared memory, a doorbell for
+// those that sleep, and single copies out of the peer's heap or process where that works.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
@@ -269,7 +269,7 @@ class ShmTransport final : public Transport {
   const Status busy_{Code::kBusy, "shm: the queue to or from this peer is full"};
 };
 
-// Of a rank that has no peers.
+// Serves a rank that has no peers.
 class ShmToNobody final : public Transport {
  public:
   explicit ShmToNobody(Descriptor never) : never_(std::move(never)) {}
