@@ -19,8 +19,8 @@ class HwlocText {
  public:
   HwlocText();
 
-  // <object type="TYPE" gp_index="N", then its attributes, then either open(), what is within and
-  // close(), or end(). The number is returned: matrices name objects by it.
+  // Writes <object type="TYPE" gp_index="N". Its attributes follow, then either open(), what is
+  // within and close(), or end(). The number is returned: matrices name objects by it.
   int begin(std::string_view type);
   void attribute(std::string_view name, std::string_view value);  // escaped
   void attribute(std::string_view name, uint64_t value);
