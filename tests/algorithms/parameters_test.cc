@@ -358,7 +358,7 @@ TEST(Parameters, hierarchies_of_any_phases_are_right) {
   }
 }
 
-// Of four dimensions and more, each of two ranks at least.
+// The tori have four dimensions and more, each of two ranks at least.
 TEST(Parameters, tori_of_many_dimensions_are_right) {
   using enum Collective;
   uint32_t draw = 0;

@@ -143,8 +143,8 @@ TEST(ToHwlocXml, links_of_files_of_others_are_current) {
   EXPECT_EQ(texts_in(*again), std::set<std::string>{"current"});
 }
 
-// Domains without processors, several of one set, caches within domains and around them, cores of
-// several processors, gaps, interfaces that are on no PCI device.
+// There are domains without processors, several of one set, caches within domains and around them,
+// cores of several processors, gaps, interfaces that are on no PCI device.
 TEST(ToHwlocXml, parts_lie_as_they_may) {
   Topology topology = machine({.packages = 2, .numas_per_package = 2, .gpus = 2, .nics = {1}});
   const int node = find_vertex(topology, "box");
