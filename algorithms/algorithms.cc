@@ -153,7 +153,7 @@ constexpr Algorithm kAlgorithms[] = {
 bool moves_nothing(const Problem& problem) {
   uint64_t total = problem.count;
   for (const uint64_t count : problem.recv_counts) total += count;
-  // Of alltoallv a rank knows only its own counts, so it cannot tell.
+  // A rank knows only its own counts of alltoallv, so it cannot tell.
   return total == 0 && problem.collective != Collective::kAlltoallv;
 }
 

@@ -1,5 +1,5 @@
-// The algorithms, written out in one list. Each is a pure generator: every rank calls it with the
-// same problem and its own place in the group, and gets its own steps.
+// The algorithms are written out in one list. Each is a pure generator: every rank calls it with
+// the same problem and its own place in the group, and gets its own steps.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -35,24 +35,24 @@ struct Algorithm {
   }
 };
 
-// recursive_doubling, circulant, ring, binomial, double_tree, bruck, pairwise, dissemination,
-// direct, star, torus, hierarchical, leaders.
+// The list is recursive_doubling, circulant, ring, binomial, double_tree, bruck, pairwise,
+// dissemination, direct, star, torus, hierarchical, leaders.
 std::span<const Algorithm> algorithms();
 // Its place in algorithms(), -1 if there is none.
 int find_algorithm(std::string_view name);
-// Of the algorithm at that place; false for -1.
+// Tells whether the algorithm at that place does the collective; false for -1.
 bool fits(int algorithm, Collective collective);
 // Why it does not fit: "does no barrier".
 std::string lack_of(int algorithm, Collective collective);
-// Of the parameters, those that it goes by in that collective. An algorithm by levels goes by none
-// where there are no levels.
+// Gives those of the parameters that the algorithm goes by in that collective. An algorithm by
+// levels goes by none where there are no levels.
 Parameters effective(const Parameters& parameters, int algorithm, Collective collective,
                      const Hierarchy* hierarchy);
 // "ring", "hierarchical(seg=1M)".
 std::string text_of(int algorithm, const Parameters& parameters);
 
-// The fused schedule of this rank. Requires algorithm.fits(problem.collective). A group of one
-// needs no algorithm: copies and conversions only.
+// Builds the fused schedule of this rank. Requires algorithm.fits(problem.collective). A group of
+// one needs no algorithm: copies and conversions only.
 Schedule build_schedule(const Problem& problem, const Group& group, const Algorithm& algorithm);
 // kSend and kRecv: one step.
 Schedule build_message(const Problem& problem);

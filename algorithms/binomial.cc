@@ -1,4 +1,4 @@
-// Binomial trees: ceil(log2 P) rounds from or to a root.
+// Binomial trees take ceil(log2 P) rounds from or to a root.
 //
 // Places are counted from the root. Place v has the parent v without its lowest set bit, and the
 // children v + b for the powers of two b below that bit; the subtree of a child v + b are the

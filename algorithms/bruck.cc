@@ -1,4 +1,4 @@
-// Bruck's algorithms: allgather and all-to-all of small blocks in ceil(log2 P) rounds for any
+// Bruck's algorithms do allgather and all-to-all of small blocks in ceil(log2 P) rounds for any
 // number of ranks (Bruck, Ho, Kipnis, Upfal, Weathersby 1997).
 //
 // All blocks travel through scratch, so the user's buffer is written only after the last round,

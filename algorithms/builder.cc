@@ -208,8 +208,8 @@ bool touches(const Step& step, Slice slice) {
   return meets(step.src) || meets(step.src2) || meets(step.dst);
 }
 
-// The reduction that alone uses what step `recv` receives, or -1. A landing that a later receive
-// uses again is fine, as long as between the two only the reduction touches it.
+// Finds the reduction that alone uses what step `recv` receives, or -1. A landing that a later
+// receive uses again is fine, as long as between the two only the reduction touches it.
 int64_t lone_reduction(const Schedule& schedule, uint32_t recv) {
   const Step& step = schedule.steps[recv];
   if (step.op != Op::kRecv || step.dst.space != Space::kScratch || step.dst.size == 0) return -1;
@@ -232,9 +232,9 @@ int64_t lone_reduction(const Schedule& schedule, uint32_t recv) {
 
 // Each pair becomes one step at the place of the receive, so that the order on the port stays; it
 // waits for what either of them waited for. The reduction must not wait, even through others, for a
-// step that the receive does not wait for and that comes after the receive on its port; since
-// program order is a valid order and the pair is moved to its earlier half, it is enough that
-// everything the reduction waits for stands before the receive.
+// step that the receive does not wait for and that comes after the receive on its port. Program
+// order is a valid order and the pair is moved to its earlier half. So it is enough that everything
+// the reduction waits for stands before the receive.
 Schedule fuse(Schedule schedule) {
   constexpr uint32_t kNone = 0xffffffff;
   auto& steps = schedule.steps;

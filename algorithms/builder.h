@@ -1,4 +1,5 @@
-// Appends steps in program order and derives their dependencies from what they read and write.
+// The builder appends steps in program order and derives their dependencies from what they read and
+// write.
 //
 // Two steps are ordered exactly when they touch the same bytes and at least one writes them. An
 // algorithm therefore never names a dependency, and cannot forget one. (After MSCCLang's

@@ -1,4 +1,4 @@
-// Circulant graphs: reduce-scatter and allgather in ceil(log2 P) rounds each for any number of
+// Circulant graphs do reduce-scatter and allgather in ceil(log2 P) rounds each for any number of
 // ranks, with the least volume, (P-1)/P of the data (Träff 2024, "Optimal, non-pipelined
 // reduce-scatter and allreduce algorithms").
 //
@@ -48,9 +48,9 @@ Slice joined(const Blocks& slices, Run run) {
   return {first.space, first.offset, last.end() - first.offset};
 }
 
-// The partial sums of a reduce-scatter, by relative blocks. Those that nothing was added to are
-// contributions: the user's input, which wraps around after block P - 1, or a widened copy, which
-// does not. The first round adds to blocks [0, floor(P/2)) and moves them into one piece of
+// Holds the partial sums of a reduce-scatter, by relative blocks. Those that nothing was added to
+// are contributions: the user's input, which wraps around after block P - 1, or a widened copy,
+// which does not. The first round adds to blocks [0, floor(P/2)) and moves them into one piece of
 // scratch; later rounds add to a part of these.
 class RelativeSums {
  public:
@@ -63,10 +63,10 @@ class RelativeSums {
     if (!sums.plain()) widen(skips);
   }
 
-  // Of this rank's blocks [first, end), each in one piece of memory.
+  // Cuts this rank's blocks [first, end) into runs, each in one piece of memory.
   std::vector<Run> runs(int first, int end) const { return cut(first, end, added_so_far_); }
-  // Those that the sender of blocks [skip, next) makes of them, by the receiver's numbers. What
-  // wraps around does so at the same block on both.
+  // Gives the runs that the sender of blocks [skip, next) makes of them, by the receiver's numbers.
+  // What wraps around does so at the same block on both.
   std::vector<Run> runs_of_sender(int skip, int next) const {
     return cut(0, next - skip, added_so_far_ - skip);
   }
@@ -89,7 +89,8 @@ class RelativeSums {
   void end_round() { added_so_far_ = added_most_; }
 
  private:
-  // Of accumulators before a relative block: they lie one behind the other, as the blocks do.
+  // Counts the bytes of accumulators before a relative block: they lie one behind the other, as the
+  // blocks do.
   uint64_t offset(int block) const {
     const auto begin = [&](int place) {
       return place == group_.size() ? sums_.raw(place - 1).end() : sums_.raw(place).offset;
@@ -163,8 +164,8 @@ void circulant_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group
 
 namespace {
 
-// The rounds of the reduce-scatter backwards. `together`: neighbouring blocks as one message, which
-// both ends must see alike.
+// Makes the rounds of the reduce-scatter backwards. `together`: neighbouring blocks as one message,
+// which both ends must see alike.
 void pass_on(ScheduleBuilder& builder, const Group& group, const Blocks& slices, bool together) {
   const std::vector<int> skips = skips_of(group.size());
   for (size_t round = 0; round + 1 < skips.size(); ++round) {

@@ -1,6 +1,6 @@
-// Direct: every rank talks to every other, in one round. Sums are taken in the order of ranks. Raw
-// elements travel, so 16- and 8-bit floats are added in wide accumulators by the one rank that owns
-// their block, and half or a quarter of the bytes are sent.
+// Direct lets every rank talk to every other, in one round. Sums are taken in the order of ranks.
+// Raw elements travel, so 16- and 8-bit floats are added in wide accumulators by the one rank that
+// owns their block, and half or a quarter of the bytes are sent.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <vector>
@@ -61,8 +61,8 @@ class OrderedSum {
   Slice partial_;
 };
 
-// out(i) to and in(i) from every other place i. All sends come first, so that whoever executes
-// steps in their order keeps nobody waiting.
+// Sends out(i) to every other place i and receives in(i) from it. All sends come first, so that
+// whoever executes steps in their order keeps nobody waiting.
 template <typename Out, typename In>
 void exchange_at_once(ScheduleBuilder& builder, const Group& group, Out out, In in) {
   for (int step = 1; step < group.size(); ++step) {
@@ -125,8 +125,8 @@ void direct_reduce_scatter(ScheduleBuilder& builder, const Group& group, const P
   direct_reduce_scatter_phase(builder, group, sums, problem);
 }
 
-// Small: all to the root, and a word to all others. Large: each sums one block, and the root
-// gathers them.
+// A small vector goes from all to the root, and a word from it to all others. Of a large one each
+// rank sums one block, and the root gathers them.
 void direct_reduce(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
   const Slice input = whole_input(group, problem);
   const bool root = group.at(group.me) == problem.root;
@@ -155,8 +155,8 @@ void direct_reduce(ScheduleBuilder& builder, const Group& group, const Problem& 
     if (index != group.me) builder.recv(sums.target(index), group.at(index));
 }
 
-// Small: through scratch, so that hearing from all others is agreement enough. The own block is
-// copied last, while messages are on their way.
+// Small blocks go through scratch, so that hearing from all others is agreement enough. The own
+// block is copied last, while messages are on their way.
 void direct_allgather(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
   const std::vector<Slice> output =
       slices_of(whole_output(group, problem), output_blocks(group, problem), problem.element());

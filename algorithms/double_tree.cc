@@ -1,5 +1,5 @@
-// Two binary trees, each with half of the data, in which a rank that passes data on in one has none
-// to pass on in the other; pipelined in chunks (Sanders, Speck, Träff 2009).
+// Two binary trees have half of the data each. A rank that passes data on in one has none to pass
+// on in the other. They are pipelined in chunks (Sanders, Speck, Träff 2009).
 //
 // Place 0 is the root and feeds both trees. Places 1 .. P - 1 form an in-order binary tree: a place
 // with lowest set bit b has the children v - b/2 and v + b/2 (nearer ones where that is beyond the
@@ -28,7 +28,7 @@ struct Place {
   std::vector<int> children;
 };
 
-// Of the in-order tree over places 1 .. last, with 0 above its top.
+// Finds a place in the in-order tree over places 1 .. last, with 0 above its top.
 Place inner_place(int place, int last) {
   if (last < 1) return {};
   const int top = static_cast<int>(std::bit_floor(static_cast<unsigned>(last)));

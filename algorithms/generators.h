@@ -1,4 +1,4 @@
-// What generators share: the parts of the user's buffers, accumulators, agreement; and the phases
+// Generators share this: the parts of the user's buffers, accumulators, agreement; and the phases
 // that several collectives are made of. Private to this folder.
 //
 // Indices are places in the group, 0 to P - 1; the builder is given ranks.
@@ -26,8 +26,8 @@ inline Slice elements(Slice buffer, Part part, uint64_t element) {
 Slice whole_input(const Group& group, const Problem& problem);
 Slice whole_output(const Group& group, const Problem& problem);
 
-// How a vector is cut among the group: allreduce, reduce and broadcast by part_of; the others as
-// the call says (packed blocks of `count`, or the lists of the `v` calls).
+// Cuts a vector among the group: allreduce, reduce and broadcast by part_of; the others as the call
+// says (packed blocks of `count`, or the lists of the `v` calls).
 std::vector<Part> input_blocks(const Group& group, const Problem& problem);
 std::vector<Part> output_blocks(const Group& group, const Problem& problem);
 std::vector<Slice> slices_of(Slice buffer, const std::vector<Part>& blocks, uint64_t element);
@@ -36,8 +36,8 @@ std::vector<Part> cut_evenly(Part whole, int parts);
 // No gaps, in order: neighbouring blocks may share a message.
 bool packed(const std::vector<Slice>& slices);
 
-// The slices of a group's blocks, by index: a list, or a vector's cut, of whose thousands of blocks
-// only those that are asked for are computed.
+// Gives the slices of a group's blocks, by index: of a list, or of a vector's cut. A cut may have
+// thousands of blocks, and only those that are asked for are computed.
 class Blocks {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): a list of slices is blocks already
@@ -88,8 +88,8 @@ struct Ends {
   bool sums_out = false;  // the finished block stays a sum; targets have room for one
 };
 
-// The accumulators of one reduction, block by block. A contribution is converted when it is first
-// asked for; where elements are accumulators already, it is the user's input itself.
+// Holds the accumulators of one reduction, block by block. A contribution is converted when it is
+// first asked for; where elements are accumulators already, it is the user's input itself.
 class Accumulators {
  public:
   // targets[b]: where the finished block b goes, as elements, where this rank finishes it.
@@ -143,7 +143,7 @@ class Accumulators {
   std::vector<std::pair<int, Slice>> last_;
 };
 
-// What travels of a block to whoever sums it: elements, or accumulators where the sender must
+// Gives what travels of a block to whoever sums it: elements, or accumulators where the sender must
 // scale.
 Slice contribution(Accumulators& sums, int block);
 // Receives the contributions of all others to a block, adds them and the own one in the order of
@@ -185,8 +185,8 @@ void circulant_allgather_apart_phase(ScheduleBuilder& builder, const Group& grou
                                      const Blocks& slices);
 void direct_allgather_phase(ScheduleBuilder& builder, const Group& group, const Blocks& slices);
 
-// By name. Of its own a reduction is direct where that sends raw elements, else circulant, whose
-// blocks must lie one behind the other; where they do not (`together` is false), it is pairwise.
+// Picks the phase by name. kOwn is direct where that sends raw elements. Otherwise it is circulant,
+// whose blocks must lie one behind the other, or pairwise where they do not (`together` is false).
 void named_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group,
                                 const Problem& problem, Phase phase, bool together,
                                 Accumulators& sums);

@@ -1,7 +1,7 @@
-// Hierarchical: on every level a reduce-scatter inside the parts, then the same for each shard
+// Hierarchical makes on every level a reduce-scatter inside the parts, then the same for each shard
 // among the parts (levels.h), then an allgather inside. What crosses a level is the least that can,
-// and all ranks of a part carry their share of it. (Two levels: the 2D
-// torus of Mikami et al. 2018; more: BlueConnect, Cho et al. 2019.)
+// and all ranks of a part carry their share of it. (Two levels: the 2D torus of Mikami et al. 2018;
+// more: BlueConnect, Cho et al. 2019.)
 //
 // Vectors are cut into segments that follow each other through the levels, so that all links are
 // busy at once: in slot t, segment t is reduced inside the parts of the first level, segment t - 1
@@ -34,8 +34,8 @@ int segments_of(const Group& group, const Problem& problem, const Hierarchy& lev
 // two at 1 Gb/s, 64 MiB took 907 ms with none and 853 with two; 842 is the least.
 constexpr int kAhead = 2;
 
-// What is done with a segment in the slots from its own on: `up` at every layer from the lowest to
-// the top, then `down` at every layer from the top to the lowest.
+// Does what is to be done with a segment in the slots from its own on: `up` at every layer from the
+// lowest to the top, then `down` at every layer from the top to the lowest.
 template <typename Up, typename Down>
 void in_slots(std::vector<SegmentFlow>& segments, int layers, Up up, Down down) {
   const auto count = static_cast<int>(segments.size());

@@ -1,9 +1,10 @@
-// Hierarchical alltoall: what the ranks of a part have for one rank of another part goes there in
-// one message. Member i of a part collects, from all members, what is for the members i of
-// all other parts (of M members, the member i mod M does so for i of M and more). These collectors,
-// one of each part, are a team that has the same to do at the next level, with what they have
-// collected, so a rank sends a message to each other part of each level instead of one to each
-// rank. (Blocks that go the same way share a message, as in Bruck et al. 1997.)
+// Hierarchical alltoall sends in one message what the ranks of a part have for one rank of another
+// part. Member i of a part collects, from all members, what is for the members i of all other
+// parts. In a part of M members the member i mod M does so for i of M and more.
+//
+// These collectors, one of each part, are a team that has the same to do at the next level, with
+// what they have collected. So a rank sends a message to each other part of each level instead of
+// one to each rank. (Blocks that go the same way share a message, as in Bruck et al. 1997.)
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
@@ -67,8 +68,8 @@ class LevelExchange {
   bool is_me(const AlltoallMember& member) const { return member.place == group_.me; }
   int rank_of(const AlltoallMember& member) const { return group_.at(member.place); }
 
-  // Who collects what is for the members of that index in all parts, with what this rank has
-  // collected; without members where another one does. Gives it to that one then.
+  // Gives who collects what is for the members of that index in all parts, with what this rank has
+  // collected. It has no members where another rank does that; this one then gives it to that one.
   AlltoallTeam rail_of(const AlltoallTeam& team, const std::vector<std::vector<size_t>>& parts,
                        size_t mine, size_t index) {
     const std::vector<size_t>& own = parts[mine];

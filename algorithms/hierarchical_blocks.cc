@@ -1,7 +1,7 @@
-// Hierarchical calls with a block for each rank: allgather and reduce_scatter.
+// Hierarchical does calls with a block for each rank, too: allgather and reduce_scatter.
 //
 // Blocks lie where the caller has them, in the order of ranks, wherever these are. Member i of a
-// part has the blocks of the members i of all parts to carry between the parts, and in a part of M
+// part has the blocks of the members i of all parts to carry between the parts. In a part of M
 // members the member i mod M does so for i of M and more: a rail for every i. So each block crosses
 // a level once to every part, and nothing is packed.
 // SPDX-License-Identifier: Apache-2.0
@@ -46,8 +46,8 @@ class Crossing {
     if (member >= static_cast<int>(members.size())) return {};
     return team_.blocks[index_of_[static_cast<size_t>(members[static_cast<size_t>(member)])]];
   }
-  // The blocks of a part that the members of this one carry at once: from the first of them on.
-  // Where the part has no more members, empty ones that lie behind it, wherever that is: whether
+  // Gives the blocks of a part that the members of this one carry at once: from the first of them
+  // on. Where the part has no more members, empty blocks lie behind it, wherever that is: whether
   // blocks are packed must not depend on the rank.
   std::vector<Slice> batch(size_t part, int first) const {
     std::vector<Slice> blocks;
@@ -191,7 +191,7 @@ Team everybody(const Group& group) {
   return team;
 }
 
-// Of every block the part of one segment.
+// Gives the part that one segment has of every block.
 std::vector<Slice> slices_of_segment(Slice buffer, const std::vector<Part>& blocks,
                                      uint64_t element, int segments, int index) {
   std::vector<Slice> slices;

@@ -1,7 +1,7 @@
-// Leaders: one rank of every part does what is to be done between the parts, for small messages:
-// few messages cross a level, and none waits for another of the same part. On the way up everybody
-// gives to the leader, at the top the leaders are among themselves, on the way down each tells its
-// part (Karonis et al. 2000).
+// Leaders are ranks, one of every part, that do what is to be done between the parts, for small
+// messages: few messages cross a level, and none waits for another of the same part. On the way up
+// everybody gives to the leader, at the top the leaders are among themselves, on the way down each
+// tells its part (Karonis et al. 2000).
 // SPDX-License-Identifier: Apache-2.0
 
 #include <vector>
@@ -42,8 +42,8 @@ void sum_to_leader(ScheduleBuilder& builder, const Rung& rung, Accumulators& sum
   }
 }
 
-// What this rank, as a leader, has of the sum before the top, in accumulators; empty where it leads
-// nobody.
+// Gives what this rank, as a leader, has of the sum before the top, in accumulators; empty where it
+// leads nobody.
 Slice sum_upwards(ScheduleBuilder& builder, const Ladder& ladder, Slice given,
                   const Problem& problem) {
   Ends ends{.sums_in = false, .sums_out = true};

@@ -1,5 +1,5 @@
-// Leaders, for calls with a block for each rank at the root: gather and scatter. A leader has the
-// blocks of its part in one piece, in the order of places, and they go to the next leader, or come
+// Leaders do calls with a block for each rank at the root, too: gather and scatter. A leader has
+// the blocks of its part in one piece, in the order of places. They go to the next leader, or come
 // from it, in one message: to the root as many as there are parts, not as there are ranks.
 // SPDX-License-Identifier: Apache-2.0
 

@@ -1,6 +1,6 @@
-// The lengths, in bytes, at which algorithms change how they do something, and the shapes that they
-// give themselves: for their generators, and for the formulas of what they cost. Private to this
-// folder.
+// At these lengths, in bytes, algorithms change how they do something, and these are the shapes
+// that they give themselves: for their generators, and for the formulas of what they cost. Private
+// to this folder.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -18,8 +18,8 @@ inline constexpr uint64_t kOneShotBytes = 4096;
 // direct. Up to it, copying a result costs less than a round of messages before it.
 inline constexpr uint64_t kStagedBytes = 32 << 10;
 
-// torus: how long its dimensions are: as the call says, else at most three, as equal as the factors
-// of `ranks` let them be.
+// Says how long the dimensions of torus are: as the call says, else at most three, as equal as the
+// factors of `ranks` let them be.
 std::vector<int> torus_shape(int ranks, const Parameters& parameters = {});
 
 // Up to so many ranks, agreement is one round of messages to all.
@@ -28,9 +28,9 @@ inline constexpr int kOneRoundMost = 8;
 // leaders. In parts of more members trees have fewer rounds than a leader who speaks to each.
 inline constexpr int kStarMost = 8;
 
-// What a call's parameters say of a length; 0: nothing, so that the algorithm's own counts. At
-// least an element, so that no block of a segment is empty. However short, there are never more
-// segments than the most that a function below says.
+// Gives what a call's parameters say of a length; 0: nothing, so that the algorithm's own counts.
+// It is at least an element, so that no block of a segment is empty. However short, there are never
+// more segments than the most that a function below says.
 inline uint64_t given_length(const Parameters& parameters, const Problem& problem) {
   return parameters.segment == 0 ? 0 : std::max<uint64_t>(parameters.segment, problem.element());
 }
@@ -48,17 +48,17 @@ inline uint64_t tree_chunks(uint64_t bytes, uint64_t given = 0) {
   return pieces_of(bytes / 2, 64 * 1024, given, 32);
 }
 
-// hierarchical: the segments of a vector that the largest part cuts into so many shards. A shard of
-// a segment is worth a message of its own from 1 MiB on.
+// hierarchical cuts a vector into these segments, which the largest part cuts into so many shards.
+// A shard of a segment is worth a message of its own from 1 MiB on.
 inline constexpr uint64_t kMostLevelSegments = 64;
 inline uint64_t level_segments(uint64_t bytes, uint64_t shards, uint64_t given = 0) {
   return pieces_of(bytes / shards, 1 << 20, given, kMostLevelSegments);
 }
 
-// hierarchical, to or from a root: at the top a chain of the parts, which has the least volume,
-// where the segments are enough to fill it, else blocks. A chain is as long as its segments are, so
-// they are shorter; those that are summed cost more (measured on four hosts of two and three of one
-// to three).
+// hierarchical, to or from a root, makes at the top a chain of the parts, which has the least
+// volume, where the segments are enough to fill it, else blocks. A chain is as long as its segments
+// are, so they are shorter. Those that are summed cost more (measured on four hosts of two and
+// three of one to three).
 struct RootedSegments {
   uint64_t count;
   bool chained;

@@ -1,16 +1,19 @@
-// Who works with whom where ranks lie in levels: teams that share a vector (Stages), or a chain of
-// leaders (Ladder). Pure; private to this folder.
+// Says who works with whom where ranks lie in levels: teams that share a vector (Stages), or a
+// chain of leaders (Ladder). Pure; private to this folder.
 //
 // A vector that a team shares is cut into as many shards as the largest part of the team's level
-// has members, or into fewer at the lowest level, where a rule says so ('rails='). A part of M
-// members owns all of them: its member i those s with floor(s M / shards) = i, which are
-// neighbours; of fewer shards than members, some own none. Every M-th shard would do as well
-// between the parts, but not inside: what one member has for another is one message of neighbours,
-// and would be shards / M of them (beside a host of eight, each rank of a host of two sends 2
-// inside in an allreduce, and would send 8), and circulant exchanges need neighbours. The owners of
-// a shard, one in each part, are a team at the next level: a rail. So every owner moves its share
-// over the links between the parts, a shard is summed once in each part, and parts of different
-// sizes need no other schedule: what leaves a part is the least that can leave it.
+// has members. At the lowest level there are fewer where a rule says so ('rails='). A part of M
+// members owns all of them. Its member i owns those s with floor(s M / shards) = i, which are
+// neighbours; where shards are fewer than members, some own none.
+//
+// Every M-th shard would do as well between the parts, but not inside. What one member has for
+// another is one message of neighbours, and would be shards / M of them: beside a host of eight,
+// each rank of a host of two sends 2 inside in an allreduce, and would send 8. Circulant exchanges
+// need neighbours, too.
+//
+// The owners of a shard, one in each part, are a team at the next level: a rail. So every owner
+// moves its share over the links between the parts, a shard is summed once in each part, and parts
+// of different sizes need no other schedule: what leaves a part is the least that can leave it.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -39,7 +42,7 @@ class Levels {
   const Hierarchy* which_ = &own_;  // that of the group needs no copy where it is simple
 };
 
-// The members of a team, given as places, part by part of a level. It has one of each part of the
+// Gives the members of a team, as places, part by part of a level. It has one of each part of the
 // level below, so none is empty.
 class Parts {
  public:
@@ -62,8 +65,8 @@ class Parts {
   int largest_ = 0;
 };
 
-// Those places of a group as a group of their own, which knows no levels and no parameters: those
-// are of the whole.
+// Makes those places of a group a group of their own, which knows no levels and no parameters:
+// those are of the whole.
 Group group_of(const Group& all, std::span<const int> places);
 
 // A cut of a team's vector into shards, and of the shards into blocks for the members of one part.
@@ -84,7 +87,7 @@ struct Cut {
   Part block(Part vector, int member) const;
 };
 
-// Into how many shards everybody's vector is cut: how many ranks of a host, of the largest at
+// Says into how many shards everybody's vector is cut: how many ranks of a host, of the largest at
 // least, exchange with other hosts.
 int shards_of(const Hierarchy& levels, const Parameters& parameters);
 
@@ -97,7 +100,7 @@ struct Stage {
   int source = -1;  // index in `inside` of who has the team's vector first, or gets it; -1: none
 };
 
-// The stages of a rank, from the team of all ranks upwards. Requires a hierarchy that is
+// Holds the stages of a rank, from the team of all ranks upwards. Requires a hierarchy that is
 // simplified(), with levels; the top stage of every rail then has two members at least. `root`: the
 // place that is the source of the whole vector; -1: none. The source of a shard is its owner in the
 // part of the team's source.
@@ -113,8 +116,8 @@ class Stages {
   std::vector<std::vector<Stage>> layers_;
 };
 
-// For each part of the lowest level a leader, for the parts of the next level one of the leaders in
-// it, and so on. A rank is on the rungs up to the first that it does not lead.
+// Each part of the lowest level has a leader, the parts of the next level have one of the leaders
+// in them, and so on. A rank is on the rungs up to the first that it does not lead.
 struct Rung {
   Group members;  // of this rank's part, by their places; at the top, the leaders of all parts
   std::vector<int> places;  // of the members

@@ -1,5 +1,5 @@
-// Which send meets which receive in the schedules of several ranks, and how deep every step lies.
-// For people who look at schedules (print.h, candidates()); no call runs through here.
+// Tells which send meets which receive in the schedules of several ranks, and how deep every step
+// lies. It is for people who look at schedules (print.h, candidates()); no call runs through here.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -32,8 +32,8 @@ struct EdgeWeights {
   uint32_t dependency;
   uint32_t message;
 };
-// For each schedule and step the longest chain that leads to it. Steps that wait for each other in
-// a circle, which no correct schedule has, keep what was known of them.
+// Gives for each schedule and step the longest chain that leads to it. Steps that wait for each
+// other in a circle, which no correct schedule has, keep what was known of them.
 std::vector<std::vector<uint32_t>> depths_of(std::span<const Schedule> schedules,
                                              std::span<const Message> messages,
                                              EdgeWeights weights);

@@ -1,5 +1,5 @@
-// Pairwise exchange: in step d every rank gives to me + d and takes from me - d. P - 1 messages of
-// one block each, and no block passes through a third rank.
+// In step d of a pairwise exchange every rank gives to me + d and takes from me - d. There are P -
+// 1 messages of one block each, and no block passes through a third rank.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <vector>

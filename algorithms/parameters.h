@@ -1,5 +1,5 @@
-// What a rule or a call says of how its algorithm goes about it, as in ring(seg=1M): a small value.
-// Which algorithm takes which of these is in its row in algorithms.cc.
+// A rule or a call says by these how its algorithm goes about it, as in ring(seg=1M): a small
+// value. Which algorithm takes which of these is in its row in algorithms.cc.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -16,7 +16,7 @@ namespace banyan {
 enum class ParameterKey : uint8_t { kSegment, kIntra, kInter, kRails, kDimensions };
 inline constexpr int kParameterKeyCount = 5;
 
-// What hierarchical does in a team: a reduce-scatter, an allgather. kOwn leaves it to the
+// Says what hierarchical does in a team: a reduce-scatter, an allgather. kOwn leaves it to the
 // algorithm.
 enum class Phase : uint8_t { kOwn, kCirculant, kRing, kPairwise, kDirect };
 inline constexpr int kPhaseCount = 5;

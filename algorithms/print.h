@@ -11,8 +11,8 @@
 
 namespace banyan {
 
-// One line a step: "rank 2  s3: recv_reduce 40 B from 1, input[80..120) -> scratch[0..40)  after
-// s1".
+// Prints one line a step: "rank 2  s3: recv_reduce 40 B from 1, input[80..120) -> scratch[0..40)
+// after s1".
 std::string to_text(const Schedule& schedule, int rank);
 // The ranks' schedules side by side, edges for dependencies and, dashed, for messages.
 std::string to_dot(std::span<const Schedule> schedules, std::span<const int> ranks);

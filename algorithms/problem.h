@@ -13,14 +13,15 @@
 
 namespace banyan {
 
-// The ranks taking part, in the order the algorithm should use, and which of them we are. Blocks of
-// buffers go by place in the group, so a permuted group serves allreduce, reduce, broadcast and the
-// synchronising calls only.
+// A group has the ranks taking part, in the order the algorithm should use, and which of them we
+// are. Blocks of buffers go by place in the group, so a permuted group serves allreduce, reduce,
+// broadcast and the synchronising calls only.
 struct Group {
   std::vector<int> ranks;
   int me = 0;
-  // How the places lie, the same on all ranks. Null, or without levels: flat. Belongs to whoever
-  // makes the group, and outlives it. Of the generators of flat schedules only rings look at it.
+  // This says how the places lie, the same on all ranks. Null, or without levels: flat. It belongs
+  // to whoever makes the group, and outlives it. Among the generators of flat schedules only rings
+  // look at it.
   const Hierarchy* hierarchy = nullptr;
   // How the algorithm goes about it, the same on all ranks.
   Parameters parameters{};

@@ -1,6 +1,6 @@
-// Recursive doubling: in round k everybody exchanges everything with the rank whose index differs
-// in bit k. ceil(log2 P) rounds; the ranks beyond the largest power of two fold into a partner
-// first and are told the result at the end (Rabenseifner, Träff 2004).
+// In round k of recursive doubling everybody exchanges everything with the rank whose index differs
+// in bit k. There are ceil(log2 P) rounds; the ranks beyond the largest power of two fold into a
+// partner first and are told the result at the end (Rabenseifner, Träff 2004).
 // SPDX-License-Identifier: Apache-2.0
 
 #include <bit>

@@ -1,6 +1,7 @@
-// Up to a dozen hosts: dynamic programming over sets of hosts (Held, Karp 1962). More: a binary
-// search for the slowest edge that must be allowed, in which tours are repaired until they have
-// none that is slower, by turning a segment (2-opt) and by exchanging two (or-3opt).
+// Up to a dozen hosts are ordered by dynamic programming over sets of hosts (Held, Karp 1962). For
+// more a binary search looks for the slowest edge that must be allowed. In it tours are repaired
+// until they have none that is slower, by turning a segment (2-opt) and by exchanging two
+// (or-3opt).
 // SPDX-License-Identifier: Apache-2.0
 
 #include "algorithms/ring_order.h"
@@ -63,8 +64,8 @@ struct Best {
   std::vector<int> order;
 };
 
-// The cycle of least value, where `join` makes the value of a path of that of its beginning and of
-// its last edge. Host 0 is the last one, and sets are of the others.
+// Finds the cycle of least value, where `join` makes the value of a path of that of its beginning
+// and of its last edge. Host 0 is the last one, and sets are of the others.
 template <typename Join>
 Best least_cycle(const EdgeCosts& costs, Join join) {
   const int others = costs.hosts - 1;

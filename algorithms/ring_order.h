@@ -1,6 +1,6 @@
-// In which order a ring should go from host to host: every message of a ring waits for the slowest
-// edge, so that one is made as fast as it can be (the bottleneck travelling salesman problem, of
-// edges that may differ by direction), and then the sum of all.
+// Says in which order a ring should go from host to host. Every message of a ring waits for the
+// slowest edge, so that one is made as fast as it can be (the bottleneck travelling salesman
+// problem, of edges that may differ by direction), and then the sum of all.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -24,7 +24,8 @@ struct EdgeCosts {
   }
 };
 
-// Of a cycle, by costs that are known; those that are not count as the slowest that is.
+// Holds the cost of a cycle, by costs that are known; those that are not count as the slowest that
+// is.
 struct RingCost {
   double slowest = 0;
   double sum = 0;
@@ -36,9 +37,10 @@ struct RingCost {
 };
 RingCost cost_of(const EdgeCosts& costs, const std::vector<int>& order);
 
-// Each host once, beginning with host 0; never worse than in the order of numbers. The best there
-// is for up to kMostHostsExactly hosts, a good one for more. A pure function: a search that is
-// drawn at random draws the same every time, and ends after a number of steps, not at a time.
+// Visits each host once, beginning with host 0; never worse than in the order of numbers. It is the
+// best there is for up to kMostHostsExactly hosts, a good one for more. A pure function: a search
+// that is drawn at random draws the same every time, and ends after a number of steps, not at a
+// time.
 inline constexpr int kMostHostsExactly = 12;
 std::vector<int> ring_order(const EdgeCosts& costs);
 // As for more hosts.

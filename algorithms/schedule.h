@@ -1,7 +1,8 @@
-// A collective, compiled for one rank: a list of steps and the order they impose on each other.
+// A schedule is a collective, compiled for one rank: a list of steps and the order they impose on
+// each other.
 //
-// A Schedule is a value. It holds no pointer, no handle and no address, so it can be built without
-// a network, printed, compared, cached across calls, and checked (verify.h). Real memory and real
+// It is a value. It holds no pointer, no handle and no address, so it can be built without a
+// network, printed, compared, cached across calls, and checked (verify.h). Real memory and real
 // transports meet it only in the engine.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -62,8 +63,8 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
-// The steps that use one direction to one peer, in program order. They are posted in this order,
-// and the n-th send of a rank to a peer meets the n-th receive there.
+// A port has the steps that use one direction to one peer, in program order. They are posted in
+// this order, and the n-th send of a rank to a peer meets the n-th receive there.
 struct Port {
   int32_t peer = -1;
   bool sending = false;

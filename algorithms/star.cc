@@ -1,8 +1,8 @@
-// Star: everybody sends to one rank, the hub, which sends everybody the result. 2(P - 1) messages
-// in all, the fewest there can be, and two of them at each rank but the hub: what is cheapest where
-// ranks share cores, so that the time of a call is the sum of what all of them do. Sums are taken
-// in the order of ranks, in wide accumulators for 16- and 8-bit floats, which travel as they are.
-// What carries no data carries the agreement of arguments.
+// In a star everybody sends to one rank, the hub, which sends everybody the result. There are 2(P -
+// 1) messages in all, the fewest there can be, and two of them at each rank but the hub. That is
+// cheapest where ranks share cores, so that the time of a call is the sum of what all of them do.
+// Sums are taken in the order of ranks, in wide accumulators for 16- and 8-bit floats, which travel
+// as they are. What carries no data carries the agreement of arguments.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <vector>
@@ -71,8 +71,8 @@ void star_broadcast(ScheduleBuilder& builder, const Group& group, const Problem&
   builder.copy(source, output);
 }
 
-// Through scratch: the hub writes its output once it has heard from all others. Not for allgatherv,
-// whose blocks lie elsewhere on each rank.
+// Blocks go through scratch: the hub writes its output once it has heard from all others. Those of
+// allgatherv do not, since they lie elsewhere on each rank.
 void star_allgather(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
   const int hub = hub_of(group, problem);
   const Slice own = whole_input(group, problem);

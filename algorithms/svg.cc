@@ -1,4 +1,4 @@
-// A schedule as a drawing: a column for each rank, time downwards.
+// Draws a schedule: a column for each rank, time downwards.
 //
 // A step stands below everything that it waits for, on its own rank or as a message from another,
 // so every line points down. Lines cross only the gaps between rows and, where they pass rows,
@@ -113,8 +113,8 @@ class ScheduleDrawing {
     for (const auto& [from, to] : messages_) edges_.push_back({from, to, true});
   }
 
-  // One step of a rank in each row, below what it waits for; where no message orders ranks, in the
-  // order of the program.
+  // Puts one step of a rank in each row, below what it waits for; where no message orders ranks, in
+  // the order of the program.
   void assign_rows() {
     const auto depths = depths_of(schedules_, messages_, {.dependency = 1, .message = 1});
     std::vector<std::tuple<uint32_t, size_t, uint32_t>> order;
@@ -136,7 +136,7 @@ class ScheduleDrawing {
     }
   }
 
-  // Of a column, lines that pass the same rows have lanes of their own while there are some.
+  // Gives lines of a column that pass the same rows lanes of their own, while there are some.
   void assign_lanes() {
     lanes_.assign(schedules_.size(), 0);
     std::map<std::pair<size_t, int>, int> used_until;  // of a column's lane: the last row

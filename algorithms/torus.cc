@@ -1,8 +1,8 @@
-// Torus: ranks lie on a grid of up to three dimensions d that closes on itself, and move data
+// In a torus ranks lie on a grid of up to three dimensions d that closes on itself, and move data
 // along rings of one dimension after the other. Each vector is cut into two shares for each
-// dimension; share c begins with dimension c, goes on with the next ones, and goes one way or the
-// other around all rings, so that every rank uses all its links at once, in both directions: 2
-// sum(X_i - 1) rounds, and 2(P-1)/P of the data over 2d links. (Jain, Sabharwal 2010.)
+// dimension. Share c begins with dimension c, goes on with the next ones, and goes one way or the
+// other around all rings, so that every rank uses all its links at once, in both directions. That
+// takes 2 sum(X_i - 1) rounds, and 2(P-1)/P of the data over 2d links. (Jain, Sabharwal 2010.)
 //
 // A machine whose links are a torus gains most where ranks are numbered along it. On any other, it
 // is fewer rounds than a ring, for more messages at a time.
@@ -49,8 +49,8 @@ class Torus {
   Group ring(int share, int dimension) const {
     return group_of(group_, line(share, dimension, group_.me));
   }
-  // The places that a share still has to reach in a stage, or has reached by it: those that differ
-  // from this one in dimensions of later stages only.
+  // Gives the places that a share still has to reach in a stage, or has reached by it: those that
+  // differ from this one in dimensions of later stages only.
   std::vector<int> rest(int share, int stage) const {
     std::vector<int> places{group_.me};
     for (int later = stage + 1; later < dimensions(); ++later) {
@@ -74,8 +74,8 @@ class Torus {
   std::vector<int> strides_;
 };
 
-// One share of a vector that all ranks sum. In each stage the own block of the stage before is cut
-// among the next ring.
+// Moves one share of a vector that all ranks sum. In each stage the own block of the stage before
+// is cut among the next ring.
 class ShareOfVector {
  public:
   ShareOfVector(ScheduleBuilder& builder, const Torus& torus, const Problem& problem, Slice input,
@@ -134,8 +134,8 @@ std::vector<Slice> share_of_blocks(Slice buffer, const std::vector<Part>& blocks
   return slices;
 }
 
-// Blocks that a share sums: in each stage those of this rank's line, and of all that lie behind it
-// in later dimensions.
+// Moves the blocks that a share sums: in each stage those of this rank's line, and of all that lie
+// behind it in later dimensions.
 class ShareOfBlocks {
  public:
   ShareOfBlocks(ScheduleBuilder& builder, const Torus& torus, const Problem& problem,

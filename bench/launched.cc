@@ -15,7 +15,7 @@
 namespace banyan {
 namespace {
 
-// Of a launcher that says several ranks, or does not say how many.
+// Finds a launcher that says several ranks, or does not say how many.
 std::optional<Claim> claim_of_several(const RawEnvironment& raw) {
   const auto claims = claims_of(Variables(raw));
   const auto found = std::find_if(claims.begin(), claims.end(), [](const Claim& claim) {

@@ -10,12 +10,12 @@
 
 namespace banyan {
 
-// Why ranks of the program's own (-n) would be a second job, naming the launcher's variables; empty
-// where no launcher says several ranks.
+// Says why ranks of the program's own (-n) would be a second job, naming the launcher's variables;
+// empty where no launcher says several ranks.
 std::string second_job(const RawEnvironment& raw);
 
-// What is wrong with a command line, on stderr: of several ranks the first says it. The others wait
-// a moment, since a launcher ends all when one has ended. The result is `status`.
+// Says on stderr what is wrong with a command line: the first of several ranks says it. The others
+// wait a moment, since a launcher ends all when one has ended. The result is `status`.
 int refuse_once(int status, std::string_view text, const RawEnvironment& raw);
 
 }  // namespace banyan

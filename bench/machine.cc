@@ -1,4 +1,5 @@
-// From uname, /proc and the affinity mask. What cannot be read stays empty or zero.
+// The machine is read from uname, /proc and the affinity mask. What cannot be read stays empty or
+// zero.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "bench/machine.h"

@@ -7,8 +7,9 @@
 
 namespace banyan {
 
-// Before anything is opened: a standard descriptor that the caller has closed must not become that
-// of a file; using it stays an error. And a closed reader is a write that fails, not a signal.
+// Guards the standard streams before anything is opened: a standard descriptor that the caller has
+// closed must not become that of a file; using it stays an error. And a closed reader is a write
+// that fails, not a signal.
 void guard_standard_streams();
 
 // Keeps the first failure, so that a full disk is told at the end. A reader that goes away, as head

@@ -1,6 +1,6 @@
-// The floating-point formats as bits: what a NaN is, how elements are ordered, how the formats of 8
-// and 16 bits become float32 and back. This is the specification that every kernel is tested
-// against; it prefers being plain to being fast.
+// Shows the floating-point formats as bits: what a NaN is, how elements are ordered, how the
+// formats of 8 and 16 bits become float32 and back. This is the specification that every kernel is
+// tested against; it prefers being plain to being fast.
 //
 // Everything has internal linkage on purpose: files compiled for different instruction sets include
 // it, and the linker must never give one of them the copy that was compiled for another.
@@ -14,8 +14,8 @@
 namespace banyan {
 namespace {
 
-// Sign, exponent, mantissa from the top. Without infinity (e4m3) the topmost exponent holds numbers
-// too, and the one NaN of each sign has all bits set.
+// A format has sign, exponent and mantissa from the top. Without infinity (e4m3) the topmost
+// exponent holds numbers too, and the one NaN of each sign has all bits set.
 template <typename Bits, int ExponentBits, int MantissaBits, bool HasInfinity>
 struct FloatFormat {
   using Storage = Bits;

@@ -1,5 +1,5 @@
-// The tables themselves, one per instruction set. Only the functions that choose among them look in
-// here: a table must not be called on a machine that lacks its instructions.
+// There is one table per instruction set. Only the functions that choose among them look in here: a
+// table must not be called on a machine that lacks its instructions.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -1,4 +1,5 @@
-// The arithmetic of the library on host memory: one table of function pointers per instruction set.
+// The arithmetic of the library on host memory is one table of function pointers per instruction
+// set.
 //
 // The scalar table is the specification; the others give the same bits. A NaN result is always the
 // type's canonical quiet NaN (positive, only the top mantissa bit set; e4m3: 0x7F), so that the
@@ -28,13 +29,13 @@ using EncodeKernel = void (*)(void* dst, const void* src, size_t count, int divi
 
 struct Kernels {
   std::string_view name;  // "scalar", "avx2", "avx512", "avx512_bf16"
-  // dst = local (+) incoming, all of one type; ReduceOp kAvg and kPreMulSum add.
-  // Integers wrap. Minimum and maximum are those of IEEE 754-2019: NaN wins, -0 < +0.
-  // A 16- or 8-bit float type here rounds once per call of the operator: schedules sum in
-  // accumulators instead and use this for kMin and kMax.
+  // Computes dst = local (+) incoming, all of one type; ReduceOp kAvg and kPreMulSum add. Integers
+  // wrap. Minimum and maximum are those of IEEE 754-2019: NaN wins, -0 < +0. A 16- or 8-bit float
+  // type here rounds once per call of the operator: schedules sum in accumulators instead and use
+  // this for kMin and kMax.
   CombineKernel reduce[kDataTypeCount][kReduceOpCount];
-  // dst = local (+) widened incoming: dst and local are accumulators, incoming are elements.
-  // Equal to `reduce` where accumulator and element type are the same.
+  // Computes dst = local (+) widened incoming: dst and local are accumulators, incoming are
+  // elements. It equals `reduce` where accumulator and element type are the same.
   CombineKernel decode_reduce[kDataTypeCount][kReduceOpCount];
   DecodeKernel decode[kDataTypeCount];
   EncodeKernel encode[kDataTypeCount];

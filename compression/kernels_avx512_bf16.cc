@@ -1,4 +1,4 @@
-// Kernels for AVX-512 with BF16, whose instructions round to bfloat16.
+// These kernels are for AVX-512 with BF16, whose instructions round to bfloat16.
 //
 // They round to nearest even as the specification does, but take subnormals for zeros and leave a
 // NaN its payload. Vectors with either are rounded as without them.

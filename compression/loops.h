@@ -1,4 +1,4 @@
-// The loops of the kernels: elements at any alignment, one function applied to each.
+// The loops of the kernels apply one function to each element, at any alignment.
 //
 // Internal linkage on purpose, as in float_formats.h: every instruction set needs its own copy.
 // SPDX-License-Identifier: Apache-2.0
@@ -23,8 +23,9 @@ void store(std::byte* to, T value) {
   std::memcpy(to, &value, sizeof value);
 }
 
-// dst[i] = function(src[i]), where dst may be src. The loop is there twice, here and below, so that
-// compilers see the two cases that exist, the same place and a place apart, and vectorise both.
+// Computes dst[i] = function(src[i]), where dst may be src. The loop is there twice, here and
+// below, so that compilers see the two cases that exist, the same place and a place apart, and
+// vectorise both.
 template <typename To, typename From, typename Function>
 void map_each(void* dst, const void* src, size_t count, Function function) {
   auto* to = static_cast<std::byte*>(dst);

@@ -1,7 +1,7 @@
-// The same as allreduce.c in C++: averages a vector of each rank's own over all ranks, in place.
+// Does the same as allreduce.c in C++: averages a vector of each rank's own over all ranks, in
+// place.
 //
 //   mpirun -n 4 ./allreduce_cpp   or   BANYAN_RANK=0 BANYAN_SIZE=1 ./allreduce_cpp
-//
 // SPDX-License-Identifier: Apache-2.0
 
 #include <cstdio>

@@ -68,8 +68,8 @@ class Merger {
     return known;
   }
 
-  // Of what may have another's name in another view: processes that see some GPUs count those.
-  // Others have names of the kernel's, and two NICs may be one PCI function.
+  // Tells apart what may have another's name in another view: processes that see some GPUs count
+  // those. Others have names of the kernel's, and two NICs may be one PCI function.
   static std::string identity_of(const Vertex& vertex) {
     if (vertex.kind == VertexKind::kGpu) return vertex.bus_id;
     return vertex.kind == VertexKind::kPartition ? set_id(vertex.guid) : std::string();
@@ -120,7 +120,8 @@ struct NodeShape {
   friend bool operator==(const NodeShape&, const NodeShape&) = default;
 };
 
-// Of a canonical topology; empty vertices where a cable is fastened to the node.
+// Gives the shapes of the nodes of a canonical topology; one without vertices where a cable is
+// fastened to the node.
 std::unordered_map<int, NodeShape> shapes_of(const Topology& topology) {
   std::unordered_map<int, NodeShape> shapes;
   const auto node_of = [&](int vertex) { return ancestor(topology, vertex, VertexKind::kNode); };
@@ -208,7 +209,7 @@ Topology folded(const Topology& topology) {
   std::vector<std::pair<int, int>> kept;  // nodes, and how many each stands for
   for (const int node : vertices_of(all, VertexKind::kNode)) {
     const NodeShape& shape = shapes.at(node);
-    // Of those with nothing in them each is by itself.
+    // A node with nothing in it is by itself.
     const auto same = shape.vertices.empty()
                           ? kept.end()
                           : std::find_if(kept.begin(), kept.end(), [&](const auto& one) {

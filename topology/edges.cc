@@ -39,8 +39,8 @@ bool stays_in_node(LinkKind kind) {
   return kind != LinkKind::kMemory && kind != LinkKind::kShm && kind != LinkKind::kNetwork;
 }
 
-// The vertex and what holds it, up to its node. NVSwitches are joined to each other, which no link
-// may say, so that they are in no part, wherever they hang.
+// Gives the vertex and what holds it, up to its node. NVSwitches are joined to each other, which no
+// link may say, so that they are in no part, wherever they hang.
 std::vector<int> holders_of(const Topology& topology, int vertex) {
   std::vector<int> holders;
   if (topology.vertices[static_cast<size_t>(vertex)].kind == VertexKind::kNvSwitch) return holders;

@@ -1,5 +1,5 @@
-// The edges of parts of a node: of a package, a NUMA domain, what is below a PCI switch, a GPU.
-// Whatever ranks inside have for those outside goes over the links that cross it.
+// Parts of a node have edges: a package, a NUMA domain, what is below a PCI switch, a GPU. Whatever
+// ranks inside have for those outside goes over the links that cross it.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -17,11 +17,13 @@ struct PartEdge {
   Figure bandwidth{};  // GB/s each direction, of all links that cross the edge; known, above 0
 };
 
-// `seats`: a vertex within a node for each rank, a GPU or a NUMA domain; where all are NUMA domains
-// only what joins these carries anything. An edge is left out where
-// a link across it has no figure, and one of processors also where not all NUMA domains outside are
-// linked, one of a GPU also where its own way to the processor is no link: nobody says what else
-// joins them. Ascending by vertices.
+// Gives the edges, ascending by vertices. `seats`: a vertex within a node for each rank, a GPU or a
+// NUMA domain; where all are NUMA domains only what joins these carries anything. Nobody says what
+// else joins the inside and the outside in these cases, so the edge is left out:
+//
+//   any            a link across it has no figure
+//   of processors  not all NUMA domains outside are linked
+//   of a GPU       its own way to the processor is no link
 std::vector<PartEdge> part_edges(const Topology& topology, std::span<const int> seats);
 
 }  // namespace banyan

@@ -1,4 +1,4 @@
-// How ranks lie: on which host, the hosts in which rack, and so on upwards.
+// A hierarchy says how ranks lie: on which host, the hosts in which rack, and so on upwards.
 //
 // A level is a partition of the places 0 to P - 1. The first level is the finest, and each part of
 // a level lies within one part of the next. Parts may be of any size. A hierarchy is a value: it
@@ -29,8 +29,8 @@ class Hierarchy {
 
   // No levels: a flat group.
   Hierarchy() = default;
-  // kInvalidArgument names the level and what is wrong: a place that is missing, twice or not one
-  // of `places`, an empty part, or one that lies in two parts of the next level.
+  // Fails with kInvalidArgument, which names the level and what is wrong: a place that is missing,
+  // twice or not one of `places`, an empty part, or one that lies in two parts of the next level.
   static Result<Hierarchy> make(int places, const std::vector<Level>& levels);
   // One level: places with equal labels share a part.
   static Hierarchy of_labels(std::string_view name, std::span<const int> labels);
@@ -54,16 +54,16 @@ class Hierarchy {
   // As they are written down, so that levels can be added.
   std::vector<Level> written() const;
 
-  // The places in the order of a ring that enters each part once: the parts of the highest level
-  // one after the other, within them those of the next, within the lowest ascending; or as
-  // in_ring() was told. Empty: ascending.
+  // Gives the places in the order of a ring that enters each part once: the parts of the highest
+  // level one after the other, within them those of the next, within the lowest ascending.
+  // in_ring() may have told another order. Empty: ascending.
   std::vector<int> ring() const;
   bool has_own_ring() const { return !own_ring_.empty(); }
   // The same levels with another ring, which has each place once.
   Hierarchy in_ring(std::vector<int> places) const;
 
-  // Without the levels that say nothing: those with one part, with a part for each place, or with
-  // the parts of the level before.
+  // Leaves out the levels that say nothing: those with one part, with a part for each place, or
+  // with the parts of the level before.
   Hierarchy simplified() const;
   bool is_simple() const;
   // "3 hosts of 1 to 3", for people; "flat" without levels.

@@ -211,7 +211,7 @@ class Union {
     const size_t b = find(other);
     above_[std::max(a, b)] = std::min(a, b);
   }
-  // Of each, numbered in the order of their first members.
+  // Gives the part of each, numbered in the order of their first members.
   std::vector<int> parts() {
     std::vector<int> number(above_.size(), -1);
     std::vector<int> part;
@@ -268,7 +268,7 @@ std::unordered_map<int, int> parts_of_switches(const Fabric& fabric, const NodeN
   return parts;
 }
 
-// Of each part, all cables between its switches and others.
+// Gives for each part what all cables between its switches and others carry.
 std::vector<Figure> uplinks_of(const Topology& topology, const Fabric& fabric,
                                const NodeNumbers& nodes, const std::vector<int>& part_of_node,
                                int parts) {

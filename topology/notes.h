@@ -1,4 +1,4 @@
-// What a reader of a description leaves out, or cannot tell, in lines for people. Such a
+// A reader of a description notes, in lines for people, what it leaves out or cannot tell. Such a
 // description is read all the same.
 // SPDX-License-Identifier: Apache-2.0
 

@@ -18,15 +18,17 @@ struct OneNode {
   std::vector<int> numas{};                  // by their numbers, which all have and no two share
   std::vector<std::vector<int>> children{};  // of every vertex
   std::vector<int> up{};                     // by vertex: its link to its parent; -1: none
-  // By vertex, of what hangs on PCI, in the form of sysfs and each once. Where a vertex has none it
-  // is invented as in the files for virtual machines: ffff:ff:01.0, ffff:ff:02.0, ...
+  // Has for each vertex that hangs on PCI its bus id, in the form of sysfs and each once. Where a
+  // vertex has none it is invented as in the files for virtual machines: ffff:ff:01.0,
+  // ffff:ff:02.0, ...
   std::vector<std::string> bus_ids{};
   int invented = 0;  // how many of them
   std::unordered_set<std::string> taken{};
 };
 
-// kInvalidArgument: several nodes or none, NUMA domains without a number, two devices with one bus
-// id, more PCI switches in a row than PCI has buses for. `form` is named in that: "NCCL's XML".
+// Fails with kInvalidArgument, which names `form` ("NCCL's XML"), for several nodes or none, NUMA
+// domains without a number, two devices with one bus id, or more PCI switches in a row than PCI has
+// buses for.
 Result<OneNode> one_node(const Topology& topology, std::string_view form);
 
 // The next bus id that nothing has.
@@ -38,8 +40,8 @@ int numa_of_device(const Topology& topology, const OneNode& one, int device);
 // An interface that is on no PCI device, so that the formats have it beside PCI.
 bool is_bare(const Topology& topology, const OneNode& one, int device);
 
-// Devices and PCI switches that are in no PCI switch, in order, by the NUMA domain that they are
-// at.
+// Gives the devices and PCI switches that are in no PCI switch, in order, by the NUMA domain that
+// they are at.
 std::map<int, std::vector<int>> devices_by_numa(const Topology& topology, const OneNode& one);
 
 }  // namespace banyan

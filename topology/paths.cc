@@ -151,9 +151,9 @@ bool Paths::by_nvlink(int from, int to, Figure* bandwidth) const {
   return found || through_nvswitches(from, to, bandwidth);
 }
 
-// The NVSwitches of a node are one fabric (NCCL counts them as one vertex), though nobody reports
-// what joins them, as between the two boards of a DGX-2: it is assumed to be as wide as what leads
-// to it.
+// The NVSwitches of a node are one fabric (NCCL counts them as one vertex). Nobody reports what
+// joins them, as between the two boards of a DGX-2: it is assumed to be as wide as what leads to
+// it.
 bool Paths::through_nvswitches(int from, int to, Figure* bandwidth) const {
   const auto to_switches = [&](int device) {
     std::optional<Figure> all;
@@ -318,7 +318,7 @@ bool Paths::is_silent(int nic) const {
   return rdma;
 }
 
-// Of the best port, within what the PCI link carries. A port that is down carries nothing.
+// Takes the best port, within what the PCI link carries. A port that is down carries nothing.
 Figure Paths::rate_of(int nic) const {
   Figure best{std::nullopt, Source::kHardware};
   for (const int child : children_[static_cast<size_t>(nic)]) {
@@ -363,8 +363,8 @@ std::vector<int> Paths::plugs_of(int nic) const {
   return plugs;
 }
 
-// The widest path (Dijkstra's algorithm with the minimum in place of the sum; Pollack 1960). What
-// no cable joins is limited by its ports only.
+// Finds the widest path (Dijkstra's algorithm with the minimum in place of the sum; Pollack 1960).
+// What no cable joins is limited by its ports only.
 Figure Paths::fabric(int from_nic, int to_nic) const {
   std::unordered_map<int, Figure> widest;
   using Entry = std::pair<double, int>;

@@ -1,4 +1,4 @@
-// How two devices of a machine or cluster reach each other: the class of the best path, by the
+// Says how two devices of a machine or cluster reach each other: the class of the best path, by the
 // names that nvidia-smi and NCCL have made known, and its bandwidth.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -32,8 +32,8 @@ std::string_view name_of(PathClass type);  // "PIX"
 
 struct Path {
   PathClass type = PathClass::kLoc;
-  // GB/s each direction of the narrowest part; unknown where that of any part is. What carries no
-  // figure (the inside of a processor) does not limit it.
+  // Holds the GB/s each direction of the narrowest part; unknown where that of any part is. What
+  // carries no figure (the inside of a processor) does not limit it.
   Figure bandwidth;
 };
 
@@ -42,12 +42,12 @@ class Paths {
  public:
   explicit Paths(const Topology& topology);
 
-  // Vertices within nodes: processors, devices, partitions (as their GPU), ports (as their NIC). A
-  // path over the network leaves and enters by nearest_nic(); asking for one takes time linear in
-  // the links of the network.
+  // Takes vertices within nodes: processors, devices, partitions (as their GPU), ports (as their
+  // NIC). A path over the network leaves and enters by nearest_nic(); asking for one takes time
+  // linear in the links of the network.
   Path between(int from, int to) const;
-  // The NIC of the same node with the best path; -1: the node has none. Where several are equally
-  // near to as many GPUs, the k-th of these GPUs gets the k-th of them.
+  // Finds the NIC of the same node with the best path; -1: the node has none. Where several are
+  // equally near to as many GPUs, the k-th of these GPUs gets the k-th of them.
   int nearest_nic(int vertex) const;
   // Every GPU of a node with its nearest NIC, in order; none where the node has no NIC.
   std::vector<std::pair<int, int>> nics_of_gpus(int node) const;
@@ -55,12 +55,15 @@ class Paths {
   std::vector<int> nics_by_distance(int vertex) const;
   // Whether it has a port that is up, or none that anybody knows of.
   bool nic_is_up(int nic) const;
-  // GB/s each direction that a NIC carries while all NICs of its node do: its best port, or its PCI
-  // link where that is known and narrower. Functions of one device, as the ports of a card are,
-  // have one link: each gets what the others leave, and an equal part at least; those that are not
-  // up or whose rate is not known take none. From memory the links of PCI switches above limit it,
-  // too. Where no port's rate is known it is unknown; but where that is so of all functions of a
-  // device, ports for RDMA, whose rates hwloc's files do not say, have the PCI link's: doubtful.
+  // Gives the GB/s each direction that a NIC carries while all NICs of its node do: its best port,
+  // or its PCI link where that is known and narrower.
+  //
+  // Functions of one device, as the ports of a card are, have one link: each gets what the others
+  // leave, and an equal part at least. Those that are not up or whose rate is not known take none.
+  // `from_memory`: the links of PCI switches above limit it, too.
+  //
+  // Where no port's rate is known it is unknown. hwloc's files do not say the rates of ports for
+  // RDMA: where no function of a device has a known one, these have the PCI link's, doubtful.
   Figure share_of(int nic, bool from_memory) const;
 
  private:

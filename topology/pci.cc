@@ -63,8 +63,8 @@ class Adder {
   }
 
  private:
-  // The bridges above, the root port first. Who lies about parents may go in a circle: no more than
-  // PCI's 256 buses.
+  // Gives the bridges above, the root port first. Who lies about parents may go in a circle: no
+  // more than PCI's 256 buses.
   std::vector<const PciFunction*> bridges_of(const PciFunction& function) const {
     std::vector<const PciFunction*> chain;
     for (auto at = by_id_.find(function.parent); at != by_id_.end() && chain.size() < 256;

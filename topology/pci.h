@@ -1,4 +1,4 @@
-// Devices on PCI, as whoever finds them lists them, and as vertices.
+// Devices on PCI are listed by whoever finds them, and become vertices.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -13,8 +13,8 @@ namespace banyan {
 
 enum class PciUse : uint8_t { kOther, kBridge, kGpu, kNic, kNvSwitch };
 
-// By class (0x030200) and vendor. Adapters for a screen (of management controllers, of virtual
-// machines) are no GPUs.
+// Judges by class (0x030200) and vendor. Adapters for a screen (of management controllers, of
+// virtual machines) are no GPUs.
 PciUse pci_use(uint32_t class_code, uint32_t vendor);
 // "NVIDIA"; "0x15b3" of vendors without a name here; empty for 0.
 std::string pci_vendor_name(uint32_t vendor);
@@ -22,8 +22,8 @@ std::string pci_vendor_name(uint32_t vendor);
 uint32_t pci_vendor_number(std::string_view name);
 // "0000:0C:00.0", "c:00.0", "00000000:0C:00.0" (NVML's): "0000:0c:00.0". Empty where it is none.
 std::string normal_bus_id(std::string_view text);
-// GB/s of that many lanes at "16.0 GT/s PCIe", less the coding of the generation; unknown where
-// either is. `source` goes into the figure.
+// Gives the GB/s of that many lanes at "16.0 GT/s PCIe", less the coding of the generation; unknown
+// where either is. `source` goes into the figure.
 Figure pcie_bandwidth(std::string_view speed, int lanes, Source source);
 // "x16 16 GT/s"; empty where either is unknown.
 std::string pcie_text(std::string_view speed, int lanes);
@@ -35,8 +35,8 @@ struct PcieLink {
 };
 // The text of a link that was read while it may have been trained down: of what it can do at least.
 inline constexpr std::string_view kCurrentLink = "current";
-// Of a text of pcie_text(); where there is none, or that one, the widest link of a generation that
-// has exactly that bandwidth. What was measured is that of no generation.
+// Reads a text of pcie_text(). Where there is none, or kCurrentLink, it is the widest link of a
+// generation that has exactly that bandwidth. What was measured is that of no generation.
 PcieLink pcie_link(std::string_view text, const Figure& bandwidth);
 // The bandwidth of any link, doubtful where it is of one that may have been trained down.
 Figure bandwidth_of(const Link& link);
@@ -53,8 +53,8 @@ struct PciFunction {
   std::string model{};
 };
 
-// Adds devices that are GPUs, NICs and NVSwitches, and the PCI switches above them. Of a chain of
-// bridges every second one is a switch: the others are the root port and downstream ports. A link
+// Adds devices that are GPUs, NICs and NVSwitches, and the PCI switches above them. Every second
+// one of a chain of bridges is a switch: the others are the root port and downstream ports. A link
 // is the narrower of its ends. GPUs without a name are numbered in the order of their bus ids.
 void add_pci(Topology& topology, int node, const std::vector<PciFunction>& functions);
 

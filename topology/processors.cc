@@ -19,8 +19,9 @@ int cores_of(const Processors& processors, const CpuSet& cpus) {
   return count;
 }
 
-// Of parts, the smallest that holds all of the set; among equals a NUMA domain, and the first,
-// since hwloc gives memory without processors those that it is near to. No domain is in another.
+// Finds the smallest part that holds all of the set. Among equals it is a NUMA domain, and the
+// first, since hwloc gives memory without processors those that it is near to. No domain is in
+// another.
 int holder_of(const Topology& topology, int node,
               const std::vector<std::pair<int, CpuSet>>& holders, VertexKind kind,
               const CpuSet& cpus) {

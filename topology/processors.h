@@ -1,4 +1,4 @@
-// The processors and memories of one node, as whoever finds them lists them, and as vertices.
+// The processors and memories of one node are listed by whoever finds them, and become vertices.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -37,8 +37,8 @@ void add_processors(Topology& topology, int node, const Processors& processors);
 // The vertex of the NUMA domain with that number; the node where there is none.
 int numa_vertex(const Topology& topology, int node, int index);
 
-// GB/s between packages, by CPUID vendor, family and model (NCCL 2.30, graph/topo.h); unknown for
-// others.
+// Gives the GB/s between packages, by CPUID vendor, family and model (NCCL 2.30, graph/topo.h);
+// unknown for others.
 Figure interconnect_bandwidth(const std::string& vendor, int family, int model);
 
 }  // namespace banyan

@@ -1,5 +1,5 @@
-// A machine, or a cluster of them, as a value: vertices that contain each other and links between
-// them, where every figure says where it came from.
+// A topology is a machine, or a cluster of them, as a value: vertices that contain each other and
+// links between them, where every figure says where it came from.
 //
 //   cluster
 //   +- switch ...                         of the network: leaves, spines, as the links say
@@ -13,9 +13,9 @@
 // else, where nobody says which that is, below the node. Root ports and the downstream ports of PCI
 // switches are no vertices: each is the upper end of a link, as in NCCL's trees.
 //
-// Values without references to anything: copies are independent, and reading them is thread-safe.
-// Where a topology came from a file or from discovery it has passed check(), and every function
-// that takes one relies on that.
+// It has no references to anything: copies are independent, and reading them is thread-safe. A
+// topology from a file or from discovery has passed check(), and every function that takes one
+// relies on that.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -45,8 +45,9 @@ inline constexpr int kSourceCount = 4;
 struct Figure {
   std::optional<double> value;
   Source source = Source::kAssumed;
-  // Read off something that need not be the most: a PCI link that may have been idle, or no port
-  // that says its rate. Never set in a Topology, but in what follows from one.
+  // The figure was read off something that need not be the most: a PCI link that may have been
+  // idle, or no port that says its rate. It is never set in a Topology, but in what follows from
+  // one.
   bool doubtful = false;
 
   bool known() const { return value.has_value(); }
@@ -91,9 +92,14 @@ struct Vertex {
   // What each kind has; empty, 0 or -1: does not apply or is not known.
   CpuSet cpus{};  // node, package, NUMA, cache: the logical processors that we may use
   int cores = 0;  // node, package, NUMA, cache: how many cores those are on; 0: not known
-  // NUMA: the system's number; GPU: NVML's, which is the same in all processes, or where no GPU of
-  // the node has one CUDA's in the process that asked, whose order and choice are that process's
-  // (CUDA_VISIBLE_DEVICES); partition: NVML's; port: its number.
+  // Numbers the vertex within its kind.
+  //
+  //   NUMA       the system's
+  //   GPU        NVML's, which is the same in all processes; where no GPU of the node has one,
+  //              CUDA's in the process that asked, whose order and choice are that process's
+  //              (CUDA_VISIBLE_DEVICES)
+  //   partition  NVML's
+  //   port       its number
   int index = -1;
   std::string bus_id{};      // what hangs on PCI: "0000:0c:00.0"; some imported files invent them
   std::string vendor{};      // a name where one is known, else "0x15b3"
@@ -170,17 +176,17 @@ struct Fault {
   int vertex = -1;
   int link = -1;
 };
-// kInvalidArgument names the vertex or link: its parent, its place, a name that is empty or taken,
-// a text that is too long, not printable or not UTF-8, a figure that is negative or not finite.
-// Else a status that is ok.
+// Gives a status that is ok, or kInvalidArgument, which names the vertex or link and what is wrong:
+// its parent, its place, a name that is empty or taken, a text that is too long, not printable or
+// not UTF-8, a figure that is negative or not finite.
 Fault find_fault(const Topology& topology);
 Status check(const Topology& topology);
-// The same with vertices in one order: cluster, switches, then node by node, in each kind by kind,
-// ports and partitions by what they are parts of; among equals and for links as they were. What the
-// forms of a topology are compared and stored in.
+// Gives the same topology with vertices in one order: cluster, switches, then node by node, in each
+// kind by kind, ports and partitions by what they are parts of. Equals and links stay in their
+// order. The forms of a topology are compared and stored in this.
 Topology canonical(const Topology& topology);
 
-// Names and other texts from outside made such that check() takes them: nothing unprintable, no
+// Makes names and other texts from outside such that check() takes them: nothing unprintable, no
 // bytes that are not UTF-8, nothing too long; no name with '/', empty or twice ("eth0", "eth0.2").
 void make_texts_valid(Topology& topology);
 

@@ -1,5 +1,5 @@
-// The transport between ranks that are threads of one process: queues behind mutexes. It is there
-// to be obviously right, not fast.
+// This transport connects ranks that are threads of one process, by queues behind mutexes. It is
+// there to be obviously right, not fast.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>

@@ -1,8 +1,10 @@
-// BANYAN_NET_DEVICES: which devices UCX may use, compared with those that this machine has before
-// UCX sees them, whose own words on it are warnings of its own form.
+// BANYAN_NET_DEVICES says which devices UCX may use. It is compared with those that this machine
+// has before UCX sees it: what UCX says of it are warnings of a form of its own.
 //
-// Grammar:  '^'? WORD (',' WORD)*   WORD = interface | RDMA device | RDMA device ':' port | 'all'
-// '^': all but these.  Example:  mlx5_0:1,eth0
+//   Grammar:  '^'? WORD (',' WORD)*
+//             WORD = interface | RDMA device | RDMA device ':' port | 'all'
+//   '^':      all but these
+//   Example:  mlx5_0:1,eth0
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -18,14 +20,18 @@
 
 namespace banyan {
 
-// Network interfaces and ports of RDMA devices ("mlx5_0:1") that are up; empty where `sys` does not
-// say.
+// Lists network interfaces and ports of RDMA devices ("mlx5_0:1") that are up; empty where `sys`
+// does not say.
 std::vector<std::string> net_devices(const std::filesystem::path& sys = "/sys/class");
 
-// What UCX_NET_DEVICES is to be: full names, since UCX up to 1.20 knows neither '^' nor a device
-// without its port; "all" and the empty text as they are. Where there are no devices to compare
-// with, the text itself. kInvalidArgument names the variable, the word, its position and the valid
-// words.
+// Says what UCX_NET_DEVICES is to be.
+//
+//   `text`             result
+//   "all", or empty    as it is
+//   other              full names, since UCX up to 1.20 knows neither '^' nor a device without its
+//                      port; as it is where there are no devices to compare with
+//
+// kInvalidArgument names the variable, the word, its position and the valid words.
 Result<std::string> choose_net_devices(std::string_view text, std::span<const std::string> devices);
 
 // Leaves out those of the `chosen` devices, as choose_net_devices gave them for `text`, that lead

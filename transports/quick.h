@@ -1,6 +1,6 @@
-// Small messages past the queues: for whoever sends and receives them one after another and has
-// nothing else under way with that peer in that lane. On the wire they look like all others, so
-// the peer need not do the same.
+// Small messages go past the queues for whoever sends and receives them one after another and has
+// nothing else under way with that peer in that lane. On the wire they look like all others, so the
+// peer need not do the same.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -15,8 +15,8 @@ namespace banyan {
 // Both directions to one peer in one lane. Belongs to its transport, and to the same thread.
 class QuickLink {
  public:
-  // Nothing happened but where it says so. kOther: post the transfer and poll, which deals with
-  // everything.
+  // Only with kSent and kTaken something happened. kOther: post the transfer and poll, which deals
+  // with everything.
   enum class Departure : uint8_t { kSent, kNoRoom, kOther };
   enum class Arrival : uint8_t { kTaken, kNotThere, kOther };
 
@@ -28,8 +28,8 @@ class QuickLink {
   virtual uint64_t most(Direction direction, bool stream) const = 0;
   virtual Departure send(const std::byte* memory, const Envelope& envelope) = 0;
   virtual Arrival receive(const Transfer& transfer) = 0;
-  // Whether the peer has taken all that was sent. Whoever cannot wait for that any longer posts the
-  // last transfer as `sent`.
+  // Tells whether the peer has taken all that was sent. Whoever cannot wait for that any longer
+  // posts the last transfer as `sent`.
   virtual bool delivered() { return true; }
   // Before the next look: brings what has come, where that is work. Whether anything has.
   virtual bool progress() { return false; }

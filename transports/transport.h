@@ -1,4 +1,4 @@
-// The one interface between the engine and whatever moves bytes.
+// This is the one interface between the engine and whatever moves bytes.
 //
 // Between two ranks there are two lanes, one for collectives and one for messages (send and recv).
 // Within a lane and direction, messages arrive in the order they were posted, and the n-th posted
@@ -34,10 +34,16 @@ enum class Lane : uint8_t { kCollective, kMessage };
 inline constexpr int kLaneCount = 2;
 enum class Direction : uint8_t { kSend, kRecv };
 
-// What a long message is part of. Of a call that sums: terms, which the call only reads, or sums,
-// memory that it writes; of others data. Far: the call's output is more than caches hold. A
-// transport with more than one way may learn which of them is better for each. It is the sender's
-// flow that counts, but both ends know whether it is kAny: that goes as ever.
+// Tells what a long message is part of.
+//
+//   kTerms   what a call that sums only reads
+//   kSums    memory that such a call writes
+//   kData    anything of other calls
+//   kFar...  the same, in a call whose output is more than caches hold
+//   kAny     any message: it goes as ever
+//
+// A transport with more than one way may learn which of them is better for each. It is the sender's
+// flow that counts, but both ends know whether it is kAny.
 enum class Flow : uint8_t { kAny, kData, kTerms, kSums, kFarData, kFarSums };
 inline constexpr int kFlowCount = 5;  // without kAny
 
@@ -59,8 +65,8 @@ struct Transfer {
   int peer = -1;
   Envelope envelope;            // what is sent, or what is expected
   std::byte* memory = nullptr;  // source (never written) or destination
-  // Receives only: instead of memory = message, memory = local (+) message. envelope.bytes is the
-  // length of the message on the wire; memory and local have local_element for each
+  // Makes a receive store memory = local (+) message instead of memory = message. envelope.bytes is
+  // the length of the message on the wire; memory and local have local_element for each
   // message_element.
   CombineKernel combine = nullptr;
   const std::byte* local = nullptr;
@@ -79,9 +85,12 @@ struct Transfer {
 enum class Passage : uint8_t { kOnly, kSlots, kInPlace, kAfar, kPut, kFrame, kPieces };
 std::string_view text_of(Passage passage);  // "through slots"; empty: kOnly
 
-// kOk: the memory is the caller's again. A send in the message lane completes only when its receive
-// has accepted it; in the collective lane it may complete when it is buffered.
-// kMismatch: `seen` is at the head of the lane instead. kPeerLost: the peer is gone.
+// Tells how a transfer ended.
+//
+//   kOk        the memory is the caller's again; a send in the message lane completes only when its
+//              receive has accepted it, one in the collective lane perhaps when it is buffered
+//   kMismatch  `seen` is at the head of the lane instead
+//   kPeerLost  the peer is gone
 struct Completion {
   uint64_t cookie = 0;
   Code code = Code::kOk;
@@ -109,29 +118,29 @@ class Transport {
   // Whether the last poll() moved bytes, also where nothing was complete with them.
   virtual bool moved() const { return false; }
 
-  // After a completion that failed: what the system said and what to do about it, where more is
-  // known than the code.
+  // Says, after a completion that failed, what the system said and what to do about it, where more
+  // is known than the code.
   virtual std::string why_failed(int /*peer*/, Lane /*lane*/) const { return {}; }
 
   // That this rank and its peers here may run on, together. 0: not known.
   virtual int cores() const { return 0; }
-  // How many of this rank and its peers here share a core, rounded up. 1: they have one each, so
-  // that whoever waits may keep its own. 0: not known.
+  // Tells how many of this rank and its peers here share a core, rounded up. 1: they have one each,
+  // so that whoever waits may keep its own. 0: not known.
   virtual int ranks_per_core() const { return 0; }
 
   // What messages to this rank took when it met its peers. Empty: nobody measured it.
   virtual MessageTimes message_times() const { return {}; }
 
-  // The envelope at the head of a lane from a peer, if a message has arrived there and no receive
-  // has taken it. For finding ranks that make another call.
+  // Gives the envelope at the head of a lane from a peer, if a message has arrived there and no
+  // receive has taken it. It serves to find ranks that make another call.
   virtual std::optional<Envelope> peek(int peer, Lane lane) = 0;
 
-  // The way past the queues of a lane (quick.h), valid as long as the transport. Null where there
-  // is none.
+  // Gives the way past the queues of a lane (quick.h), valid as long as the transport. Null where
+  // there is none.
   virtual QuickLink* quick_link(int /*peer*/, Lane /*lane*/) { return nullptr; }
 
-  // Sleeping: arm() asks that descriptor() becomes readable when poll() may have something to do;
-  // false: it has something to do now. disarm() ends that and makes the descriptor unreadable.
+  // arm() asks, for a sleep, that descriptor() becomes readable when poll() may have something to
+  // do; false: it has something to do now. disarm() ends that and makes the descriptor unreadable.
   virtual bool arm() = 0;
   virtual void disarm() = 0;
   virtual int descriptor() const = 0;
@@ -141,19 +150,19 @@ class Transport {
   // kInvalidArgument: not from allocate().
   virtual Status release(std::byte* memory);
 
-  // Whether what was posted leaves this rank without poll(). A peer may wait for it while this rank
-  // has nothing more to do here.
+  // Tells whether what was posted leaves this rank without poll(). A peer may wait for it while
+  // this rank has nothing more to do here.
   virtual bool settled() { return true; }
 
   // Before destruction in good order: everything posted has left this rank. kBusy: poll and repeat.
   virtual Status flush() { return {}; }
 
-  // After a failure: when it returns, the memory of transfers is the caller's again, whatever
-  // became of them. Nothing is posted or polled afterwards.
+  // Makes the memory of transfers the caller's again after a failure, by the time that it returns,
+  // whatever became of them. Nothing is posted or polled afterwards.
   virtual void abandon() {}
 };
 
-// What the communicator offers while transports connect. All ranks make the same calls in the same
+// The communicator offers this while transports connect. All ranks make the same calls in the same
 // order. Bytes have come over an authenticated channel, but their content is still a peer's.
 class Wiring {
  public:
@@ -169,7 +178,7 @@ class Wiring {
   virtual const Peer& peer(int rank) const = 0;
   virtual uint32_t epoch() const = 0;
   virtual const Log& log() const = 0;
-  // Of connecting.
+  // Connecting ends then.
   virtual TimePoint deadline() const = 0;
   // Why waiting for the others has become vain, where that is so.
   virtual Status news() = 0;
@@ -177,17 +186,17 @@ class Wiring {
   virtual std::string_view net_devices() const = 0;
   // Those of this host that have addresses; none: it does not matter which of them are used.
   virtual std::span<const Interface> interfaces() const = 0;
-  // BANYAN_SINGLE_COPY: from which length on this rank reads messages straight from the memory of
-  // ranks of its host; 0: never; empty: as it finds best.
+  // BANYAN_SINGLE_COPY says from which length on this rank reads messages straight from the memory
+  // of ranks of its host; 0: never; empty: as it finds best.
   virtual std::optional<uint64_t> single_copy_least() const = 0;
   // Collective over all ranks; result[r] is what rank r gave. At most 64 KiB each.
   virtual Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) = 0;
-  // To and from a peer on the same host, by SCM_RIGHTS, at most 8 at once. Sending does not wait
-  // for the peer to receive.
+  // Pass descriptors to and from a peer on the same host, by SCM_RIGHTS, at most 8 at once. Sending
+  // does not wait for the peer to receive.
   virtual Status send_descriptors(int peer, std::span<const int> descriptors) = 0;
   virtual Result<std::vector<Descriptor>> receive_descriptors(int peer, size_t count) = 0;
-  // One object for all ranks of this communicator that are threads of this process: the first to
-  // ask makes it.
+  // Gives one object for all ranks of this communicator that are threads of this process: the first
+  // to ask makes it.
   virtual std::shared_ptr<void> share_in_process(
       std::string_view key, const std::function<std::shared_ptr<void>()>& make) = 0;
 };
@@ -209,9 +218,11 @@ struct TransportKind {
 // shm, ucx, loopback; preferred first.
 std::span<const TransportKind> transport_kinds();
 
-// "shm,ucx" or "^ucx"; empty: all that are there. Indices into transport_kinds(), preferred first.
-// kInvalidArgument names the word, its position and the valid words; kUnsupported: it is missing
-// here.
+// Reads "shm,ucx" or "^ucx"; empty: all that are there. It gives indices into transport_kinds(),
+// preferred first.
+//
+//   kInvalidArgument  names the word, its position and the valid words
+//   kUnsupported      a transport is missing here
 Result<std::vector<int>> parse_transports(std::string_view text);
 
 }  // namespace banyan

@@ -1,5 +1,5 @@
-// The list of transports, the grammar of BANYAN_TRANSPORTS, and what transports do unless they can
-// do better.
+// Transports are listed here, with the grammar of BANYAN_TRANSPORTS, and what transports do unless
+// they can do better.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>

@@ -110,9 +110,9 @@ constexpr Line kSharedTable[] = {
     {kReduce, kAny, kAnySize, 0, 64, "binomial"},
 };
 
-// Comes first of all where three ranks and more share a core. With P ranks on C cores the hub's
-// messages take 2 P, and what a rank waits for its turns 2 P / C; of recursive doubling both grow
-// by log P. Of more than 16 measured with 32, 64, 128 and 256 on two cores.
+// This table comes first of all where three ranks and more share a core. With P ranks on C cores
+// the hub's messages take 2 P, and what a rank waits for its turns 2 P / C; of recursive doubling
+// both grow by log P. It was measured for more than 16 ranks with 32, 64, 128 and 256 on two cores.
 constexpr Line kCrowdedTable[] = {
     {kAllreduce, kAny, 2 * kKiB, 3, 5, "direct"},
     {kAllreduce, kAny, 32 * kKiB, 0, kMostCrowded, "star"},
@@ -177,9 +177,9 @@ constexpr Line kLoopbackTable[] = {
     {kBroadcast, kAny, kAnySize, 3, 8, "binomial"},
 };
 
-// Comes first of all where several ranks of a host are on a network with others. Measured on four
-// hosts of two ranks, three of one to three and two of four; alltoall, gather and scatter on four
-// of two, and two and three of four.
+// This table comes first of all where several ranks of a host are on a network with others. It was
+// measured on four hosts of two ranks, three of one to three and two of four; alltoall, gather and
+// scatter on four of two, and two and three of four.
 constexpr Line kHostsTable[] = {
     {kAllreduce, kAny, 16 * kKiB, 0, kAnyRanks, "leaders"},
     {kAllreduce, kAny, kAnySize, 0, kAnyRanks, "hierarchical"},

@@ -1,5 +1,5 @@
-// What a call gets that nobody has a rule for: tables by medium, size and number of ranks, of what
-// was measured to be fastest. Private to this folder.
+// A call that nobody has a rule for gets what these tables say by medium, size and number of ranks,
+// of what was measured to be fastest. Private to this folder.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -45,7 +45,7 @@ struct Segmented {
   uint32_t segment = 0;  // 0: its own length is best, or it has none
   double us = 0;
 };
-// Of hierarchical, whose length of segments is left to it: what it would take with the best one.
+// Predicts hierarchical with the best length of segments, where that is left to it.
 Segmented with_best_segment(const ExplainedAlgorithm& row, const Problem& problem, int ranks,
                             const CostModel& model, const Hierarchy* hierarchy) {
   const Algorithm& which = algorithms()[static_cast<size_t>(row.algorithm)];

@@ -1,5 +1,5 @@
-// Why one algorithm and not another: all of them with what they would take, beside the least that
-// any could.
+// Explains why one algorithm and not another: all of them with what they would take, beside the
+// least that any could.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -33,10 +33,13 @@ struct Explanation {
   std::vector<ExplainedAlgorithm> algorithms{};
 };
 
-// Requires two ranks and a call that algorithms are chosen for: not kSend or kRecv. Rules exclude
-// as for choose(); a rule that names algorithms excludes all others, and whatever else decides
-// those that are predicted to be faster than what it has. `measured`: what calls there choose by.
-// Pure.
+// Explains a call. Requires two ranks and a call that algorithms are chosen for: not kSend or
+// kRecv. Pure. `measured`: what calls there choose by.
+//
+//   what decides                  excludes
+//   a rule that names algorithms  all others
+//   any other rule                as for choose()
+//   anything else                 those that are predicted to be faster than what it has
 Explanation explain(const Problem& problem, int ranks, const CostModel& model, Medium medium,
                     const Rules& rules, const Hierarchy* hierarchy = nullptr,
                     const MeasuredNetwork* measured = nullptr);

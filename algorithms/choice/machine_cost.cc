@@ -1,6 +1,6 @@
-// Taken by bench/select on 2, 3, 4, 6 and 8 ranks of a virtual machine with two cores of an AMD
-// EPYC (Zen 3), as docs/choice.md tells: the figures whose choices lost least. They are about this
-// library's own way through memory on such a machine, not about memory as such.
+// These figures were taken by bench/select on 2, 3, 4, 6 and 8 ranks of a virtual machine with two
+// cores of an AMD EPYC (Zen 3), as docs/choice.md tells: those whose choices lost least. They are
+// about this library's own way through memory on such a machine, not about memory as such.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "algorithms/choice/machine_cost.h"
@@ -26,8 +26,8 @@ constexpr Fitted kManyOnACore = {0.276,   1.584, 0.228,  8.86e-5, 5.1e-5,   0.45
 // What AVX2 takes to widen or narrow and add a byte of fp32: bench/micro/kernels_bench.
 constexpr double kCodecByte = 1.0e-4;
 
-// What was not measured of messages when ranks met, beside what was: fitted to calls of two and
-// four ranks on two cores, as docs/choice.md tells.
+// These stand beside what was measured of messages when ranks met. They were fitted to calls of two
+// and four ranks on two cores, as docs/choice.md tells.
 constexpr double kOwnOverhead = 0.03, kSharedOverhead = 0.05;
 // A sum reads the message where it lies, in place of a copy out of there.
 constexpr double kFusedSumByte = 2.5e-5;
@@ -93,7 +93,7 @@ CostModel with_message_times(CostModel model, const MessageTimes& times, int ran
   return model;
 }
 
-// Of three and more ranks on a core nobody says how many: four.
+// Nobody says how many ranks beyond two share a core: four are assumed.
 CostModel memory_model(int ranks, Medium medium) {
   switch (medium) {
     case Medium::kMemory:

@@ -9,13 +9,13 @@
 
 namespace banyan {
 
-// Of ranks that have `cores` cores in common. Figures are of source kTable: fitted to what was
-// measured on one machine, which docs/choice.md names.
+// Gives the model of ranks that have `cores` cores in common. Figures are of source kTable: fitted
+// to what was measured on one machine, which docs/choice.md names.
 CostModel memory_model(int ranks, int cores);
 // What a communicator knows of its cores is its medium. kNetwork: as kMemory.
 CostModel memory_model(int ranks, Medium medium);
-// The model with what messages were measured to take, where something was: those figures are of
-// source kMeasured. `ranks`: those that were measured, who had the model's cores.
+// Gives the model with what messages were measured to take, where something was: those figures are
+// of source kMeasured. `ranks`: those that were measured, who had the model's cores.
 CostModel with_message_times(CostModel model, const MessageTimes& times, int ranks);
 
 }  // namespace banyan

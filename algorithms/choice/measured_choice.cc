@@ -18,14 +18,14 @@ namespace {
 
 using enum Collective;
 
-// Those that were measured against the tables, and from which bytes on, as rules count them, links
-// lose less (docs/choice.md). Short vectors are left to the tables: what they take is the turns of
-// ranks and the way of a message through a host's kernel, of which two figures know little.
+// These were measured against the tables, and links lose less from so many bytes on, as rules count
+// them (docs/choice.md). Short vectors are left to the tables: what they take is the turns of ranks
+// and the way of a message through a host's kernel, of which two figures know little.
 constexpr Collective kDecided[] = {kAllreduce,  kBroadcast,     kAllgather,
                                    kAllgatherv, kReduceScatter, kReduceScatterv};
 constexpr uint64_t kBytesLeast = (8 << 10) + 1;
-// Of what segments of its own length take hierarchical, others must promise to take less than that:
-// they were measured.
+// Segments of other lengths must promise to take less than that part of what hierarchical takes
+// with its own, which was measured.
 constexpr double kWorthCutting = 0.95;
 
 bool has_level(const Hierarchy& levels, std::string_view name) {

@@ -103,7 +103,8 @@ Status check_use(const Rule& rule, int algorithm, const Token& token) {
                       token.position, name_of(list.front()), names_that_fit(list))};
 }
 
-// Of each collective that the rule names, or of all, one algorithm must be left.
+// A rule that leaves algorithms out must leave one for each collective that it names, or for each
+// of all.
 Status check_rest(const Rule& rule, const Token& first) {
   if (!rule.excluding) return {};
   std::vector<Collective> list = rule.collectives;

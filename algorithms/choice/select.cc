@@ -131,7 +131,7 @@ struct TunedRest {
   Named named;
   size_t rule = 0;
 };
-// Of a rule of the variable that leaves algorithms out: what the tuning file says of the rest.
+// Gives what the tuning file says of the rest that a rule of the variable leaves.
 TunedRest tuned_rest(const Rules& rules, size_t excluding, const Problem& problem,
                      const Surroundings& place) {
   const Rule& rule = rules[excluding];
@@ -146,7 +146,7 @@ TunedRest tuned_rest(const Rules& rules, size_t excluding, const Problem& proble
   return {};
 }
 
-// What a rule says, or with it what goes on where it leaves algorithms out; algorithm -1: it has
+// Gives what a rule says; where it leaves algorithms out, with what goes on. algorithm -1: it has
 // nothing for this collective.
 Choice from_rule(const Rules& rules, size_t index, const Problem& problem,
                  const Surroundings& place) {

@@ -1,19 +1,24 @@
-// How long an algorithm takes, by formulas: a pure function of the call, of how ranks lie, and of a
-// few figures of the machine. It looks at no clock and no measurement, so all ranks that have the
-// same figures come to the same result.
+// Predicts how long an algorithm takes, by formulas: a pure function of the call, of how ranks lie,
+// and of a few figures of the machine. It looks at no clock and no measurement, so all ranks that
+// have the same figures come to the same result.
 //
 // A schedule is seen as rounds. In a round every rank that takes part sends and receives some
-// messages; it takes a latency, and the longest of what the busiest rank does, what all ranks of a
-// host do on the cores that they share, and what crosses a host's NICs, or the uplinks of a part of
-// a level above:
+// messages. It takes a latency, and the longest of
+//
+//   what the busiest rank does
+//   what all ranks of a host do on the cores that they share
+//   what crosses a host's NICs, or the uplinks of a part of a level above
 //
 //   T = sum over rounds of  alpha + max(rank, host's ranks / cores, bytes across / NICs or uplinks)
 //
 // (LogGP: Alexandrov et al. 1995, as far as cores go; the max-rate model of Gropp, Olson, Samfass
-// 2016 for NICs.) Rounds and volumes of the algorithms are those of Thakur, Rabenseifner, Gropp
-// 2005 (recursive doubling, ring, binomial, scatter and allgather), Träff 2024 (circulant),
-// Sanders, Speck, Träff 2009 (double tree), Bruck et al. 1997, and of levels in a row or
-// overlapping, Cho et al. 2019.
+// 2016 for NICs.) Rounds and volumes of the algorithms are those of
+//
+//   recursive doubling, ring, binomial, scatter and allgather   Thakur, Rabenseifner, Gropp 2005
+//   circulant                                                   Träff 2024
+//   double tree                                                 Sanders, Speck, Träff 2009
+//   bruck                                                       Bruck et al. 1997
+//   levels in a row or overlapping                              Cho et al. 2019
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -28,8 +33,8 @@
 
 namespace banyan {
 
-// Of messages between two ranks of one level. All times in microseconds, none negative; an unknown
-// figure counts as 0.
+// Holds what messages between two ranks of one level take. All times are in microseconds, none
+// negative; an unknown figure counts as 0.
 struct LinkCost {
   Figure alpha;      // from the end of sending to where the receiver can go on
   Figure overhead;   // of a core, for each message at each end
@@ -40,8 +45,8 @@ struct LinkCost {
   Figure long_byte;      // of what the sender writes in each call, writing it included
   // What a byte takes beside the above, at the receiver, where buffers are in no cache.
   Figure far_byte;
-  // Links that move bytes by themselves, as GPUs have them: what a byte takes on the one that a
-  // message uses, and how many of them a rank uses at the same time to different ranks.
+  // Links may move bytes by themselves, as GPUs have them. Then this is what a byte takes on the
+  // one that a message uses, and how many of them a rank uses at the same time to different ranks.
   Figure lane_byte{};
   double lanes = 1;
   // This goes in the place of long_byte for what the caller gave and the call only reads. Unknown:
@@ -52,7 +57,7 @@ struct LinkCost {
   friend bool operator==(const LinkCost&, const LinkCost&) = default;
 };
 
-// Of messages that leave a part of a level above hosts: a leaf switch, a pod.
+// Holds what messages take that leave a part of a level above hosts: a leaf switch, a pod.
 struct TierCost {
   std::string name{};  // of the level
   Figure alpha{};      // in place of that between hosts
@@ -62,9 +67,9 @@ struct TierCost {
   friend bool operator==(const TierCost&, const TierCost&) = default;
 };
 
-// Parts of one kind that have as many ranks each: GPUs, sockets, what is below a PCI switch, hosts,
-// or those of a level above. What the ranks of a part have for all others goes over its edge. Bytes
-// take the time of all links that cross an edge, in each direction.
+// Holds parts of one kind that have as many ranks each: GPUs, sockets, what is below a PCI switch,
+// hosts, or those of a level above. What the ranks of a part have for all others goes over its
+// edge. Bytes take the time of all links that cross an edge, in each direction.
 struct PartCost {
   std::string name{};  // of the kind, or of the level
   int ranks = 0;       // of each
@@ -99,23 +104,28 @@ struct CostModel {
   friend bool operator==(const CostModel&, const CostModel&) = default;
 };
 
-// Microseconds. Requires that the algorithm fits the collective. `hierarchy`: how ranks lie; its
-// first level is that of hosts, also where each has one rank. Null: all on one host. Takes time
-// logarithmic in the number of ranks.
+// Predicts the microseconds of a call. Requires that the algorithm fits the collective.
+// `hierarchy`: how ranks lie; its first level is that of hosts, also where each has one rank. Null:
+// all on one host. Takes time logarithmic in the number of ranks.
 double predict(const Problem& problem, int algorithm, int ranks, const CostModel& model,
                const Hierarchy* hierarchy = nullptr, const Parameters& parameters = {});
 
-// The parameter `seg` with which hierarchical takes least by the model, with `parameters` as they
-// are otherwise: a power of two, or 0 where none is better than its own length, or it has none. Of
-// q segments a stage takes a + b/q, so that T(q) is least at q = sqrt(b of all other stages / a of
-// the slowest one): the lengths around that are tried.
+// Finds the parameter `seg` with which hierarchical takes least by the model, with `parameters` as
+// they are otherwise. It is a power of two, or 0 where none is better than its own length, or it
+// has none. With q segments a stage takes a + b/q, so T(q) is least at q = sqrt(b of all other
+// stages / a of the slowest one): the lengths around that are tried.
 uint32_t best_segment(const Problem& problem, int ranks, const CostModel& model,
                       const Hierarchy* hierarchy, const Parameters& parameters = {});
 
-// What no algorithm can be faster than by that model, and what says so: the most of what the cuts
-// around hosts, parts of them and parts above take (bytes that must cross / bandwidth of all links
-// that do: the cuts of ForestColl, Zhao et al. 2024), what telling everybody takes, and the work of
-// cores. Not all cuts are looked at, so it may be lower than it could be.
+// Says what no algorithm can be faster than by that model, and why. It is the most of what these
+// take:
+//
+//   cuts       around hosts, parts of them and parts above: bytes that must cross / bandwidth of
+//              all links that do (the cuts of ForestColl, Zhao et al. 2024)
+//   messages   those that tell everybody
+//   cores      their work
+//
+// Not all cuts are looked at, so it may be lower than it could be.
 struct Bound {
   double us = 0;
   std::string by{};                   // "edge of a gpu", "work of cores", "latency"

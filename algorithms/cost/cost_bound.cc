@@ -1,5 +1,5 @@
-// The least that a call can take. Every formula of predict() has these as parts: whoever moves
-// the least volume in the fewest rounds reaches them.
+// This is the least that a call can take. Every formula of predict() has these as parts: whoever
+// moves the least volume in the fewest rounds reaches them.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
@@ -68,9 +68,9 @@ Parted parted_in_two(double ranks, double own) {
   return {.ranks = ranks, .parts = 2, .most = most, .fewest = ranks - most, .of_root = most};
 }
 
-// Bytes that cross the cut around one of the parts, in the direction that has more. Of sums parts
-// have equal shares, so that some part has the mean; into a small part more blocks come than into a
-// large one.
+// Counts the bytes that cross the cut around one of the parts, in the direction that has more.
+// Parts have equal shares of sums, so that some part has the mean. Into a small part more blocks
+// come than into a large one.
 double least_across(Collective collective, const Parted& parted, double n) {
   const auto& [ranks, parts, most, fewest, of_root] = parted;
   switch (collective) {
@@ -103,8 +103,8 @@ void take_longer(CutCost& most, const CutCost& other) {
   if (other.us > most.us || most.part.empty()) most = other;
 }
 
-// Around hosts and parts above them, as if all of a level were joined alike: those whose parts the
-// model does not have one by one.
+// Gives the cut around hosts and parts above them that the model does not have one by one, as if
+// all of a level were joined alike.
 CutCost cut_of_levels(const Problem& problem, const Site& site, const CostModel& model,
                       const Volume& volume) {
   CutCost most;
@@ -146,8 +146,8 @@ CutCost cut_of_part(const PartCost& part, const Problem& problem, const Site& si
           part.edge_byte.source};
 }
 
-// Around all parts of one name, where each rank is in one of them: together they let pass what all
-// together send, and one of them is the root's.
+// Gives the cut around all parts of one name, where each rank is in one of them: together they let
+// pass what all together send, and one of them is the root's.
 CutCost cut_of_all(std::string_view name, const Problem& problem, const Site& site,
                    const CostModel& model, const Volume& volume) {
   double ranks = 0, count = 0, rate = 0, rooted = std::numeric_limits<double>::infinity();

@@ -1,5 +1,4 @@
-// The layers that an algorithm by levels goes through, as its costs see them. Private to this
-// folder.
+// An algorithm by levels goes through these layers, as its costs see them. Private to this folder.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -17,8 +16,9 @@ struct Layer {
   double below = 1;  // ranks of a part of the layer below
 };
 
-// One for each level of a site of several hosts that says something, as Hierarchy::simplified() has
-// them, or for that of hosts where none does, and the top.
+// Gives a layer for each level of a site of several hosts that says something, as
+// Hierarchy::simplified() has them, and the top. Where no level does, there is one for that of
+// hosts, and the top.
 std::vector<Layer> layers_of(const Site& site);
 
 }  // namespace banyan

@@ -1,6 +1,6 @@
-// What algorithms by levels take: inside the parts of the lowest level, between those of one part
-// of the next, and so on up, and down again. In segments that overlap, all levels are busy at once,
-// and the slowest decides, or the NICs of a host, which all levels above it have in common:
+// Algorithms by levels work inside the parts of the lowest level, between those of one part of the
+// next, and so on up, and down again. In segments that overlap, all levels are busy at once. Then
+// the slowest decides, or the NICs of a host, which all levels above it have in common:
 //
 //   T = sum of the stages of one segment + (q - 1) max(slowest stage, all that the NICs do for one)
 //
@@ -60,8 +60,8 @@ class Levelled {
     return 0;
   }
 
-  // Powers of two from what the closed form says, and beyond it on both sides; the longest of
-  // equals.
+  // Tries powers of two from what the closed form says, and beyond it on both sides; the longest of
+  // equals wins.
   uint32_t best_segment() const {
     const double cut = piece();
     if (cut < 1) return 0;
@@ -204,8 +204,8 @@ class Levelled {
   // Bytes that are cut into segments: of a shard, or a block.
   double piece() const { return is_cut_in_blocks() ? volume_.bytes : volume_.bytes / shards_; }
 
-  // The least T(q), as far as it is a question of q, for whichever stage is the slowest one: the
-  // lowest of those numbers and the highest.
+  // Gives the least T(q), as far as it is a question of q, for whichever stage is the slowest one:
+  // the lowest of those numbers and the highest.
   struct Counts {
     double few = 1, many = 1;
   };
@@ -245,13 +245,13 @@ class Levelled {
     team.count *= shards_ / largest_ * layers_[layer].below;
     return team;
   }
-  // Of a vector, what a team of that layer shares, above the lowest.
+  // Gives the share of a vector that a team of that layer has, above the lowest.
   double share(double vector, size_t layer) const {
     return vector / shards_ * largest_ / layers_[layer].below;
   }
 
-  // Raw elements inside where sums are wide, which those who add them widen. Blocks are as long as
-  // that of an owner, and only owners have one.
+  // Raw elements travel inside where sums are wide, and those who add them widen them. Blocks are
+  // as long as that of an owner, and only owners have one.
   void sum_inside(Cost& cost, double vector) const {
     const double bytes = vector * largest_ / shards_;
     const Phase phase = volume_.parameters.intra;
@@ -298,8 +298,8 @@ class Levelled {
     return flow;
   }
 
-  // At the top a chain of parts, where segments fill it; otherwise, and below, blocks to or from
-  // the root, or who stands for it.
+  // Goes through a chain of parts at the top, where segments fill it. Otherwise, and below, blocks
+  // go to or from the root, or who stands for it.
   Flow rooted_flow(uint64_t length) const {
     const bool sums = problem_.collective == kReduce;
     const double chain = layers_.back().team.size;

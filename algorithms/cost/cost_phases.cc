@@ -20,8 +20,8 @@ Reach far_of(const Site& site, const CostTeam& team, int distance) {
   return {};
 }
 
-// A block of the team's vector to every other one: at once, or one after the other, none of which
-// waits for another.
+// Costs a block of the team's vector to every other one: at once, or one after the other, none of
+// which waits for another.
 void blocks_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes, bool sums,
                  bool at_once) {
   const double block = bytes / team.size;
@@ -35,7 +35,7 @@ void blocks_cost(Cost& cost, const Site& site, const CostTeam& team, double byte
             .given = sums});
 }
 
-// Of ranks that send along a tree, those on one host.
+// Counts the ranks on one host, of those that send along a tree.
 double on_host(const Site& site, const CostTeam& team, double active) {
   if (team.where == CostTeam::Where::kFlat) return std::min<double>(active, site.largest());
   return std::max(team.count * team.size / site.hosts(), 1.0);
@@ -63,7 +63,7 @@ void doubling_words_cost(Cost& cost, const Site& site, const CostTeam& team) {
 
 // The longest rounds have most of the blocks, which wrap around on some ranks and are two messages
 // there. What the last round of a reduce-scatter sends has been there since the one before the
-// last, unless P is a power of two; of an allgather the round of skip 2 may send the own block
+// last, unless P is a power of two. In an allgather the round of skip 2 may send the own block
 // only.
 void circulant_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes, Half half,
                     double segments) {

@@ -332,7 +332,7 @@ void Cost::codec(double wide_bytes, double active) {
   us_ += busy(each, each * active);
 }
 
-// Of the hops one leaves all levels, others a host at most; where hosts have several ranks, some do
+// One of the hops leaves all levels, others a host at most. Where hosts have several ranks, some do
 // not leave theirs, and the dearer kind decides how fast the stream is.
 void Cost::stream(const Stream& stream) {
   const Reach far = stream.far ? site_.across(site_.far_pairs().levels() - 1) : Reach();

@@ -1,4 +1,4 @@
-// The rounds that algorithms are made of, each with what it takes; cost.h adds them up. Private to
+// Algorithms are made of these rounds, each with what it takes; cost.h adds them up. Private to
 // this folder.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -12,7 +12,7 @@
 
 namespace banyan {
 
-// Of the levels of a hierarchy the lowest so many count, beginning with hosts.
+// At most so many levels of a hierarchy count, the lowest, beginning with hosts.
 inline constexpr int kMostCostLevels = 8;
 
 // The share of messages that leave a part of each level: a host, a leaf, and so on.
@@ -40,7 +40,7 @@ class Site {
   // The most parts of one level that lie in one part of another above it.
   int parts_within(int level, int above) const;
 
-  // Of messages from every rank to the one so many places on.
+  // Tells how far messages reach from every rank to the one so many places on.
   Reach far(int distance) const;
   // To the one whose place differs in that bit.
   Reach far_by_bit(int bit) const;
@@ -60,7 +60,8 @@ class Site {
   // The same, of ranks that send so many places on; parts of unequal size send unequally many.
   template <typename Share>
   Reach reach_of_shift(int distance, Share share) const;
-  // Of messages from each of the first so many places to partner(place), by some of them.
+  // Gives the share that leaves its part, of messages from each of the first so many places to
+  // partner(place), by some of them.
   template <typename Partner>
   double sampled(int level, int places, Partner partner) const;
 
@@ -79,7 +80,7 @@ struct CostTeam {
   double count = 1;
   Where where = Where::kFlat;
   int level = 0;  // kAcross: one of each of some parts of that level, which are in one of the next
-  // Members that have a block of the vector, evenly among the others, and as long as if all had
+  // So many members have a block of the vector, evenly among the others, and as long as if all had
   // one; 0: all.
   double owners = 0;
 };
@@ -123,8 +124,8 @@ class Cost {
   // On one rank while others are busy with what came before.
   void copy_beside(double bytes);
   void codec(double wide_bytes, double active);
-  // A stream in `pieces` of so many bytes through `hops` ranks, in which the busiest rank passes
-  // on each piece with so many messages, and all ranks with so many.
+  // A stream goes in `pieces` of so many bytes through `hops` ranks. The busiest rank passes on
+  // each piece with so many messages, and all ranks with so many.
   struct Stream {
     double hops = 1, pieces = 1, bytes = 0;
     double messages = 1, all_messages = 1;
@@ -137,7 +138,7 @@ class Cost {
   void warm() { cold_ /= 2; }
 
   double us() const { return us_; }
-  // Of that, what keeps cores busy, or the NICs of a host, and the latencies.
+  // These are parts of that: what keeps cores busy, or the NICs of a host, and the latencies.
   double work() const { return work_; }
   double wire() const { return wire_; }
   double waited() const { return waited_; }
@@ -158,8 +159,8 @@ class Cost {
   double busy(double core, double all);
   double on_cores(double work) const { return work / cores_; }
   double on_wire(double bytes, double largest_message) const;
-  // Of `active` ranks that send so many bytes each, in messages of `message`: on the wires of the
-  // host and of the parts that have most of them.
+  // Tells what `active` ranks that send so many bytes each, in messages of `message`, take on the
+  // wires of the host and of the parts that have most of them.
   struct Wires {
     double nics = 0;  // of the host
     double most = 0;  // of them and all uplinks
@@ -203,8 +204,8 @@ struct Volume {
 };
 Volume volume_of(const Problem& problem, int ranks);
 
-// The one of all cuts that takes most, around hosts, parts of levels above them and parts of hosts:
-// no algorithm is faster, whatever its rounds.
+// This is the one of all cuts that takes most, around hosts, parts of levels above them and parts
+// of hosts: no algorithm is faster, whatever its rounds.
 struct CutCost {
   double us = 0;
   std::string_view part{};  // empty: none is known

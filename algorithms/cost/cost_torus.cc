@@ -1,5 +1,4 @@
-// What a torus takes: in every round a rank passes on a message of each share, two for each
-// dimension.
+// In every round of a torus a rank passes on a message of each share, two for each dimension.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <vector>
@@ -50,7 +49,7 @@ class OnTorus {
       const double length = shape_[dimension];
       double moved = 0, messages = 0;
       for (size_t first = 0; first < dimensions; ++first) {
-        // Of the share when it comes here: what it has gone through by then has cut it.
+        // What the share has gone through by the time it comes here has cut it to this part.
         double before = 1;
         for (size_t each = first; each != dimension; each = (each + 1) % dimensions)
           before *= shape_[each];

@@ -17,8 +17,8 @@ double elements_in(const std::vector<uint64_t>& counts) {
   return sum;
 }
 
-// Elements of the call's count; of calls with lists the mean block. Of alltoallv a rank knows only
-// its own: all take the same.
+// Counts the elements of the call; in calls with lists it is the mean block. A rank knows only its
+// own counts of alltoallv: all take the same.
 double count_of(const Problem& problem, int ranks) {
   constexpr double kBlockOfAlltoallv = 4096;
   switch (problem.collective) {

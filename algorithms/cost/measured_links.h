@@ -20,13 +20,14 @@ struct FittedLine {
   double us = 0;  // of no bytes; not negative
   double byte_us = 0;
 };
-// The line of Theil and Sen, which a quarter of wild samples does not move: the median of the
-// slopes between any two samples of different sizes, each counting as much as their sizes differ,
-// and then the median of what is left of each. Nothing: fewer than two sizes, or no slope above 0.
-// Samples are at most a few hundred.
+// Fits the line of Theil and Sen, which a quarter of wild samples does not move. Its slope is the
+// median of the slopes between any two samples of different sizes, each counting as much as their
+// sizes differ. Its height is the median of what is left of each. Nothing: fewer than two sizes, or
+// no slope above 0. Samples are at most a few hundred.
 std::optional<FittedLine> fit_line(std::span<const LinkSample> samples);
 
-// Of messages between two ranks. "Busy": while all ranks that have a partner there do the same.
+// Holds what was measured of messages between two ranks. "Busy": while all ranks that have a
+// partner there do the same.
 struct MeasuredLink {
   double latency_us = 0;       // half a round trip of a small message, one pair of a host alone
   double busy_latency_us = 0;  // at least that
@@ -39,7 +40,7 @@ struct MeasuredLink {
   friend bool operator==(const MeasuredLink&, const MeasuredLink&) = default;
 };
 
-// Of result, that a core makes of two float32 vectors.
+// Holds the rates, in result, at which a core sums two float32 vectors.
 struct MeasuredSums {
   double GBps = 0;      // where they are in its cache
   double far_GBps = 0;  // where they are in no cache
@@ -47,7 +48,8 @@ struct MeasuredSums {
   friend bool operator==(const MeasuredSums&, const MeasuredSums&) = default;
 };
 
-// Of messages that leave a part of a level above hosts, and no part of a level above that one.
+// Holds what was measured of messages that leave a part of a level above hosts, and no part of a
+// level above that one.
 struct MeasuredTier {
   std::string name{};   // of the level: "leaf"
   MeasuredLink link{};  // `pairs`: of the ranks of one part, all busy
@@ -65,10 +67,10 @@ struct MeasuredLinks {
   friend bool operator==(const MeasuredLinks&, const MeasuredLinks&) = default;
 };
 
-// The model with those figures, of source kMeasured: for ranks on several hosts. A host has as many
-// NICs as the rate of its busy pairs is times that of one alone; what a rank waits for a core that
-// it shares is in the latencies. Without a link between hosts the model stays as it is, since
-// machine_cost.h knows more of one host than two figures say.
+// Gives the model with those figures, of source kMeasured: for ranks on several hosts. A host has
+// as many NICs as the rate of its busy pairs is times that of one alone. What a rank waits for a
+// core that it shares is in the latencies. Without a link between hosts the model stays as it is,
+// since machine_cost.h knows more of one host than two figures say.
 CostModel with_links(const CostModel& model, const MeasuredLinks& links);
 
 }  // namespace banyan

@@ -1,7 +1,12 @@
-// Events in the order of time. A step that can begin asks for its core; a message that has left its
-// sender's first portion asks for the wire out of the host, its first byte for the uplinks that
-// follow, upwards and, a latency later, downwards, and for the wire into the other host. Whoever
-// asks first is served first.
+// Events are taken in the order of time. A step that can begin asks for its core. A message asks
+// for
+//
+//   the wire out of the host                  once it has left its sender's first portion
+//   the uplinks that follow, upwards          once its first byte is there
+//   the same downwards, and the wire into     a latency later
+//   the other host
+//
+// Whoever asks first is served first.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "algorithms/verify/simulate.h"
@@ -149,7 +154,7 @@ class Simulation {
   double wire_byte(size_t level) const {
     return level == 0 ? machine_.between.wire_byte : machine_.tiers[level - 1].wire_byte;
   }
-  // Of the slowest wire of the first `levels`.
+  // Finds the slowest wire of the first `levels`.
   double slowest_byte(const MessageCost& cost, size_t levels) const {
     double slowest = cost.wire_byte;
     for (size_t level = 1; level < levels; ++level) slowest = std::max(slowest, wire_byte(level));
@@ -220,9 +225,9 @@ class Simulation {
       arrive(event.rank, next, end);
   }
 
-  // When the message, which has come over the first `levels` of wires, begins to leave this one. On
-  // one that is faster than those before, others are carried between its bytes: it waits only as
-  // long as its last byte does.
+  // Says when the message, which has come over the first `levels` of wires, begins to leave this
+  // one. On one that is faster than those before, others are carried between its bytes: it waits
+  // only as long as its last byte does.
   double carry(std::vector<std::vector<Server>>& wires, const Event& event, size_t rank,
                size_t levels) {
     const uint64_t bytes = step_at(event.rank, event.step).src.size;

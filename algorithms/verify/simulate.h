@@ -1,5 +1,5 @@
-// How long schedules take on a machine that is described by a few measured figures: a simulation of
-// messages on cores and wires that are busy with one thing at a time.
+// Finds how long schedules take on a machine that is described by a few measured figures: a
+// simulation of messages on cores and wires that are busy with one thing at a time.
 //
 // The model is LogGP (Alexandrov et al., SPAA 1995) with gaps where they arise: a core does one
 // piece of work at a time, a host's wire carries one message at a time in each direction, and so
@@ -44,9 +44,9 @@ struct Seat {
   int host = 0;
 };
 
-// A level above hosts. A message between two of its parts goes over the uplink out of the one and
-// that into the other, beside those of the tiers below and the hosts' wires. An uplink that is
-// faster than the wires before it carries what it has in turns.
+// A tier is a level above hosts. A message between two of its parts goes over the uplink out of the
+// one and that into the other, beside those of the tiers below and the hosts' wires. An uplink that
+// is faster than the wires before it carries what it has in turns.
 struct SimulatedTier {
   std::vector<int> part_of_host;  // of every host; those that share it share that of the next tier
   double latency = 0;             // of messages for which this is the highest tier that they cross

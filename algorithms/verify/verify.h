@@ -1,10 +1,14 @@
-// Runs the schedules of all ranks on symbols instead of numbers.
+// Runs the schedules of all ranks on symbols instead of numbers, with no network and no floating
+// point.
 //
 // A symbol says how often each rank's contribution is in a byte run, which element it is, and in
-// which order it was combined (the first as a sum, modulo 2^64, of numbers drawn for the ranks), so
-// a lost contribution, one counted twice, an element mixed with another, a read of memory nobody
-// wrote, an unmatched message, a deadlock, another order of reduction on another rank, and a write
-// of user memory before agreement are all found, with no network and no floating point.
+// which order it was combined (the first as a sum, modulo 2^64, of numbers drawn for the ranks). So
+// all of these are found:
+//
+//   a lost contribution, one counted twice, an element mixed with another
+//   a read of memory nobody wrote, a write of user memory before agreement
+//   an unmatched message, a deadlock
+//   another order of reduction on another rank
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -1,7 +1,7 @@
 // Runs the schedules of all ranks, one step at a time, in an order drawn from a seed.
 //
-// A step is put into `ready_` when nothing keeps it from running, and nothing later can; so the
-// draw is among all that could happen next, as far as they are many, among the latest. Between two
+// A step is put into `ready_` when nothing keeps it from running, and nothing later can. So the
+// draw is among all that could happen next; where those are many, among the latest. Between two
 // ranks that exchange messages there is a channel with `slots` places. With no place, sender and
 // receiver run as one.
 // SPDX-License-Identifier: Apache-2.0
@@ -56,8 +56,8 @@ struct Node {
   int32_t channel = -1;  // -1: a local step
 };
 
-// Which ranks a step knows to have entered the call: its own, those known to the steps that it
-// waits for, and those known to the sender of what it receives.
+// Knows which ranks a step knows to have entered the call: its own, those known to the steps that
+// it waits for, and those known to the sender of what it receives.
 class Knowledge {
  public:
   Knowledge(size_t ranks, size_t steps)

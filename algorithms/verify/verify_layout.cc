@@ -1,4 +1,4 @@
-// What each collective finds in the caller's memory, and what it has to leave there.
+// Says what each collective finds in the caller's memory, and what it has to leave there.
 //
 // All sizes are bytes. The origin of a contribution is its place in the caller's send buffer, or,
 // in place, where it would be there.

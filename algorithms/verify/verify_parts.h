@@ -1,5 +1,5 @@
-// The parts of the verifier: what a call means for memory, the checks that need no execution, and
-// the execution.
+// The verifier has these parts: what a call means for memory, the checks that need no execution,
+// and the execution.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -56,8 +56,8 @@ bool is_receiving(Op op);
 // nullptr: there is none.
 const Port* find_port(const Schedule& schedule, int peer, bool sending);
 
-// Dependencies, ports, sizes, types, bounds; then what the ports of different ranks say about each
-// other.
+// Checks dependencies, ports, sizes, types, bounds; then what the ports of different ranks say
+// about each other.
 Fault check_structure(const VerifiedCall& call, std::span<const Layout> layouts);
 // Steps of a rank that touch the same bytes, one of them writing, wait for each other.
 Fault check_races(const VerifiedCall& call, uint32_t seed);

@@ -1,5 +1,5 @@
-// What can be said of schedules without running them: that they are well formed, and that the ports
-// of different ranks fit together.
+// Checks what can be said of schedules without running them: that they are well formed, and that
+// the ports of different ranks fit together.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>

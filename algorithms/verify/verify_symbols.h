@@ -1,4 +1,4 @@
-// What the verifier keeps instead of numbers: symbols, and memory made of runs of them.
+// The verifier keeps this instead of numbers: symbols, and memory made of runs of them.
 //
 // A symbol says what a byte run is made of, as a tree of contributions; a run adds which element it
 // is. Symbols are interned, so two runs were combined in the same order exactly when their symbols
@@ -82,12 +82,12 @@ struct Run {
   Run cut(uint64_t from, uint64_t to) const { return {from, to, symbol, origin_at(from)}; }
 };
 
-// A sorted list of disjoint runs, none of which goes on in the next; what is in no run is
+// Holds a sorted list of disjoint runs, none of which goes on in the next; what is in no run is
 // undefined.
 class Memory {
  public:
-  // `found` becomes the runs of [offset, offset + size), counted from `offset`. Shorter than `size`
-  // if a byte in it is undefined.
+  // Makes `found` the runs of [offset, offset + size), counted from `offset`. It is shorter than
+  // `size` if a byte in it is undefined.
   void read(uint64_t offset, uint64_t size, std::vector<Run>& found) const;
   // `runs` are counted from `offset` and have no holes.
   void write(uint64_t offset, const std::vector<Run>& runs);

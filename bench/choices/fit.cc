@@ -39,8 +39,8 @@ std::vector<std::pair<const char*, double*>> figures_of(CostModel& model) {
           {"cache_bytes", &model.cache_bytes}};
 }
 
-// How much the choice by a model loses, and how far off its times are. Choices that lose little are
-// all alike: what is measured scatters as much.
+// Tells how much the choice by a model loses, and how far off its times are. Choices that lose
+// little are all alike: what is measured scatters as much.
 double badness(const std::vector<Point>& points, const CostModel& model) {
   double sum = 0;
   for (const Point& point : points) {

@@ -12,8 +12,8 @@
 
 namespace banyan::choices {
 
-// By random steps from `model`, of which those are kept that make the choice better: the figures,
-// each with its name.
+// Goes by random steps from `model`, of which those are kept that make the choice better. It prints
+// the figures, each with its name.
 std::string fit(const std::vector<Point>& points, CostModel model, int steps, uint64_t seed);
 
 }  // namespace banyan::choices

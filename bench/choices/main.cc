@@ -105,7 +105,8 @@ const Entry& least_of(const Point& point, const std::function<double(const Entry
                            [&](const Entry& a, const Entry& b) { return value(a) < value(b); });
 }
 
-// collective,ranks,medium,bytes,best,best_us,default,default_us,model,model_us,tuned,tuned_us
+// Prints
+// collective,ranks,medium,bytes,best,best_us,default,default_us,model,model_us,tuned,tuned_us.
 // Where the model knows nothing: -,nan.
 void judge(const std::vector<Point>& points, const Tuned& tuned) {
   for (const Point& point : points) {

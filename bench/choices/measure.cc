@@ -120,8 +120,8 @@ class Rank {
     return call;
   }
 
-  // Microseconds of one call, the mean of `calls`, on the slowest rank. As a call that the library
-  // knows already, but for finding its plan: 25 ns.
+  // Gives the microseconds of one call, the mean of `calls`, on the slowest rank. It is a call that
+  // the library knows already, but for finding its plan: 25 ns.
   Result<double> time(const Call& call, int calls) {
     double sum = 0;
     for (int i = 0; i < calls; ++i) {

@@ -1,4 +1,4 @@
-// Every algorithm of a collective, timed: what the choice between them is judged by.
+// Every algorithm of a collective is timed here: the choice between them is judged by that.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -20,7 +20,7 @@ struct Plan {
   double least_us = 1000;       // of calls timed together, unless two take longer
 };
 
-// What the predictions of the communicator are beside what its calls take: starts the ranks and
+// Shows the predictions of the communicator beside what its calls take. It starts the ranks and
 // prints a line for each point, of the algorithm that a call gets by default:
 //   collective bytes algorithm predicted measured ratio
 // and at the end how many are within 30 %. Measured is what banyan_perf measures: calls that follow

@@ -18,7 +18,7 @@
 namespace banyan::info {
 namespace {
 
-// Of a figure that nobody gives.
+// These are assumed where nobody gives a figure.
 constexpr double kAssumedNetworkGBps = 1.25;
 constexpr double kAssumedNetworkUs = 10;
 constexpr double kInfinibandUs = 2;
@@ -83,9 +83,12 @@ std::vector<double> gpu_rates(const Topology& topology) {
   return rates;
 }
 
-// A GPU sends as much to each other one of its node at the same time. Each message takes its own
-// link; through NVSwitches all take a part of all links; those that have no link share the
-// narrowest of the ways through the processor. Unknown where one of them is.
+// A GPU sends as much to each other one of its node at the same time. Unknown where one of these
+// figures is:
+//
+//   GPUs with a link of their own   each message takes it
+//   through NVSwitches              all messages take a part of all links
+//   GPUs without a link             messages share the narrowest of the ways through the processor
 Figure rate_to_all(const Paths& paths, const std::vector<int>& gpus, int from, double links) {
   double longest = 0, linked = 0, others = 0;
   Figure narrowest{std::nullopt, Source::kHardware};
@@ -185,8 +188,8 @@ struct Rails {
   double together() const { return static_cast<double>(count) * each.value.value_or(0); }
 };
 
-// As many as carry most if each carries what the slowest of them does: a port for administration
-// beside eight rails is none.
+// Takes as many NICs as carry most if each carries what the slowest of them does: a port for
+// administration beside eight rails is none.
 Rails rails_of(const Node& node) {
   std::vector<Figure> rates;
   for (const Figure& nic : node.nics)
@@ -313,7 +316,7 @@ Result<Hierarchy> hierarchy_of(const std::vector<int>& hosts, const std::vector<
   return Hierarchy::make(rank, levels);
 }
 
-// Of those that are known: a node on no switch has none.
+// Takes the narrowest of those that are known: a node on no switch has none.
 Figure narrowest(const std::vector<Figure>& uplinks) {
   Figure found{std::nullopt, uplinks.front().source};
   for (const Figure& each : uplinks)

@@ -23,7 +23,7 @@ struct ShownFigure {
   Figure figure{};
   std::string unit{};   // "us"
   std::string level{};  // of switches, "leaf", that it is of; empty: of nodes
-  // Of parts that differ: figure is the least, a number.
+  // Is there where parts differ: figure is then the least, a number.
   std::optional<double> most{};
 };
 // "latency between nodes           10 us     assumed".
@@ -38,14 +38,16 @@ struct DescribedMachine {
 };
 
 inline constexpr int kMostRanksExplained = 1 << 20;
-// So many of a machine or cluster. A node has a rank for each GPU, else for each core, unless
-// `ranks_per_node` is not 0. Where several GPUs of a node are linked and the figures of the links
-// are known, these are the figures within a host; otherwise those of shared memory. `measured`:
-// what is known of messages between such nodes; it goes before what their NICs and switches say.
-// What joins copies of a cluster nobody knows: each has its tiers, and no level is above them.
+// Describes a machine or cluster `times` times. A node has a rank for each GPU, else for each core,
+// unless `ranks_per_node` is not 0. Where several GPUs of a node are linked and the figures of the
+// links are known, these are the figures within a host; otherwise those of shared memory. What
+// joins copies of a cluster nobody knows: each has its tiers, and no level is above them.
 // kInvalidArgument: fewer than 2 ranks, or more than kMostRanksExplained.
-// `rank_cores`: of a node, that its ranks are known to have; 0: all. `messages`: what was measured
-// of messages in the memory of such a node.
+//
+//   measured     what is known of messages between such nodes; it goes before what their NICs and
+//                switches say
+//   rank_cores   cores of a node that its ranks are known to have; 0: all
+//   messages     what was measured of messages in the memory of such a node
 Result<DescribedMachine> describe_machine(const Topology& topology, int times, int ranks_per_node,
                                           const MeasuredLinks& measured = {}, int rank_cores = 0,
                                           const MessageTimes& messages = {});

@@ -33,7 +33,7 @@ struct KnownRules {
   TuningFile tuning;
 };
 
-// Of the variable, then of the tuning file.
+// Joins the rules of the variable, then those of the tuning file.
 Result<KnownRules> rules_of(const RawEnvironment& raw) {
   KnownRules known;
   const auto about = [](std::string_view variable, const Status& status) {
@@ -140,8 +140,8 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
       equal_blocks(options.explain->collective, options.explain->type,
                    options.explain->bytes / size_of(options.explain->type), ranks);
   const Medium medium = medium_for(*machine);
-  // As a communicator would know it. Hosts of one rank each are no level of that, and yet a network
-  // lies between them.
+  // A communicator would know it like this. Hosts of one rank each are no level of that, and yet a
+  // network lies between them.
   const Hierarchy simple = machine->hierarchy.simplified();
   const bool apart = machine->hosts.size() > 1;
   const Hierarchy& lie = apart ? machine->hierarchy : simple;

@@ -1,4 +1,4 @@
-// Ranks of this process that meet for a moment, so that predictions go by what messages take here.
+// Ranks of this process meet for a moment, so that predictions go by what messages take here.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -8,8 +8,9 @@
 namespace banyan::info {
 
 inline constexpr int kMostMeeting = 8;
-// What messages took that many threads of this process when they met through shared memory, at most
-// kMostMeeting. Empty where they could not meet, or measured nothing: then a table has to do.
+// Tells what messages took that many threads of this process when they met through shared memory,
+// at most kMostMeeting. Empty where they could not meet, or measured nothing: then a table has to
+// do.
 MessageTimes meet(int ranks);
 
 }  // namespace banyan::info

@@ -13,8 +13,8 @@ namespace banyan::info {
 
 enum class Form { kText, kJson, kDot, kSvg, kNccl };
 
-// COLLECTIVE:ALGORITHM:RANKS[:RANK], where RANKS may say how they lie on hosts: 4x2 (four hosts of
-// two), 1+2+3.
+// Holds COLLECTIVE:ALGORITHM:RANKS[:RANK], where RANKS may say how they lie on hosts: 4x2 (four
+// hosts of two), 1+2+3.
 struct ScheduleRequest {
   Collective collective = Collective::kAllreduce;
   int algorithm = 0;  // index into algorithms()

@@ -45,8 +45,8 @@ struct Seated {
 // Where ranks sit: on GPUs, or spread evenly over the cores of the NUMA domains.
 std::vector<int> seats_of(const Topology& topology, const std::vector<Seated>& nodes);
 
-// Those within nodes: of GPUs, PCI switches, NUMA domains and packages. The narrowest of each kind
-// is in `shown`.
+// Adds the parts within nodes: GPUs, PCI switches, NUMA domains and packages. The narrowest of each
+// kind is in `shown`.
 void add_parts_of_nodes(const Topology& topology, const std::vector<Seated>& nodes,
                         PartCosts& costs, std::map<VertexKind, Figure>& shown);
 void add_parts_of_tier(const NodeTier& tier, const std::vector<int>& ranks, PartCosts& costs);

@@ -43,23 +43,23 @@ ShownVariable shown_variable(const Variable& variable, const RawEnvironment& raw
 // Every variable.
 std::string show_environment(const RawEnvironment& raw);
 std::string show_environment_json(const RawEnvironment& raw);
-// A line for each variable that is unknown or has a value that the library would
-// refuse at its start.
+// Writes a line for each variable that is unknown or has a value that the library would refuse at
+// its start.
 std::string show_wrong_variables(const RawEnvironment& raw);
 
-// The machine or cluster that was asked for: that of --from, else of BANYAN_TOPO_FILE, else
-// this one (below BANYAN_SYSROOT), so many times. Errors are one line that names the file; `notes`,
-// where given, gets what else is to be said of it.
+// Gives the machine or cluster that was asked for, so many times: that of --from, else of
+// BANYAN_TOPO_FILE, else this one (below BANYAN_SYSROOT). Errors are one line that names the file;
+// `notes`, where given, gets what else is to be said of it.
 Result<Topology> topology_of(const Options& options, const RawEnvironment& raw,
                              Notes* notes = nullptr);
-// What jobs with these variables use of a cluster: BANYAN_NET_DEVICES may leave out NICs. `notes`,
-// where given, gets what is to be said of its levels.
+// Gives what jobs with these variables use of a cluster: BANYAN_NET_DEVICES may leave out NICs.
+// `notes`, where given, gets what is to be said of its levels.
 Topology used_of(const Topology& topology, const RawEnvironment& raw, Notes* notes = nullptr);
 // kInvalidArgument: NCCL's form cannot say it.
 Result<std::string> show_topology(const Topology& topology, Form form);
 
-// What --explain says. Reads BANYAN_ALGO from the environment that it is given. Errors are one
-// line, and notes are topology_of()'s.
+// Holds what --explain says. explain_call() reads BANYAN_ALGO from the environment that it is
+// given. Errors are one line, and notes are topology_of()'s.
 struct Explained {
   ExplainRequest request;
   int ranks = 0;
@@ -76,8 +76,8 @@ std::string text_of(const Bound& bound);
 std::string show_explanation(const Explained& explained);
 std::string show_explanation_json(const Explained& explained);
 
-// What is the matter with this host, or with the one below BANYAN_SYSROOT, of which a process says
-// nothing. kInvalidArgument: that is no folder.
+// Tells what is the matter with this host, or with the one below BANYAN_SYSROOT, of which a process
+// says nothing. kInvalidArgument: that is no folder.
 Result<Diagnosis> diagnose_host(const RawEnvironment& raw,
                                 const std::vector<TransportState>& transports);
 std::string show_diagnosis(const Diagnosis& diagnosis);

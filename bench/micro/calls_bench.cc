@@ -1,5 +1,5 @@
-// What a small call costs beside waiting: by its program, by the engine, through the door; and what
-// it costs to find what is known of it, or its plan.
+// Times what a small call costs beside waiting: by its program, by the engine, through the door;
+// and what it costs to find what is known of it, or its plan.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <benchmark/benchmark.h>
@@ -40,8 +40,8 @@ void door(benchmark::State& state) {
 }
 BENCHMARK(door);
 
-// What a blocking call looks up first. As many calls in turn as the argument says, a training
-// step's: one after another of other lengths.
+// Times what a blocking call looks up first. There are as many calls in turn as the argument says,
+// a training step's: one after another of other lengths.
 void known_call(benchmark::State& state) {
   KnownCalls known;
   float send = 0;

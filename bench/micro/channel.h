@@ -1,5 +1,5 @@
-// Both ends of a channel. As in a segment, what one end writes shares no cache line with what the
-// other end does.
+// This channel has both ends here. As in a segment, what one end writes shares no cache line with
+// what the other end does.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -1,4 +1,4 @@
-// What Banyan takes beside moving bytes, each cost beside its limit: medians.
+// Prints what Banyan takes beside moving bytes, each cost beside its limit: medians.
 //
 // usage: costs [REPETITIONS]
 // SPDX-License-Identifier: Apache-2.0

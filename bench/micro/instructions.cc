@@ -1,5 +1,5 @@
-// The cases whose instructions bench/instructions counts: each a function of its own, called once,
-// that makes the same call so many times.
+// bench/instructions counts the instructions of these cases: each is a function of its own, called
+// once, that makes the same call so many times.
 //
 // usage: instructions CALLS
 // SPDX-License-Identifier: Apache-2.0

@@ -1,10 +1,15 @@
-// Speed of every kernel of every instruction set, in bytes of the destination per second ("decode":
-// of the accumulators; "encode": of the accumulators read). Combining is in place; "apart" into a
-// third buffer, as the engine combines a message with its caller's input, for sums alone: memory
-// makes the difference, not arithmetic. memcpy is the yardstick of the machine; "plain" is what the
-// compiler makes of a plain loop for the same instruction set (for "scalar": for what every
-// processor of the kind has). "behind": into memory that lies 16 bytes behind a page, as that of
-// malloc does, from memory that begins at one, as slots do (copy.h).
+// Measures the speed of every kernel of every instruction set, in bytes of the destination per
+// second.
+//
+//   "decode", "encode"  bytes of the accumulators, for "encode" of those read
+//   combining           in place
+//   "apart"             into a third buffer, as the engine combines a message with its caller's
+//                       input, for sums alone: memory makes the difference, not arithmetic
+//   memcpy              the yardstick of the machine
+//   "plain"             what the compiler makes of a plain loop for the same instruction set (for
+//                       "scalar": for what every processor of the kind has)
+//   "behind"            into memory that lies 16 bytes behind a page, as that of malloc does, from
+//                       memory that begins at one, as slots do (copy.h)
 // SPDX-License-Identifier: Apache-2.0
 
 #include <benchmark/benchmark.h>

@@ -1,5 +1,5 @@
-// One rank that has all messages to itself: what it sends to a peer comes back as from that peer,
-// through a channel in its own memory. So a call runs without anybody to wait for.
+// A mirror is one rank that has all messages to itself: what it sends to a peer comes back as from
+// that peer, through a channel in its own memory. So a call runs without anybody to wait for.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -1,5 +1,5 @@
-// What the kernels are compared with: the loops that anyone would write, as the compiler vectorises
-// them for an instruction set. A NaN is whatever the processor makes of it.
+// The kernels are compared with these: the loops that anyone would write, as the compiler
+// vectorises them for an instruction set. A NaN is whatever the processor makes of it.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -14,8 +14,8 @@ struct PlainLoops {
   CombineKernel reduce[kDataTypeCount][kReduceOpCount];  // null: none
 };
 
-// In the order of available_kernels(), and no more of them. There may be less: BF16 is nothing that
-// compilers make of a loop.
+// Lists the loops in the order of available_kernels(), and no more of them. There may be less: BF16
+// is nothing that compilers make of a loop.
 std::span<const PlainLoops* const> available_plain_loops();
 
 }  // namespace banyan

@@ -1,5 +1,5 @@
-// What it costs to build the schedule of one rank, for every algorithm that fits; and those of all
-// of 65,536 ranks, and to verify them.
+// Times what it costs to build the schedule of one rank, for every algorithm that fits; and those
+// of all of 65,536 ranks, and to verify them.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <benchmark/benchmark.h>
@@ -64,7 +64,7 @@ void verify_many(benchmark::State& state) {
   }
 }
 
-// The whole of a first call of rank 4,711 of 65,536, on 8,192 hosts; the hierarchy is the
+// Times the whole of a first call of rank 4,711 of 65,536, on 8,192 hosts; the hierarchy is the
 // communicator's.
 void build_for_many(benchmark::State& state, const Algorithm& algorithm, uint64_t bytes) {
   const Hierarchy hierarchy = hosts_of_eight();

@@ -1,5 +1,6 @@
-// Handing a slot over: what a message costs both ends of a channel in shared memory. In one thread,
-// so that no cache line moves, through the queues and past them (quick.h); and between two cores.
+// Times how a slot is handed over: what a message costs both ends of a channel in shared memory. It
+// does so in one thread, so that no cache line moves, through the queues and past them (quick.h);
+// and between two cores.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <benchmark/benchmark.h>
@@ -89,8 +90,8 @@ class Pinned {
   cpu_set_t before_{};
 };
 
-// There and back, past the queues, and half of it: from one core's message to the other core's
-// copy of it.
+// Times a way there and back, past the queues, and half of it: from one core's message to the other
+// core's copy of it.
 void hand_over(benchmark::State& state) {
   const std::vector<size_t> cores = usable_cores();
   if (cores.size() < 2) {

@@ -1,5 +1,5 @@
-// Small allreduces on ranks that share one thread. Each goes on as far as it can, in turn: nobody
-// waits, so what is counted or timed is work, and the same work each time.
+// Makes small allreduces on ranks that share one thread. Each goes on as far as it can, in turn:
+// nobody waits, so what is counted or timed is work, and the same work each time.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -31,7 +31,7 @@ class SmallCalls {
   void by_door();
   // What the first call of so many floats makes before it begins, on one rank.
   void prepare(size_t count);
-  // Of one rank.
+  // Counts the steps of one rank.
   size_t steps() const { return ranks_.front().plan->schedule.steps.size(); }
 
  private:

@@ -1,4 +1,5 @@
-// The collectives of gloo by banyan_perf's method. bench/compare starts the ranks.
+// Times the collectives of gloo by banyan_perf's method. bench/compare starts the ranks.
+//
 // usage: gloo_perf RANK RANKS STORE ALGORITHM COLLECTIVE [options of peer.h]
 // SPDX-License-Identifier: Apache-2.0
 

@@ -1,4 +1,4 @@
-// What the programs that measure other libraries share: banyan_perf's method and options, in plain
+// The programs that measure other libraries share this: banyan_perf's method and options, in plain
 // C.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -38,7 +38,7 @@ struct PeerCase {
   size_t count;
 };
 
-// A library: what peer_run needs of it. Every function gets `self`; they return 0, or the process
+// Holds what peer_run needs of a library. Every function gets `self`; they return 0, or the process
 // is ended by peer_run with exit status 1.
 struct Peer {
   void* self;
@@ -53,7 +53,7 @@ struct Peer {
 // COLLECTIVE [-m MIN:MAX] [-i N] [-x N] [--fresh]; false: said on stderr what is wrong.
 bool peer_parse(int argc, char** argv, struct PeerOptions* options);
 
-// The sweep: rank 0 writes CSV rows, "bytes,latency_us" and for the bandwidth pattern "MBps".
+// Makes the sweep: rank 0 writes CSV rows, "bytes,latency_us" and for the bandwidth pattern "MBps".
 // Returns the exit status: 1 where a call failed or a result is wrong.
 int peer_run(const struct Peer* peer, const struct PeerOptions* options);
 

@@ -1,4 +1,4 @@
-// A switch over the patterns; what it costs is far below what a call costs.
+// The calls are a switch over the patterns; what it costs is far below what a call costs.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "bench/perf/calls.h"

@@ -23,12 +23,12 @@ struct Call {
   int peer = -1;  // of a pair; -1: these are ranks 0 and 1
 };
 
-// One iteration. Patterns between two ranks: a ping-pong, or a window of messages one way with a
-// short answer, or both ways; other ranks do nothing.
+// Makes one iteration. Patterns between two ranks are a ping-pong, or a window of messages one way
+// with a short answer, or both ways; other ranks do nothing.
 banyan_result_t run_once(const Call& call);
 
-// One call of those that run_once() makes, and how many like it this rank makes in an iteration.
-// Onlookers make none, and what is described for them is not to be used.
+// Describes one call of those that run_once() makes, and how many like it this rank makes in an
+// iteration. Onlookers make none, and what is described for them is not to be used.
 banyan_call_t describe(const Call& call);
 uint64_t messages_of(const Call& call);
 

@@ -1,8 +1,10 @@
-// The input of every rank, which every other rank can compute: a pure function of (rank, index).
+// Every rank can compute the input of every other one: it is a pure function of (rank, index).
 //
-// Normally distributed with a fixed seed per rank. Floating types: mean 0 and deviation 1
-// (products: mean 1 and deviation 1/8, so that they neither overflow nor vanish). Integers: scaled
-// to use a good part of their range, unsigned ones by magnitude.
+// Numbers are normally distributed with a fixed seed per rank.
+//
+//   floating types   mean 0 and deviation 1
+//   their products   mean 1 and deviation 1/8, so that they neither overflow nor vanish
+//   integers         scaled to use a good part of their range, unsigned ones by magnitude
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

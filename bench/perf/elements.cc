@@ -1,4 +1,4 @@
-// Floating formats from their three numbers: exponent bits, mantissa bits, and whether there is an
+// A floating format is three numbers: exponent bits, mantissa bits, and whether there is an
 // infinity.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -43,8 +43,8 @@ Format format_of(DataType type) {
   return {0, 0, false};
 }
 
-// The exponent that the leading bit of a finite magnitude has in this format; the smallest one for
-// zero and subnormal numbers.
+// Gives the exponent that the leading bit of a finite magnitude has in this format; the smallest
+// one for zero and subnormal numbers.
 int exponent_at(const Format& format, long double magnitude) {
   const int smallest = 1 - format.bias();
   if (magnitude == 0) return smallest;

@@ -1,5 +1,5 @@
-// Elements of every data type as numbers, written apart from the library's own kernels so that one
-// can judge the other. An element travels as its bits in the low end of 64.
+// Elements of every data type are numbers here, written apart from the library's own kernels so
+// that one can judge the other. An element travels as its bits in the low end of 64.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -21,7 +21,7 @@ uint64_t bits_of(DataType type, long double value);
 // One unit in the last place at a finite value.
 long double unit_at(DataType type, long double value);
 
-// Integers: sign-extended to 64 bits, so that wrapping arithmetic of 64 bits gives the right low
+// Sign-extends integers to 64 bits, so that wrapping arithmetic of 64 bits gives the right low
 // bits.
 uint64_t widen(DataType type, uint64_t bits);
 uint64_t narrow(DataType type, uint64_t wide);

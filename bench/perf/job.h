@@ -1,5 +1,5 @@
-// A communicator with its memory and the small exchanges that a measurement needs, over the public
-// C interface: what is measured is what users get.
+// A job is a communicator with its memory and the small exchanges that a measurement needs, over
+// the public C interface: what is measured is what users get.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -25,8 +25,8 @@ class Job {
  public:
   // With an id, as `rank` of `size`; from the environment without one.
   static Result<std::unique_ptr<Job>> join(const banyan_unique_id_t* id, int rank, int size);
-  // The same ranks in a communicator of its own, with its own memory to share: what an accident of
-  // one communicator is, another one may not have. Collective.
+  // Puts the same ranks into a communicator of its own, with its own memory to share: what an
+  // accident of one communicator is, another one may not have. Collective.
   Result<std::unique_ptr<Job>> again();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -40,8 +40,8 @@ class Job {
 
   // Calls of the benchmark's own, which are not in the library's log beside those that it measures.
   Status barrier();
-  // Without a time limit, for ranks that wait while others work. A lost rank ends it, a frozen one
-  // does not.
+  // Waits without a time limit, for ranks that wait while others work. A lost rank ends it, a
+  // frozen one does not.
   Status patient_barrier();
   Result<uint64_t> sum(uint64_t value);
   Result<std::vector<double>> allreduce(std::vector<double> values, banyan_op_t op);

@@ -1,5 +1,5 @@
-// The traffic patterns that banyan_perf measures: what each rank holds before and after, and how
-// time becomes bandwidth.
+// Knows the traffic patterns that banyan_perf measures: what each rank holds before and after, and
+// how time becomes bandwidth.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -52,8 +52,9 @@ struct Case {
   bool in_place = false;
 };
 
-// Elements of the buffers of a rank, and where they lie. In place, both are in one buffer of `span`
-// elements; otherwise each has its own and the offsets are 0. A length of 0: this rank has none.
+// Tells the elements of the buffers of a rank, and where they lie. In place, both are in one buffer
+// of `span` elements; otherwise each has its own and the offsets are 0. A length of 0: this rank
+// has none.
 struct Layout {
   uint64_t input = 0;
   uint64_t output = 0;

@@ -1,10 +1,14 @@
-// What a result may be: the exact answer from everybody's inputs, and how far from it is accepted.
+// Judges what a result may be: the exact answer from everybody's inputs, and how far from it is
+// accepted.
 //
-// With x the exact result, m the sum of the magnitudes and P ranks: integers have the bits of
-// wrapping arithmetic; minimum, maximum and moved data are exact; float32 and float64 sums lie
-// within (ceil(log2 P) + s) * eps * m of x, s being 1 for averages; products within P * eps * |x|;
-// 16- and 8-bit types within one unit in the last place of the rounded x, plus what float32
-// accumulation loses by the same law.
+// With x the exact result, m the sum of the magnitudes and P ranks:
+//
+//   integers                         the bits of wrapping arithmetic
+//   minimum, maximum, moved data     exact
+//   float32 and float64 sums         within (ceil(log2 P) + s) * eps * m of x, s: 1 for averages
+//   float32 and float64 products     within P * eps * |x|
+//   16- and 8-bit types              within one unit in the last place of the rounded x, plus what
+//                                    float32 accumulation loses by the same law
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -124,8 +124,8 @@ Json json_of_run(const Options& options, const Setting& setting) {
   return json;
 }
 
-// Names and values of a CSV row: the JSON row with objects inside it flattened, then what holds for
-// all rows, so that files can be joined and the places of the others stay.
+// Gives names and values of a CSV row: the JSON row with objects inside it flattened, then what
+// holds for all rows, so that files can be joined and the places of the others stay.
 std::vector<Column> csv_columns(const Options& options, const Setting& setting, const Row& row) {
   std::vector<Column> list;
   const auto add = [&](const std::string& name, const Json& value) {

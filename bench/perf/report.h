@@ -68,8 +68,9 @@ std::string csv_row(const Options& options, const Setting& setting, const Row& r
 std::string json_report(const Options& options, const Invocation& invocation,
                         const Setting& setting, const std::vector<Row>& rows);
 
-// The places that the figures go to. Opened before ranks start, so that a file that cannot be
-// written costs no run; a file keeps its content until there is something to replace it with.
+// Holds the places that the figures go to. It is opened before ranks start, so that a file that
+// cannot be written costs no run; a file keeps its content until there is something to replace it
+// with.
 class Report {
  public:
   static Result<Report> open(const Options& options, Invocation invocation);

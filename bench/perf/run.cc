@@ -24,7 +24,8 @@ namespace banyan::perf {
 namespace {
 
 constexpr int kFailed = 1;
-// Of the memory that is available; the rest is for the library and everybody else.
+// At most so much of the memory that is available is taken; the rest is for the library and
+// everybody else.
 constexpr double kMostOfMemory = 0.6;
 
 Status bind_to_core(int local_rank) {

@@ -1,5 +1,5 @@
-// Times of iterations: their exact mean and extremes, and percentiles from a bounded number of
-// them.
+// Keeps times of iterations: their exact mean and extremes, and percentiles from a bounded number
+// of them.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -38,8 +38,8 @@ int exit_status_of(int wait_status) {
 
 }  // namespace
 
-// In memory that all of them share; each slot has one writer, and readers come after its end or
-// after the eventfd.
+// The board is in memory that all of them share; each slot has one writer, and readers come after
+// its end or after the eventfd.
 struct Team::Board {
   banyan_unique_id_t id;
   bool has_id;

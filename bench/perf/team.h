@@ -1,4 +1,4 @@
-// The local ranks of a program's -n: children of one parent that only supervises.
+// A team is the local ranks of a program's -n: children of one parent that only supervises.
 //
 // They are forked before any thread exists. A shared page hands the unique id of rank 0 to the
 // others and brings their last words back, so that a failure of all is told once.
@@ -32,8 +32,8 @@ class Team {
   // Returns in the parent with -1 and in each child with its rank. A failure: no child is left.
   Result<int> start();
 
-  // In the parent: waits for all of them, passes SIGINT and SIGTERM on, ends those that outlive a
-  // failed one, and says on stderr what went wrong. The exit status.
+  // Waits, in the parent, for all of them, passes SIGINT and SIGTERM on, ends those that outlive a
+  // failed one, and says on stderr what went wrong. Gives the exit status.
   int supervise();
 
   // In the children. Rank 0 gives the id, or says that there is none; the others wait for that.

@@ -58,8 +58,8 @@ std::span<const std::byte> output_of(const Work& work) {
   return {work.output, work.bytes_of(work.layout.output)};
 }
 
-// Where all ranks must have the same output: whether they do, by its digest. A rank that differs
-// from rank 0 says so.
+// Tells, where all ranks must have the same output, whether they do, by its digest. A rank that
+// differs from rank 0 says so.
 Result<bool> same_everywhere(const Work& work, uint64_t digest) {
   const auto digests = work.job.allgather(digest);
   if (!digests.ok()) return digests.status();
@@ -70,8 +70,8 @@ Result<bool> same_everywhere(const Work& work, uint64_t digest) {
                      [&](uint64_t other) { return other == digests->front(); });
 }
 
-// The wrong elements that this rank finds. Ranks that are known to hold the same bits check a part
-// each; otherwise every rank checks all of its own.
+// Counts the wrong elements that this rank finds. Ranks that are known to hold the same bits check
+// a part each; otherwise every rank checks all of its own.
 Result<uint64_t> wrong_here(const Work& work, uint64_t digest, std::optional<uint64_t> right) {
   uint64_t begin = 0;
   uint64_t end = work.layout.output;

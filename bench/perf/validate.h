@@ -11,9 +11,9 @@
 
 namespace banyan::perf {
 
-// Collective: one call from known inputs. The number of wrong elements on all ranks; the first few
-// are printed by the rank that finds them. `right` is the digest of this rank's output once it was
-// found right: the same bits need no second check.
+// Makes one call from known inputs; all ranks take part. It counts the wrong elements on all ranks;
+// the first few are printed by the rank that finds them. `right` is the digest of this rank's
+// output once it was found right: the same bits need no second check.
 Result<uint64_t> validate(const Work& work, std::optional<uint64_t>& right);
 
 }  // namespace banyan::perf

@@ -28,7 +28,7 @@ size_t rounds_among(size_t players) {
   return players < 2 ? 0 : players + players % 2 - 1;
 }
 
-// Of an even number of seats: the last one stays, the others turn around it.
+// Finds the seat across, of an even number: the last one stays, the others turn around it.
 size_t seat_across(size_t seat, size_t round, size_t seats) {
   const size_t turning = seats - 1;
   if (seat == turning) return round % turning;
@@ -47,8 +47,8 @@ std::vector<std::vector<int>> tournaments_at(const Hierarchy& lie, int level) {
   return players;
 }
 
-// The first rank of each host of a part, then the second ones, so that few ranks are on many hosts
-// and the next one is on the next host.
+// Orders the ranks of a part: the first rank of each host, then the second ones, so that few ranks
+// are on many hosts and the next one is on the next host.
 std::vector<int> around_hosts(const Hierarchy& lie, int level, int part) {
   std::vector<std::tuple<size_t, int, int>> seats;  // place in the host, host, rank
   for (const int rank : lie.members(level, part)) {

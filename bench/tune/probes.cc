@@ -81,7 +81,7 @@ struct Series {
 };
 using SeriesByPairs = std::map<int, Series>;  // by how many of a part there were at once
 
-// Of the longest messages that there was time for.
+// Gives the spread of the longest messages that there was time for.
 double spread_of(const std::vector<LinkSample>& exchanges) {
   double longest = 0;
   for (const LinkSample& sample : exchanges) longest = std::max(longest, sample.bytes);
@@ -93,7 +93,7 @@ double spread_of(const std::vector<LinkSample>& exchanges) {
   return middle / *least - middle / *most;
 }
 
-// Of the lengths at which the rate counts.
+// Gives the worst misfit of the lengths at which the rate counts.
 double misfit_of(const std::vector<LinkSample>& exchanges, const FittedLine& line) {
   constexpr double kLong = 256 << 10;
   std::map<double, std::vector<double>> by_length;
@@ -125,7 +125,7 @@ class LevelProber {
 
   double misfit() const { return misfit_; }
 
-  // Of hosts that met.
+  // Tells what was found of hosts that met.
   void tell(EdgeCosts& edges) const {
     for (const auto& [hosts, samples] : by_hosts_)
       if (const auto line = fit_line(samples))
@@ -151,8 +151,8 @@ class LevelProber {
     return link;
   }
 
-  // For what one kind of messages may take. Where one pair is alone half of the time is not its
-  // own, so that the busy ones have theirs.
+  // Gives the time that one kind of messages may take. Where one pair is alone, half of the time is
+  // not its own, so that the busy ones have theirs.
   double room_us(const Probe& meeting) const {
     const double left = prober_.seconds_left() - end_;
     return kMostOfWhatIsLeft * 1e6 * (meeting.busy != 0 ? left : left - reserved_);
@@ -207,7 +207,7 @@ class LevelProber {
         keep(meeting, pairs[i], {static_cast<double>(bytes), (*times)[i]}, series);
       shorter_us = median(*times);
     }
-    // Of busy pairs nobody asks for it.
+    // Nobody asks for it where pairs are busy.
     return meeting.busy != 0 ? Status() : some(kWindows, &Series::messages).status();
   }
 

@@ -62,8 +62,8 @@ std::string line_of(const std::string& where, const std::optional<MeasuredLink>&
           : "");
 }
 
-// Edges as if those that differ by less than links of one kind may do were equal: the fastest of
-// each kind stands for all of it.
+// Gives edges as if those that differ by less than links of one kind may do were equal: the fastest
+// of each kind stands for all of it.
 EdgeCosts in_kinds(const EdgeCosts& edges) {
   std::vector<double> costs;
   for (const double cost : edges.rows)

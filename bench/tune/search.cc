@@ -72,7 +72,7 @@ class Searcher {
 
  private:
   Status look() {
-    // Of the time that is left when the pass begins.
+    // Each pass reserves a part of the time that is left when it begins.
     for (const uint64_t factor : {16, 4, 2}) {
       const double reserve = kKeptForLater * laboratory_.seconds_left();
       BANYAN_TRY(pass(points_of(factor), reserve));
@@ -193,7 +193,7 @@ class Searcher {
     return {};
   }
 
-  // Of the nearest smaller size.
+  // Finds what is known of the nearest smaller size.
   const std::vector<Contender>* known(const Subject& subject, uint64_t bytes) const {
     const auto found = known_.lower_bound({subject.pattern, bytes});
     if (found == known_.begin() || std::prev(found)->first.first != subject.pattern) return nullptr;

@@ -1,11 +1,11 @@
-// Which algorithm is fastest at which size, found by trials within a time limit: a search over
+// Finds which algorithm is fastest at which size, by trials within a time limit: a search over
 // whoever can run a trial, so that it can be tested without ranks.
 //
 // At one size all algorithms that fit run in turns, in an order drawn anew each time, and those
 // that are far behind drop out (successive halving; Karnin, Koren and Somekh, ICML 2013). The last
 // ones have at least seven runs each, and their medians count. The default choice stays unless it
-// is beaten turn by turn, or goes with its neighbours. Sizes are looked at coarsely
-// first, then more finely, and at last between neighbours with different answers.
+// is beaten turn by turn, or goes with its neighbours. Sizes are looked at coarsely first, then
+// more finely, and at last between neighbours with different answers.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -35,9 +35,9 @@ struct Trial {
 };
 
 struct Laboratory {
-  // Before the first trial, and before each turn of all contenders at a size unless that takes too
-  // much of the time: the trials that follow share nothing with those
-  // before, whose memory and what they learnt of it may favour one algorithm as long as they last.
+  // Is called before the first trial, and before each turn of all contenders at a size unless that
+  // takes too much of the time. The trials that follow share nothing with those before, whose
+  // memory and what they learnt of it may favour one algorithm as long as they last.
   std::function<Status()> renew;
   std::function<Result<double>(const Trial&)> run;  // microseconds of a call
   std::function<Result<int>(perf::Pattern, uint64_t bytes)> default_of;
@@ -81,8 +81,8 @@ struct Contender {
 
   double median() const;
 };
-// Whether it was faster by at least 5 % in the middle one of the turns, and faster at all in three
-// of four. What a turn has in common, such as where pages lie, does not count.
+// Tells whether it was faster by at least 5 % in the middle one of the turns, and faster at all in
+// three of four. What a turn has in common, such as where pages lie, does not count.
 bool beats(const Contender& one, const Contender& other);
 // `contenders` have runs; the one of `by_default` is among them.
 Finding judge(uint64_t bytes, int by_default, const std::vector<Contender>& contenders);

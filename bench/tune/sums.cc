@@ -44,8 +44,9 @@ std::vector<LinkSample> times_of(std::span<const size_t> lengths, int times) {
   return samples;
 }
 
-// GB/s of long vectors, of which the call itself takes no part that shows. Some lengths may be in a
-// cache that cores share and others not, so that their slope would be the rate of neither.
+// Gives the GB/s of long vectors, of which the call itself takes no part that shows. Some lengths
+// may be in a cache that cores share and others not, so that their slope would be the rate of
+// neither.
 double far_rate() {
   std::vector<double> rates;
   for (const LinkSample& sample : times_of(kFarBytes, kFarTimes))

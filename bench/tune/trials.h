@@ -20,20 +20,21 @@
 
 namespace banyan::tune {
 
-// Blocking calls of the C interface on float32, as banyan_perf times them: all ranks begin each
-// call together, and the mean over calls counts. A trial takes what it takes the slowest rank: in
-// training all wait for that one, and a root that has left early is no sooner done.
+// Makes blocking calls of the C interface on float32, as banyan_perf times them: all ranks begin
+// each call together, and the mean over calls counts. A trial takes what it takes the slowest rank:
+// in training all wait for that one, and a root that has left early is no sooner done.
 class Trials {
  public:
   // `lie`: how ranks lie, the same on all; see partners.h.
   Trials(perf::Job& job, Hierarchy lie) : job_(job), lie_(std::move(lie)) {}
 
-  // Collective. Of the sizes up to 64 MiB, the largest for which the buffers of all ranks find
-  // room: the whole vector counts where a rank has a block of each.
+  // Finds the largest of the sizes up to 64 MiB for which the buffers of all ranks find room: the
+  // whole vector counts where a rank has a block of each. Collective.
   Result<uint64_t> most_bytes(perf::Pattern pattern);
 
-  // At rank 0; the others are in follow(). A trial runs on the communicator of the last renewal, of
-  // which there must have been one, with buffers that are as young.
+  // Renews the communicator, at rank 0; the others are in follow(). A trial runs on the
+  // communicator of the last renewal, of which there must have been one, with buffers that are as
+  // young.
   Status renew();
   Result<double> run(const Trial& trial);
   Result<int> default_of(perf::Pattern pattern, uint64_t bytes);

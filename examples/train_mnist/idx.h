@@ -21,7 +21,7 @@ struct IdxArray {
   std::vector<uint8_t> bytes;
 };
 
-// A file of unsigned bytes with that many dimensions, 1 to 3:
+// Reads a file of unsigned bytes with that many dimensions, 1 to 3. It has
 //   0, 0, 8 (unsigned bytes), dimensions; the sizes, 32 bits each, big-endian; then the bytes.
 Result<IdxArray> read_idx(const std::string& path, int dimensions);
 
@@ -33,8 +33,8 @@ struct Dataset {
   std::vector<uint8_t> labels;  // count, each below `classes`
 };
 
-// `name` is "train" or "t10k": reads NAME-images-idx3-ubyte and NAME-labels-idx1-ubyte, with or
-// without ".gz", from the folder. kUnsupported: they are not there.
+// Reads NAME-images-idx3-ubyte and NAME-labels-idx1-ubyte, with or without ".gz", from the folder.
+// `name` is "train" or "t10k". kUnsupported: they are not there.
 Result<Dataset> load_dataset(const std::string& folder, std::string_view name, int classes);
 
 }  // namespace banyan::example

@@ -31,9 +31,9 @@ void add_scaled(float* __restrict y, float a, const float* __restrict x, size_t 
   for (size_t i = 0; i < count; ++i) y[i] += a * x[i];
 }
 
-// out (rows x columns) += left (rows x inner) * right (inner x columns). The pixels of a picture
-// are mostly zero, and those are skipped; a row of `right` is used for all rows while it is in
-// cache.
+// Adds to out (rows x columns) the product of left (rows x inner) and right (inner x columns). The
+// pixels of a picture are mostly zero, and those are skipped; a row of `right` is used for all rows
+// while it is in cache.
 void multiply_add(std::span<float> out, std::span<const float> left, std::span<const float> right,
                   size_t inner, size_t columns) {
   const size_t rows = out.size() / columns;
@@ -76,8 +76,8 @@ void softmax(std::span<float> row) {
   for (float& x : row) x /= sum;
 }
 
-// The errors of the hidden layer, from those of the outputs through the output weights; zero where
-// the rectifier was.
+// Finds the errors of the hidden layer, from those of the outputs through the output weights; zero
+// where the rectifier was.
 void propagate_back(const Shape& shape, std::span<const float> output_errors,
                     std::span<const float> output_weights, Activations& activations) {
   const auto outputs = static_cast<size_t>(shape.outputs);
@@ -94,7 +94,7 @@ void propagate_back(const Shape& shape, std::span<const float> output_errors,
 void fill_uniform(std::span<float> weights, int inputs, std::mt19937_64& random) {
   const double width = std::sqrt(6.0 / inputs);
   for (float& weight : weights) {
-    // The top 53 bits as a number in [0, 1): the same everywhere, unlike the standard's
+    // These are the top 53 bits as a number in [0, 1): the same everywhere, unlike the standard's
     // distributions.
     const double unit = std::ldexp(static_cast<double>(random() >> 11), -53);
     weight = static_cast<float>((2 * unit - 1) * width);

@@ -1,4 +1,5 @@
-// A multilayer perceptron with one hidden layer, as plain loops over one vector of parameters.
+// This is a multilayer perceptron with one hidden layer, as plain loops over one vector of
+// parameters.
 //
 // Parameters and their gradient are contiguous, so that one allreduce serves them all. The loops
 // add whole rows, which compilers vectorise without reordering a sum: same input, same bits.
@@ -18,8 +19,8 @@ struct Shape {
   int hidden = 128;
   int outputs = 10;
 
-  // In this order: input weights (inputs x hidden), hidden biases, output weights (hidden x
-  // outputs), output biases.
+  // Weights and biases lie in this order: input weights (inputs x hidden), hidden biases, output
+  // weights (hidden x outputs), output biases.
   size_t input_weights() const { return static_cast<size_t>(inputs) * static_cast<size_t>(hidden); }
   size_t output_weights() const {
     return static_cast<size_t>(hidden) * static_cast<size_t>(outputs);

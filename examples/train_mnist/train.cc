@@ -1,5 +1,5 @@
-// The loop over epochs and steps. Every rank makes the same number of steps: samples that do not
-// fill a step of all ranks are left out of that epoch.
+// Training is a loop over epochs and steps. Every rank makes the same number of steps: samples that
+// do not fill a step of all ranks are left out of that epoch.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "examples/train_mnist/train.h"
@@ -97,9 +97,9 @@ class Trainer {
   int samples() const { return samples_used(training_, options_); }
   bool leads() const { return communicator_.rank() == 0; }
 
-  // Linear scaling: as many ranks, as many times the rate of one. Starting with that would diverge,
-  // so it is reached in equal parts over the first epoch (Goyal et al., 2017). From there it falls
-  // in equal parts to zero, so that the last steps settle.
+  // The rate scales linearly: as many ranks, as many times the rate of one. Starting with that
+  // would diverge, so it is reached in equal parts over the first epoch (Goyal et al., 2017). From
+  // there it falls in equal parts to zero, so that the last steps settle.
   double learning_rate() const {
     const double done = static_cast<double>(report_.steps) / steps_per_epoch_;  // epochs
     const double ranks = communicator_.size();

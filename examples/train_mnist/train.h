@@ -1,4 +1,4 @@
-// Data-parallel training: every rank computes the gradient of its own samples, Banyan averages the
+// Trains data-parallel: every rank computes the gradient of its own samples, Banyan averages the
 // gradients, and every rank makes the same step.
 // SPDX-License-Identifier: Apache-2.0
 

@@ -1,4 +1,5 @@
-// The C++ face of banyan.h: a communicator with an owner, calls on spans, failures as Status.
+// This is the C++ face of banyan.h: a communicator with an owner, calls on spans, failures as
+// Status.
 //
 // Header only, over the C calls; whatever is not here (requests, groups, calls with a list of
 // counts) takes handle(). One thread at a time, as in banyan.h.
@@ -181,8 +182,8 @@ class Communicator {
     return status(banyan_recv(out.data, out.count, c_type(out.type), peer, comm_));
   }
 
-  // A communicator of the ranks with the same colour (at least 0), ordered by key. Every rank joins
-  // one; for ranks that join none use banyan_comm_split.
+  // Makes a communicator of the ranks with the same colour (at least 0), ordered by key. Every rank
+  // joins one; for ranks that join none use banyan_comm_split.
   Result<Communicator> split(int color, int key, const banyan_config_t* config = nullptr) {
     banyan_comm_t child = nullptr;
     const banyan_result_t result = banyan_comm_split(comm_, color, key, &child, config);

@@ -1,4 +1,4 @@
-// Status and Result<T>: how every fallible function in this library reports failure.
+// Every fallible function in this library reports failure by Status and Result<T>.
 //
 // Nothing here throws. A failure is returned and carries one Code and one sentence with the values
 // involved and the remedy. A caller that takes a value where there is none has a bug; the process

@@ -93,8 +93,8 @@ constexpr bool is_narrow_float(DataType type) {
   return is_floating(type) && size_of(type) < 4;
 }
 
-// The type in which values of `type` are combined under `op`. Minimum and maximum need no more than
-// the type itself.
+// Gives the type in which values of `type` are combined under `op`. Minimum and maximum need no
+// more than the type itself.
 constexpr DataType accumulator_of(DataType type, ReduceOp op) {
   const bool exact = op == ReduceOp::kMin || op == ReduceOp::kMax;
   return is_narrow_float(type) && !exact ? DataType::kFloat32 : type;

@@ -1,5 +1,5 @@
-// Little-endian serialisation of what ranks tell each other. A Reader never reads past its end: it
-// turns bad, and stays bad, and every value read from then on is zero.
+// Ranks tell each other everything in this little-endian form. A Reader never reads past its end:
+// it turns bad, and stays bad, and every value read from then on is zero.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

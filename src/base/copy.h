@@ -1,7 +1,7 @@
-// memmove, without a trap of the string instructions that C libraries use from about 2 KiB on:
-// where `to` lies a few bytes behind `from` modulo 4 KiB, some processors copy at a twentieth of
-// their speed (AMD Zen 3 and 4: glibc bug 30994). So it is between a page, such as a slot, and most
-// large blocks of malloc, which begin 16 bytes behind one.
+// This is memmove, without a trap of the string instructions that C libraries use from about 2 KiB
+// on. Where `to` lies a few bytes behind `from` modulo 4 KiB, some processors copy at a twentieth
+// of their speed (AMD Zen 3 and 4: glibc bug 30994). A page, such as a slot, and most large blocks
+// of malloc, which begin 16 bytes behind one, lie so.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

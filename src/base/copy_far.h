@@ -1,5 +1,6 @@
-// Copies whose destination is not read again soon: past the caches, where the machine has stores
-// for that. They spare reading the lines that they overwrite, and leave the caches to others.
+// These copies go past the caches, where the machine has stores for that: their destination is not
+// read again soon. They spare reading the lines that they overwrite, and leave the caches to
+// others.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -1,6 +1,6 @@
-// The CUDA driver as a table of functions, so that it can be absent and tests can put another in
-// its place. Prototypes are ours: cuda.h is not needed to build (CUDA Driver API reference, 12; all
-// of them have been in the library under these names since 11.4, the driver R470).
+// The CUDA driver is a table of functions here, so that it can be absent and tests can put another
+// in its place. Prototypes are ours: cuda.h is not needed to build (CUDA Driver API reference, 12;
+// all of them have been in the library under these names since 11.4, the driver R470).
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -1,4 +1,4 @@
-// The wall clock as text, for people who lay lines and figures of several places beside each other.
+// Prints the wall clock, for people who lay lines and figures of several places beside each other.
 // Nothing decides anything by it: it may jump.
 // SPDX-License-Identifier: Apache-2.0
 

@@ -196,8 +196,10 @@ bool is_compression_of_level(std::string_view word) {
   return (level == "inter" || level == "intra") && is_compression(trim(word.substr(equals + 1)));
 }
 
-// The codecs come with later versions; the grammar is whole: CHOICE, or inter=CHOICE and
-// intra=CHOICE separated by a comma; CHOICE = off | auto | int8 | topk:F, where 0 < F <= 1.
+// The codecs come with later versions, but the grammar is whole:
+//
+//   VALUE  = CHOICE | 'inter=' CHOICE ',' 'intra=' CHOICE       (the two in either order)
+//   CHOICE = 'off' | 'auto' | 'int8' | 'topk:' F                with 0 < F <= 1
 Status read_compress(const RawEnvironment& raw, std::string* compress) {
   constexpr std::string_view kName = "BANYAN_COMPRESS";
   const std::string_view value = value_of(raw, kName);

@@ -48,8 +48,8 @@ struct PortRange {
   uint16_t last = 0;
 };
 
-// The values, checked. The variables that say who this rank is (BANYAN_RANK, ...) belong to
-// src/bootstrap/launcher.h; grammars that need the list of algorithms or transports are checked
+// These are the checked values. The variables that say who this rank is (BANYAN_RANK, ...) belong
+// to src/bootstrap/launcher.h. Grammars that need the list of algorithms or transports are checked
 // there.
 struct Environment {
   std::string algorithm;                      // BANYAN_ALGO
@@ -73,9 +73,10 @@ struct Environment {
   std::string ucx_tls;                        // UCX_TLS
 };
 
-// What was read, and a status for each value that is wrong, whose default stands: kInvalidArgument
-// naming variable, value and what would be right; kUnsupported where the value asks for something
-// that this version has not.
+// Holds what was read, and a status for each wrong value, whose default stands.
+//
+//   kInvalidArgument  names the variable, its value and what would be right
+//   kUnsupported      the value asks for something that this version has not
 struct Reading {
   Environment values;
   std::vector<Status> wrong;
@@ -84,8 +85,8 @@ Reading read_environment(const RawEnvironment& raw);
 // The values, or the first that is wrong.
 Result<Environment> parse_environment(const RawEnvironment& raw);
 
-// "BANYAN_TIMEOUTS is unknown; did you mean BANYAN_TIMEOUT?", one for each unknown BANYAN_* name
-// but BANYAN_TEST_*, which are for tests.
+// Gives a line "BANYAN_TIMEOUTS is unknown; did you mean BANYAN_TIMEOUT?" for each unknown name
+// BANYAN_*. Names BANYAN_TEST_* are for tests and get none.
 std::vector<std::string> unknown_variables(const RawEnvironment& raw);
 
 }  // namespace banyan

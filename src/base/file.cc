@@ -24,7 +24,7 @@ namespace banyan {
 
 namespace {
 
-// Of this thread, while it lives.
+// Blocks all signals of this thread while it lives.
 class SignalsWait {
  public:
   SignalsWait() {

@@ -1,5 +1,5 @@
-// A network interface of this host, and whether ranks of other hosts reach it by one of its
-// addresses.
+// Describes a network interface of this host, and whether ranks of other hosts reach it by one of
+// its addresses.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

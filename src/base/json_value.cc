@@ -19,8 +19,8 @@ namespace banyan {
 
 namespace {
 
-// Where the lexer is. It reads one character past a number, so a value's line is that of the last
-// character that is not blank.
+// Knows where the lexer is. It reads one character past a number, so a value's line is that of the
+// last character that is not blank.
 struct Position {
   int line = 1;
   int last = 1;

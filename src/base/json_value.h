@@ -33,8 +33,8 @@ struct JsonLimits {
   size_t values = size_t{1} << 24;
 };
 
-// kInvalidArgument "line N: ...": what is no JSON, or beyond the limits; an object with two members
-// of one key, too.
+// Fails with kInvalidArgument "line N: ..." for what is no JSON, for what is beyond the limits, and
+// for an object with two members of one key.
 Result<JsonValue> parse_json(std::string_view text, const JsonLimits& limits);
 
 // "an array", for messages.

@@ -7,8 +7,8 @@
 
 namespace banyan {
 
-// dst[i] = local[i] (+) f(incoming[i]) for `count` elements. dst may equal local; incoming overlaps
-// neither. `parameter` belongs to the kernel (a scalar, or null).
+// Computes dst[i] = local[i] (+) f(incoming[i]) for `count` elements. dst may equal local; incoming
+// overlaps neither. `parameter` belongs to the kernel (a scalar, or null).
 using CombineKernel = void (*)(void* dst, const void* local, const void* incoming, size_t count,
                                const void* parameter);
 

@@ -107,8 +107,8 @@ class WithoutSigpipe {
   bool mine_ = false;  // what is pending afterwards
 };
 
-// Whether the descriptor takes a line without blocking, soon. A reader that has stopped must not
-// keep a rank from its deadlines.
+// Tells whether the descriptor takes a line without blocking, soon. A reader that has stopped must
+// not keep a rank from its deadlines.
 bool takes_a_line(int descriptor) {
   constexpr auto kPatience = std::chrono::milliseconds(100);
   const TimePoint end = Clock::now() + kPatience;

@@ -1,5 +1,6 @@
-// One line per message, one place that writes. A Log is a value shared by copies: a communicator
-// has its own, so that ranks that are threads of one process can log to different files.
+// A message is one line, and one place writes them all. A Log is a value shared by copies: a
+// communicator has its own, so that ranks that are threads of one process can log to different
+// files.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -26,8 +27,8 @@ struct LogLevels {
   std::array<LogLevel, kSubsystemCount> of{LogLevel::kWarn, LogLevel::kWarn, LogLevel::kWarn,
                                            LogLevel::kWarn, LogLevel::kWarn, LogLevel::kWarn};
 };
-// "info", or "net=trace,init=info" where the rest stays at warn. The error names the word, its
-// position and the valid words.
+// Reads "info", or "net=trace,init=info" where the rest stays at warn. The error names the word,
+// its position and the valid words.
 Result<LogLevels> parse_log_levels(std::string_view text);
 
 // Thread-safe; copies write to the same place.

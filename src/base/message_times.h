@@ -1,5 +1,5 @@
-// What messages between the ranks of a host took when they met: what a transport found, and the
-// cost model knows them by.
+// A transport finds what messages between the ranks of a host took when they met, and the cost
+// model knows them by that.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -1,5 +1,5 @@
-// Sockets whose end tells a peer that this process has died. A child of fork() would hold them open
-// for as long as it lives, so it gets /dev/null in their place.
+// The end of these sockets tells a peer that this process has died. A child of fork() would hold
+// them open for as long as it lives, so it gets /dev/null in their place.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -20,7 +20,7 @@ struct SocketRegistry {
   void give_up_in_child();
 };
 
-// Of this process alone while this lives. Thread-safe.
+// Keeps these sockets from children of this process while it lives. Thread-safe.
 class OwnSockets {
  public:
   // Invalid ones are passed by. They must stay open as long as this.

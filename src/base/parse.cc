@@ -77,8 +77,8 @@ Result<Enum> parse_name(std::string_view what, std::string_view text, int count)
   return static_cast<Enum>(found - names.begin());
 }
 
-// Bytes of the character that begins there; 0: that is no UTF-8 (RFC 3629: shortest forms, no
-// surrogates, up to U+10FFFF).
+// Gives the bytes of the character that begins there. 0: that is no UTF-8 (RFC 3629: shortest
+// forms, no surrogates, up to U+10FFFF).
 size_t character_at(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   constexpr std::array<uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};

@@ -17,8 +17,8 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-// Widths of the characters from the blank to '~', in hundredths of the font's size and rounded up.
-// They are those of DejaVu Sans, which is about as wide as Verdana and wider than Arial.
+// These are the widths of the characters from the blank to '~', in hundredths of the font's size
+// and rounded up: those of DejaVu Sans, which is about as wide as Verdana and wider than Arial.
 constexpr std::array<uint8_t, 95> kPlain = {
     32, 41, 46, 84, 64, 95, 78, 28, 39,  39, 50, 84, 32, 37, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64,
     64, 64, 34, 34, 84, 84, 84, 54, 100, 69, 69, 70, 77, 64, 58, 78, 76, 30, 30, 66, 56, 87, 75, 79,

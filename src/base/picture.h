@@ -1,4 +1,4 @@
-// A drawing as a value: boxes, lines and texts with their places, and what it is as SVG.
+// A drawing is a value here: boxes, lines and texts with their places, which become SVG.
 //
 // Texts are measured with the widths of a wide font, so that those of narrower ones, which a reader
 // may have instead, fit the same boxes.

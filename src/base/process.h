@@ -1,6 +1,6 @@
-// The one process-wide state of the library: handles that are recognised after their object is
-// gone, what ranks that are threads share, what is said once, and what a child of fork() must not
-// inherit as it is.
+// The library has one process-wide state: handles that are recognised after their object is gone,
+// what ranks that are threads share, what is said once, and what a child of fork() must not inherit
+// as it is.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -55,8 +55,8 @@ class HandleTable {
     void* object_ = nullptr;
   };
 
-  // As a pin for half its price, for calls that one thread at a time may make. Where two threads
-  // do, the object is held until one of them is out.
+  // Does what a pin does for half its price, for calls that one thread at a time may make. Where
+  // two threads do, the object is held until one of them is out.
   class Visit {
    public:
     Visit(const Visit&) = delete;
@@ -138,11 +138,11 @@ struct ProcessState {
   std::mutex inside_libcrypto;
   SocketRegistry sockets;
 
-  // Calls of banyan_comm_init_env so far. They meet others one after the other: ranks know them
+  // Counts the calls of banyan_comm_init_env. They meet others one after the other: ranks know them
   // apart by their order alone, and a later one means that those before have ended.
   std::atomic<int> meetings{0};
   std::binary_semaphore meeting{1};
-  // Where keys of the launcher that speaks PMI-1 live, once this process has greeted it: it may
+  // The keys of the launcher that speaks PMI-1 live here, once this process has greeted it: it may
   // take no second greeting.
   std::string pmi_space;
   // The launcher was asked something whose answer may still come.

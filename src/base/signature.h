@@ -1,4 +1,4 @@
-// What ranks must agree on before a call may write user memory. It travels in the header of every
+// Ranks must agree on this before a call may write user memory. It travels in the header of every
 // message of the call.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -16,8 +16,8 @@ namespace banyan {
 // In CallSignature::algorithm: the caller asked for parameters of the algorithm, too.
 inline constexpr uint8_t kWithParameters = 0x80;
 
-// 16 bytes, no padding. In calls with a list of counts, `count` is a digest of the list; with
-// parameters of the algorithm it is a digest of the count, or list, and of these.
+// Takes 16 bytes, without padding. In calls with a list of counts, `count` is a digest of the list.
+// With parameters of the algorithm it is a digest of the count, or list, and of these.
 struct CallSignature {
   uint64_t count = 0;
   int32_t root = 0;  // 0 where the call has none
@@ -34,9 +34,9 @@ static_assert(sizeof(CallSignature) == 16);
 // Its name; a number where it is none of them, as a peer's may be.
 std::string text_of(Collective value);
 
-// "count differs: rank 0 has 256, rank 3 has 255 (allreduce of float32, call 7)". Names the first
-// field that differs, collective first; with parameters of the algorithm that before the count. The
-// algorithm of number n is algorithms[n - 1]; without its name it is a number in the text.
+// Says "count differs: rank 0 has 256, rank 3 has 255 (allreduce of float32, call 7)". It names the
+// first field that differs, collective first; parameters of the algorithm come before the count.
+// The algorithm of number n is algorithms[n - 1]; without its name it is a number in the text.
 std::string describe_difference(const CallSignature& mine, int my_rank, const CallSignature& theirs,
                                 int their_rank, uint32_t call_number,
                                 std::span<const std::string_view> algorithms = {});

@@ -1,4 +1,4 @@
-// Standard streams that the program has closed, while the library works.
+// The standard streams that the program has closed stay out of use while the library works.
 //
 // Descriptors of ours keep off their numbers (src/base/descriptor.h). Those of libraries that we
 // call (UCX, hwloc, libpmix, the resolver) would get them, and the program's next line for stderr

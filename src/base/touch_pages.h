@@ -8,11 +8,11 @@
 
 namespace banyan {
 
-// kWrite: of memory that this process can write. Before Linux 5.14 the first byte of each page is
-// written then, and nobody else may use the memory yet.
+// kWrite is for memory that this process can write. Before Linux 5.14 the first byte of each page
+// is written then, and nobody else may use the memory yet.
 enum class Touch : uint8_t { kRead, kWrite };
-// Best effort: pages that cannot be mapped now are mapped, or fail, when they are used. What they
-// hold stays as it is.
+// Maps what can be mapped; other pages are mapped, or fail, when they are used. What they hold
+// stays as it is.
 void touch_pages(const std::byte* begin, size_t bytes, Touch touch);
 
 }  // namespace banyan

@@ -29,8 +29,9 @@ bool fill_random(std::span<std::byte> bytes) {
   return true;
 }
 
-// What libcrypto keeps for a thread it frees under its own locks when the thread ends, after what
-// is thread_local: so here, where none of them is held at a fork either.
+// libcrypto keeps something for each thread, and frees it under its own locks when the thread ends,
+// after what is thread_local. So it is freed here, where none of those locks is held at a fork
+// either.
 struct LeavesLibcrypto {
   ~LeavesLibcrypto() {
     const std::lock_guard alone(process().inside_libcrypto);

@@ -53,7 +53,7 @@ Status CarefulExchange::fail(const Status& status, TimePoint deadline) {
     (void)exchange_.give_up(failed_);  // what came of a round may be news to the others
     return failed_;
   }
-  // Of a rank that can no longer be reached the others may know more.
+  // The others may know more about a rank that can no longer be reached.
   Status cause = status.code() == Code::kPeerLost ? or_earlier_news(*this, status) : status;
   if (exchange_.give_up(cause)) return cause;
   Writer writer;

@@ -26,14 +26,13 @@ struct Watch {
   Status look() const { return status ? status() : Status(); }
 };
 
-// Collective over all ranks, in the same order on all of them. A failure is final: later calls
-// return it again.
+// All ranks take part, in the same order of calls. A failure is final: later calls return it again.
 class Exchange {
  public:
   virtual ~Exchange() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // result[r] is what rank r gave. kTimeout names the ranks that have not come; kPeerLost: one
+  // result[r] is what rank r gave. kTimeout names the ranks that have not come. kPeerLost: one
   // left.
   virtual Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine,
                                                TimePoint deadline) = 0;
@@ -43,8 +42,8 @@ class Exchange {
   virtual std::optional<Address> met_by() const { return std::nullopt; }
   // Other users of this host may know that key: only ranks of one user may take part.
   virtual bool of_one_user() const { return false; }
-  // One becomes readable when a rank fails between two calls, and failure() then says so; none:
-  // such news does not come by itself.
+  // Gives descriptors of which one becomes readable when a rank fails between two calls; failure()
+  // then says so. None: such news does not come by itself.
   virtual std::vector<int> failure_descriptors() const { return {}; }
   virtual Status failure() { return {}; }
   // This rank cannot go on, and all others learn that at once, in a call or as news. False: they
@@ -52,8 +51,8 @@ class Exchange {
   virtual bool give_up(const Status& /*why*/) { return false; }
 };
 
-// Of contributions longer than a round takes, in as many rounds as the longest needs. kCorrupt
-// names a rank that announces more than `most` or does not send what it announced.
+// Passes contributions that are longer than a round takes, in as many rounds as the longest needs.
+// kCorrupt names a rank that announces more than `most` or does not send what it announced.
 Result<std::vector<Bytes>> allgather_long(Exchange& exchange, std::span<const std::byte> mine,
                                           size_t most, TimePoint deadline);
 
@@ -70,11 +69,13 @@ Result<bool> wait_or_news(const Watch& watch, int descriptor, short events, Time
 // Why `rank` gave up, as the others tell it.
 Status said_by(int rank, const Status& said);
 
-// Over the caller's function, which moves the same number of bytes for each rank. It returns 0 for
-// success; anything else becomes kRemote with the number in the message.
+// This exchange is the caller's function, which moves the same number of bytes for each rank. It
+// returns 0 for success; anything else becomes kRemote with the number in the message.
 using FixedAllgather = std::function<int(const void* send, void* recv, size_t bytes)>;
-// Its first round: who takes part, and whether all can (`own` is why this rank cannot). kMismatch
-// on all where a rank is not at its place or says another size; kRemote names a rank that cannot.
+// Makes the first round: who takes part, and whether all can. `own` is why this rank cannot.
+//
+//   kMismatch, on all   a rank is not at its place or says another size
+//   kRemote             names a rank that cannot
 Status call_roll(int rank, int size, const FixedAllgather& allgather, const Status& own);
 std::unique_ptr<Exchange> exchange_over(int rank, int size, FixedAllgather allgather);
 

@@ -1,5 +1,5 @@
-// The mutual challenge and response that every connection between ranks starts with, as state
-// machines over frames; no I/O.
+// Every connection between ranks starts with this mutual challenge and response, as state machines
+// over frames; no I/O.
 //
 //     client                                          server
 //     kHello { client nonce }              ->
@@ -7,10 +7,14 @@
 //     kResponse { rank, size, ... }        ->
 //                                          <-         kWelcome {}
 //
-// Each MAC is made with the key that both know, over what it is for (so that nothing can be sent
-// back to where it came from), both nonces as far as they exist (so that nothing old is of use) and
-// the whole frame. The kWelcome is the first frame under a session key, which depends on both
-// nonces. From then on a frame carries its place in its direction.
+// Each MAC is made with the key that both know, and covers
+//
+//   what it is for                      so that nothing can be sent back to where it came from
+//   both nonces, as far as they exist   so that nothing old is of use
+//   the whole frame
+//
+// The kWelcome is the first frame under a session key, which depends on both nonces. From then on a
+// frame carries its place in its direction.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -17,9 +17,10 @@ class Dial {
   int descriptor() const { return stream_.descriptor(); }
   short events() const;  // what to wait for before the next advance()
 
-  // True once welcomed. Any failure ends this attempt: kSystem with the cause where nothing could
-  // be connected, kPeerLost, kCorrupt or kUnsupported where the other side closed or is none of
-  // ours.
+  // Gives true once welcomed. Any failure ends this attempt:
+  //
+  //   kSystem                              nothing could be connected; it has the cause
+  //   kPeerLost, kCorrupt, kUnsupported    the other side closed or is none of ours
   Result<bool> advance();
   bool refused() const { return refused_; }  // nobody listens there
   // The other side has shown that it knows the key.

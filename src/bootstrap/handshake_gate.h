@@ -1,9 +1,8 @@
-// The server's end of many connections: accepts, shakes hands, and gives out those who know the
-// key.
+// The server's end of many connections accepts, shakes hands, and gives out those who know the key.
 //
-// Strangers cost little and delay nobody: at most 64 connections that have not shown that they know
-// the key, 2 s and 512 bytes each. Beyond that the longest waiting one of those that have said
-// nothing valid goes, from the address that has the most of them.
+// Strangers cost little and delay nobody. At most 64 connections have not shown that they know the
+// key, and each has 2 s and 512 bytes. Beyond that one goes: among those that have said nothing
+// valid, the longest waiting one from the address that has the most of them.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

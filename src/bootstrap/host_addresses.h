@@ -1,4 +1,4 @@
-// The addresses that hosts have, and which of them lead from one host to another.
+// Hosts have addresses, of which some lead from one host to another.
 //
 // An address that two hosts have, as docker0's 172.17.0.1, leads from none to the other: whoever
 // dials it reaches itself. So every rank tells the others all addresses of its host, and all judge
@@ -45,17 +45,21 @@ struct HostAddresses {
   bool operator==(const HostAddresses&) const = default;
 };
 
-// Lists those of the interfaces that are up. `met` comes first, by which this rank has reached the
-// others before, then what leads to the default route, what is no bridge, bridges, and loopback. A
-// link-local address may be used only where ranks met by it, or where it is all that the interface
-// of BANYAN_SOCKET_IFNAME has.
+// Lists those of the interfaces that are up, in this order: `met`, by which this rank has reached
+// the others before; what leads to the default route; what is no bridge; bridges; loopback. A
+// link-local address may be used only where ranks met by it, or where the interface of
+// BANYAN_SOCKET_IFNAME has no other.
 Result<HostAddresses> host_addresses(const Environment& environment,
                                      const std::optional<Address>& met);
 
-// The addresses to listen on before anything is known of other hosts, best first, at least one:
-// 127.0.0.1 where `fallback_loopback` and no BANYAN_SOCKET_IFNAME is set; else those that may be
-// used, or loopback where BANYAN_SOCKET_IFNAME names it. The ports are 0. kInvalidArgument: that
-// interface has none.
+// Gives the addresses to listen on before anything is known of other hosts, best first, at least
+// one, with port 0.
+//
+//   BANYAN_SOCKET_IFNAME is not set, `fallback_loopback`   127.0.0.1
+//   BANYAN_SOCKET_IFNAME names loopback                    loopback
+//   otherwise                                              those that may be used
+//
+// kInvalidArgument: the interface that it names has none.
 Result<std::vector<Address>> listening_addresses(const Environment& environment,
                                                  bool fallback_loopback);
 // Gives the best of them.

@@ -1,5 +1,5 @@
-// Who this rank is, from the environment of whatever started it: our own variables, torchrun,
-// Open MPI (PMIx), MPICH's Hydra (PMI-1), PMIx, Slurm.
+// Finds out who this rank is, from the environment of whatever started it: our own variables,
+// torchrun, Open MPI (PMIx), MPICH's Hydra (PMI-1), PMIx, Slurm.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -28,8 +28,8 @@ struct Launch {
   int local_rank = -1;  // -1: unknown
   // All ranks are known to be on this host, so that they may meet on loopback.
   bool one_host = false;
-  // Where rank 0 listens, tried in turn by the others; empty where the process manager carries the
-  // unique id (PMI, PMIx).
+  // Rank 0 listens at these, and the others try them in turn. Empty: the process manager carries
+  // the unique id (PMI, PMIx).
   std::vector<std::string> addresses;  // "HOST:PORT"
   std::string secret;                  // BANYAN_SECRET, or what the launcher gave all ranks alike
   bool secret_is_private = false;
@@ -37,8 +37,10 @@ struct Launch {
   std::string origin;
   std::string overruled;
 };
-// kInvalidArgument naming the variable that is wrong, or both launchers where two disagree;
-// kInvalidUsage naming BANYAN_RANK and the launchers that were looked for when there is nothing.
+// Fails with one of
+//
+//   kInvalidArgument  names the variable that is wrong, or both launchers where two disagree
+//   kInvalidUsage     there is nothing; names BANYAN_RANK and the launchers that were looked for
 Result<Launch> detect_launch(const RawEnvironment& raw, const Environment& environment);
 
 // Meets the other ranks. `count` tells this process's calls apart (0, 1, ...); all ranks make the

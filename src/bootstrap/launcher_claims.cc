@@ -57,7 +57,7 @@ bool has_several_groups(const Variables& variables) {
 }
 
 // Where mpirun has hosts from Slurm, srun starts its daemons, whose step the ranks then see as
-// theirs. Of several servers mpirun itself is number 0: "JOB.NUMBER;tcp4://..."
+// theirs. mpirun itself is number 0 of several servers: "JOB.NUMBER;tcp4://..."
 bool has_a_daemon(const Variables& variables) {
   for (const std::string_view name : {"PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI2"}) {
     const std::string uri = variables.text(name);
@@ -75,8 +75,8 @@ bool same_place(const Claim& a, const Claim& b) {
   return a.rank == b.rank && (a.size == b.size || open);
 }
 
-// mpirun and mpiexec know nothing of each other. Of mpiexec in each rank of mpirun some ranks have
-// the same number in both, which is chance: they belong to different jobs.
+// mpirun and mpiexec know nothing of each other. Where each rank of mpirun runs an mpiexec, some
+// ranks have the same number in both. That is chance: they belong to different jobs.
 bool are_strangers(const Claim& a, const Claim& b) {
   const auto starts_alone = [](const Claim& claim) {
     return (claim.kind == LauncherKind::kOpenMpi || claim.kind == LauncherKind::kHydra) &&

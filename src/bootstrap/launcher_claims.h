@@ -1,4 +1,4 @@
-// Which launchers are at work, what each says of this process, and whom to believe. Pure.
+// Says which launchers are at work, what each says of this process, and whom to believe. Pure.
 //
 // Variables outlive what set them: a pod has those of its operator, a shell those of the step that
 // it runs in, and one launcher may start another one. docs/launch.md has the matrix.
@@ -64,8 +64,10 @@ struct Belief {
   Claim claim;
   std::string overruled;  // what others say that is not the same, for people
 };
-// kInvalidUsage: no launcher; kInvalidArgument: two of them disagree, both with their variables, or
-// the value of one is wrong.
+// Fails with one of
+//
+//   kInvalidUsage     there is no launcher
+//   kInvalidArgument  two of them disagree, both with their variables, or a value of one is wrong
 Result<Belief> whom_to_believe(const std::vector<Claim>& claims);
 
 }  // namespace banyan

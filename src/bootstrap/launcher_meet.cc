@@ -68,9 +68,9 @@ Result<std::vector<UniqueId>> ids_of_hex(std::string_view text) {
   return ids;
 }
 
-// Finds where the ranks meet, as this host has it: the first counts, rank 0 listens at all of them.
-// A name that it maps to loopback, as Debian does with a host's own (127.0.1.1), is this host:
-// ranks elsewhere need it by an address they can reach.
+// Finds where the ranks meet, as this host has it. The first address counts; rank 0 listens at all
+// of them. A name that it maps to loopback, as Debian does with a host's own (127.0.1.1), is this
+// host: ranks elsewhere need it by an address that they can reach.
 Result<std::vector<Address>> meeting_addresses(const Launch& launch, const std::string& text,
                                                const Environment& environment) {
   auto address = resolve(text);
@@ -90,7 +90,7 @@ Result<std::vector<Address>> meeting_addresses(const Launch& launch, const std::
   return outside;
 }
 
-// What a rendezvous that holds the port says to another rank 0 of its ranks. Otherwise fine:
+// Asks what a rendezvous that holds the port says to another rank 0 of its ranks. Otherwise fine:
 // whoever holds it may leave it yet.
 Status refused_as_second(const Address& address, JoinOptions options, const Log& log) {
   options.candidates = {address};
@@ -173,8 +173,8 @@ Result<std::unique_ptr<ProcessManager>> open_manager(const Launch& launch,
   return open_pmi(static_cast<int>(*descriptor), launch.rank, launch.size, deadline);
 }
 
-// An answer that comes late would be taken for that of the next question, by this rank or, of an
-// exchange in which all take part, by the others: so there is no next one.
+// An answer that comes late would be taken for that of the next question, so there is no next one.
+// In an exchange of all ranks the others would be misled, too.
 Status or_unanswered(const Status& status) {
   if (status.code() == Code::kTimeout) process().launcher_unanswered = true;
   return status;

@@ -1,9 +1,9 @@
-// PMI-1, as MPICH's Hydra and Slurm speak it: text lines "cmd=... key=value ..." over a socket that
-// the process manager has opened.
+// Speaks PMI-1, as MPICH's Hydra and Slurm do: text lines "cmd=... key=value ..." over a socket
+// that the process manager has opened.
 //
 // A manager takes a process that has spoken to it and ends without a farewell for a failed one, and
 // Hydra then kills all others. So the farewell is sent when the process exits, not earlier: until
-// then ranks may meet again, or the program use MPI itself.
+// then ranks may meet again, or the program may use MPI itself.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fcntl.h>
@@ -92,7 +92,7 @@ Result<std::string> receive_line(int descriptor, TimePoint deadline) {
 // Says goodbye when it is destroyed, in the process that made it.
 class Farewell {
  public:
-  // On a descriptor of its own: MPI closes PMI_FD when it ends, and the number may then be
+  // Keeps a descriptor of its own: MPI closes PMI_FD when it ends, and the number may then be
   // anything.
   explicit Farewell(int descriptor)
       : descriptor_(Descriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0))), process_(::getpid()) {}
@@ -158,7 +158,7 @@ Status Pmi::start() {
     space_ = process().pmi_space;
     return {};
   }
-  // Again where the program has done it: Hydra answers as it did the first time. Slurm's manager
+  // The program may have done this before: Hydra answers as it did the first time. Slurm's manager
   // does not answer at all, also where it is we who come again.
   const auto init = ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init");
   if (!init.ok()) return init.status();

@@ -1,5 +1,5 @@
-// PMIx, as Open MPI and Slurm offer it to the processes that they start. libpmix is opened at run
-// time, so that a build with it runs where it is missing.
+// Speaks PMIx, as Open MPI and Slurm offer it to the processes that they start. libpmix is opened
+// at run time, so that a build with it runs where it is missing.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
-// Where ranks that know nothing of each other meet: one of them listens, all of them come with a
+// Ranks that know nothing of each other meet here: one of them listens, all of them come with a
 // key.
 //
 // The server runs in a thread of the process that opened it, as long as it takes. Limits before
-// authentication: 64 connections, 2 s and 512 bytes each; nothing but one fixed-size header is
-// parsed before its MAC is verified; it never listens on a wildcard address.
+// authentication: 64 connections, 2 s and 512 bytes each. Nothing but one fixed-size header is
+// parsed before its MAC is verified. It never listens on a wildcard address.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -33,8 +33,8 @@ struct UniqueId {
 // kInvalidArgument: not an id that banyan_get_unique_id made.
 Result<UniqueId> unpack_unique_id(std::span<const std::byte, 128> bytes);
 
-// Listens on the address, and on `also` where the same port is free there (port 0: from
-// BANYAN_PORT_RANGE, else the kernel's choice) and serves one communicator, then ends by itself:
+// Listens on the address, and on `also` where the same port is free there. Port 0: one from
+// BANYAN_PORT_RANGE, else the kernel's choice. It serves one communicator, then ends by itself:
 // when all ranks have finished, or at the deadline. The thread owns everything it needs and is
 // detached.
 struct RendezvousOptions {
@@ -46,15 +46,21 @@ struct RendezvousOptions {
 };
 Result<Address> open_rendezvous(const RendezvousOptions& options, const Log& log);
 
-// Joins as `rank` of `size`. `candidates` are tried in turn until the deadline; strangers that
-// listen on one of them are told apart by the handshake. `must_listen`: the server was listening
-// before this call, so that it is final where all of them refuse, and gives kInvalidUsage (the id
-// was used, has expired, or its process has ended). What waiting does not mend is final, too, where
-// it is so of all candidates. All ranks of one rendezvous must name the same size and different
-// ranks: otherwise kMismatch on all of them. At the deadline kTimeout names the ranks that have not
-// arrived. Where others may meet later (not with must_listen), whoever begins after a rendezvous
-// has failed is one of those, and so is a later call of a process that took part: what it finds is
-// in its way, and ends where it is of that process itself.
+// Joins as `rank` of `size`. `candidates` are tried in turn until the deadline; the handshake tells
+// strangers apart that listen on one of them. `must_listen`: the server was listening before this
+// call.
+//
+//   what happened                                      result
+//   all candidates refuse, must_listen                 kInvalidUsage, at once: the id was used, has
+//                                                      expired, or its process has ended
+//   all candidates fail in a way that waiting does     that error, at once
+//   not mend
+//   ranks name different sizes, or the same rank       kMismatch, on all of them
+//   the deadline passes                                kTimeout; names the ranks that are missing
+//
+// Without must_listen others may meet here later. Whoever begins after a rendezvous has failed is
+// one of those, and so is a later call of a process that took part. The failed rendezvous that it
+// finds is in its way; where it is of that process itself, it ends.
 struct JoinOptions {
   int rank = 0;
   int size = 1;
@@ -64,7 +70,7 @@ struct JoinOptions {
   bool key_is_private = true;  // other users of the host cannot know it
   TimePoint deadline{};
   TimePoint begun = Clock::now();
-  // Called once the rendezvous has let this rank in, before it waits for the others: with
+  // Is called once the rendezvous has let this rank in, before it waits for the others; with
   // must_listen once. An error ends it.
   std::function<Status()> arrived = {};
   uint32_t call = 0;  // of this process, where it may meet at this address again

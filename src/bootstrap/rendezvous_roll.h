@@ -16,8 +16,8 @@ std::string absent_ranks_have(const std::vector<bool>& present);
 
 class Roll {
  public:
-  // kMismatch for another size than the first one's, or a rank that is there already. `from` says
-  // where it came from, for people.
+  // Fails with kMismatch for another size than the first one's, or a rank that is there already.
+  // `from` says where it came from, for people.
   Status enter(const Joiner& joiner, std::string from);
   // The process that is there under this rank has given up, and meets the others again.
   bool is_later_call(const Joiner& joiner) const;

@@ -1,5 +1,5 @@
-// The server of one rendezvous: collects the ranks, then carries rounds of an allgather between
-// them, then ends.
+// The server of one rendezvous collects the ranks, carries rounds of an allgather between them, and
+// ends.
 //
 // Whatever goes wrong becomes one verdict that all ranks get: those who are there at once, those
 // who come later when they come.

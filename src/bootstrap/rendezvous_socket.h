@@ -16,18 +16,22 @@ struct Listener {
   Descriptor socket;  // non-blocking
   Address address;    // with the port that it got
 };
-// Port 0: the first free one of the range, else the kernel's choice. kInvalidArgument for a
-// wildcard address; kBusy where the one port that may be had is taken; kSystem otherwise, also
-// where all of the range are.
+// Listens. Port 0: the first free one of the range, else the kernel's choice.
+//
+//   kInvalidArgument  a wildcard address
+//   kBusy             the one port that may be had is taken
+//   kSystem           anything else, also where all ports of the range are taken
 Result<Listener> listen_at(const Address& address, const PortRange& ports);
 
-// Tells whether what socket(), bind(), listen() or connect() said at once may be otherwise
-// later: others begin to listen, hosts to answer, ports get free. A route, an address or a family
-// that this host does not have, and leave that it does not give, no waiting brings.
+// Tells whether what socket(), bind(), listen() or connect() said at once may be otherwise later:
+// others begin to listen, hosts to answer, ports get free. Waiting brings no route, address or
+// family that this host does not have, and no leave that it does not give.
 bool waiting_mends(int error);
 
-// Begins to connect; the socket is writable when that has ended, see connect_result. kSystem:
-// waiting does not mend it, and the message says what does; kPeerLost: it may.
+// Begins to connect; the socket is writable when that has ended, see connect_result.
+//
+//   kSystem    waiting does not mend it, and the message says what does
+//   kPeerLost  waiting may mend it
 Result<Descriptor> begin_connect(const Address& address);
 // 0 or an errno.
 int connect_result(int socket);

@@ -50,7 +50,7 @@ Result<std::string> first_host(std::string_view node_list) {
       continue;
     }
     if (c != '[') return malformed(node_list, at);
-    // Of the brackets the first number, as it is written: "[08-12,20]" begins with 08.
+    // Takes the first number in the brackets, as it is written: "[08-12,20]" begins with 08.
     const size_t close = node_list.find(']', at);
     size_t end = at + 1;
     while (end < node_list.size() && is_digit(node_list[end])) ++end;

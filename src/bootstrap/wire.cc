@@ -1,4 +1,4 @@
-// Encoding and parsing of frames. Every parser takes any bytes and gives a checked value or an
+// Frames are encoded and parsed here. Every parser takes any bytes and gives a checked value or an
 // error.
 // SPDX-License-Identifier: Apache-2.0
 

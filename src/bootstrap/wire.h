@@ -1,4 +1,4 @@
-// What ranks say to each other over a stream, as bytes. Pure functions, no I/O.
+// Ranks say this to each other over a stream, as bytes. Pure functions, no I/O.
 //
 // A frame, little-endian:
 //

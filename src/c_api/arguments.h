@@ -1,5 +1,5 @@
-// Checks what a caller passes, and turns it into a Call. Local: nothing is sent, nothing is
-// written.
+// A caller's arguments are checked here and become a Call. This is local: nothing is sent, nothing
+// is written.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -10,8 +10,10 @@
 
 namespace banyan {
 
-// The codes: kInvalidArgument naming the parameter, its value and what would be right; kUnsupported
-// for what this build lacks (streams, compression).
+// Fails with one of
+//
+//   kInvalidArgument  names the parameter, its value and what would be right
+//   kUnsupported      this build lacks it (streams, compression)
 Result<Call> check_call(const OpenCommunicator& communicator, const banyan_call_t& call);
 
 Result<DataType> check_type(int datatype);

@@ -36,8 +36,8 @@ struct Search {
   const char* path = nullptr;  // lives as long as the library
 };
 
-// Called for each library that is loaded, under the loader's lock, until it returns 1. The count of
-// libraries that were ever loaded says whether there is anything new.
+// The loader calls this for each library that is loaded, under its lock, until it returns 1. The
+// count of libraries that were ever loaded says whether there is anything new.
 int visit(dl_phdr_info* library, size_t /*bytes*/, void* into) {
   auto& search = *static_cast<Search*>(into);
   search.loaded = library->dlpi_adds;

@@ -1,8 +1,8 @@
-// Whether an address lies in the memory of a GPU, which this version cannot read.
+// Tells whether an address lies in the memory of a GPU, which this version cannot read.
 //
 // The CUDA driver knows, and is asked where the process has loaded it: a process without it has no
-// such address. Managed memory and pinned memory of the host can be read as any other.
-// Source: CUDA Driver API, "Unified Addressing", cuPointerGetAttribute.
+// such address. Managed memory and pinned memory of the host can be read as any other. Source: CUDA
+// Driver API, "Unified Addressing", cuPointerGetAttribute.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -18,7 +18,7 @@ using banyan::Status;
 
 namespace {
 
-// Of a network only what was measured is known.
+// Predicts by what was measured of a network, and by nothing else of it.
 std::string predicted(const banyan::Problem& problem, const banyan::Candidate& candidate,
                       const banyan::Membership& membership,
                       const std::optional<banyan::CostModel>& model) {

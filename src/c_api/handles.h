@@ -44,8 +44,10 @@ struct OpenRequest {
   Status result;                   // once done; of a start that failed, why
 };
 
-// kInvalidArgument: null, destroyed, or never a handle. kInvalidUsage: this process was made by
-// fork() since.
+// Fails with one of
+//
+//   kInvalidArgument  null, destroyed, or never a handle
+//   kInvalidUsage     this process was made by fork() since
 Result<OpenCommunicator*> find_communicator(banyan_comm_t handle);
 Result<OpenRequest*> find_request(banyan_request_t handle);
 
@@ -79,8 +81,8 @@ class Visiting {
   HandleTable::Visit visit_;
 };
 
-// After an abort or a failure: whether all other threads are out of their calls on it, which end
-// soon. `own`: how often this thread is inside.
+// Tells, after an abort or a failure, whether all other threads are out of their calls on it, which
+// end soon. `own`: how often this thread is inside.
 bool others_are_out(banyan_comm_t handle, uint32_t own);
 
 banyan_comm_t communicator_handle(uint64_t place);
@@ -94,9 +96,9 @@ banyan_comm_t communicator_of(banyan_request_t handle) noexcept;
 // on, null where that is unknown. Never BANYAN_IN_PROGRESS.
 banyan_result_t answer(const Status& status, banyan_comm_t comm);
 
-// The failure of `comm`, unless this thread had an error on it since; without a failure, this
-// thread's last error on it. Null, or no open communicator: this thread's last error. The pointer
-// stays valid until the thread asks again.
+// Gives the failure of `comm`, unless this thread had an error on it since. Without a failure it is
+// this thread's last error on it. Null, or no open communicator: this thread's last error. The
+// pointer stays valid until the thread asks again.
 const char* last_text(banyan_comm_t comm);
 
 // Runs a door's body; what the standard library throws becomes a status.

@@ -1,4 +1,4 @@
-// What a call uses and what this build has, for the programs of this project.
+// Tells the programs of this project what a call uses and what this build has.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -29,8 +29,8 @@ Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call);
 // For each rank, the lowest rank of its host.
 Result<std::vector<int>> hosts_of(banyan_comm_t comm);
 
-// How ranks lie: on which host, also where each has one rank, and above that what is known of the
-// network and parts the hosts.
+// Tells how ranks lie: on which host, also where each has one rank, and above that the parts of the
+// network that are known.
 Result<Hierarchy> hosts_and_tiers_of(banyan_comm_t comm);
 
 // For each rank, the name of its host.
@@ -40,8 +40,8 @@ Result<std::vector<std::string>> host_names_of(banyan_comm_t comm);
 Result<Fingerprint> fingerprint_of(banyan_comm_t comm);
 Result<int> nodes_of(banyan_comm_t comm);
 Result<int> ppn_of(banyan_comm_t comm);
-// Whether its ranks lie in levels, so that what goes by them is another algorithm than the flat
-// ones.
+// Tells whether its ranks lie in levels, so that what goes by them is another algorithm than the
+// flat ones.
 Result<bool> has_levels(banyan_comm_t comm);
 
 // What messages between ranks of this host took when they met; empty: nobody measured it.
@@ -49,11 +49,11 @@ Result<MessageTimes> message_times_of(banyan_comm_t comm);
 // What predictions for its calls go by; nothing: of the network between its hosts nothing is known.
 Result<std::optional<CostModel>> model_of(banyan_comm_t comm);
 
-// From the next call on, these rules decide in place of the variable's and the tuning file's. All
+// Puts these rules in the place of the variable's and the tuning file's, from the next call on. All
 // ranks do this between the same two calls, while nothing is under way (kInvalidUsage).
 Status use_rules(banyan_comm_t comm, const Rules& rules);
 
-// Calls are in the log from the next one on as its levels have it, or only where they fail. A
+// Puts calls into the log, from the next one on, as its levels have it, or only where they fail. A
 // program whose own calls would hide those that it measures asks for the latter. plan_of() tells
 // the plan of a call that was made while it was not in the log.
 Status log_calls(banyan_comm_t comm, bool wanted);

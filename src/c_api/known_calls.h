@@ -1,5 +1,6 @@
-// Blocking calls that were made before: what the check of a call finds depends on few numbers, and
-// training makes the same calls again and again. A known call costs a comparison instead.
+// Blocking calls that were made before are known: what the check of a call finds depends on few
+// numbers, and training makes the same calls again and again. A known call costs a comparison
+// instead.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -51,8 +52,8 @@ class KnownCalls {
     int op = 0;
     int root = 0;
     size_t count = 0;
-    // As the check has it (arguments.cc): needed buffers are there and end before the last address,
-    // and lie apart unless in place.
+    // The check (arguments.cc) has found that needed buffers are there, end before the last
+    // address, and lie apart unless in place.
     Interval send;
     Interval recv;
     Interval distance;  // from send to recv
@@ -85,8 +86,8 @@ class KnownCalls {
       if (place.serves(call)) return &place;
     return nullptr;
   }
-  // It was checked and is `checked`; it may take the place of another one. Not for operators that
-  // may end before the communicator.
+  // Remembers a call that was checked and is `checked`; it may take the place of another one.
+  // Operators that may end before the communicator are not for this.
   void remember(const PlainCall& call, const Call& checked, KnownCall known);
 
  private:

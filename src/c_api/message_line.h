@@ -1,6 +1,6 @@
-// Known messages of a group that go from one rank to one other: a window of sends, as benchmarks
-// and pipelines have it. They run one after another as programs, and only the last waits to be
-// taken. In that order none can wait for another, so they need no engine.
+// A line is the known messages of a group that go from one rank to one other: a window of sends, as
+// benchmarks and pipelines have it. They run one after another as programs, and only the last waits
+// to be taken. In that order none can wait for another, so they need no engine.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -27,8 +27,8 @@ struct MessageLine {
                                      const PlainCall& message) const;
 };
 
-// Runs them; `done` counts those that were begun. None, without an error: the communicator has
-// failed or has something under way, and they are to be run in another way. Requires that the
+// Runs them; `done` counts those that were begun. None, without an error: they are to be run in
+// another way, since the communicator has failed or has something under way. Requires that the
 // communicator is pinned and the group closed.
 Status run_line(OpenCommunicator& communicator, const MessageLine& line, size_t& done);
 

@@ -30,7 +30,8 @@ struct Item {
   Membership& membership() const { return *communicator->membership; }
 };
 
-// Of this thread. Apart from the rest, so that looking at it costs no initialisation.
+// Counts the groups that this thread has open. It lies apart from the rest, so that looking at it
+// costs no initialisation.
 constinit thread_local int group_depth = 0;
 
 // Requests of a group that has ended, or whose thread has.
@@ -255,8 +256,8 @@ Status run_group(CallGroup& open) {
   }
 }
 
-// What an error of the open group is on: where a call went wrong, or the only communicator. Null
-// where it may be on several.
+// Finds what an error of the open group is on: where a call went wrong, or the only communicator.
+// Null where it may be on several.
 banyan_comm_t communicator_of_group() noexcept {
   const CallGroup& open = group();
   if (!open.failed.ok()) return open.failed_on;

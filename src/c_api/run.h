@@ -18,18 +18,18 @@ Status check_usable(const OpenCommunicator& communicator);
 // The communicator, which is pinned, is at rest and usable, and no group is open.
 bool takes_known(const OpenCommunicator& communicator) noexcept;
 
-// A small call that is known, on a communicator that is pinned, at rest and usable, begun; null:
+// Begins a small call that is known, on a communicator that is pinned, at rest and usable. Null:
 // run_call().
 QuickCall* begin_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept;
 
-// A known message, on a communicator that is pinned and usable, is in the line of the open group;
-// false: run_call().
+// Puts a known message into the line of the open group, on a communicator that is pinned and
+// usable. False: run_call().
 bool join_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept;
 
 // Fails it, and takes the memory of running calls back.
 Status run_out_of_memory(Membership& membership);
 
-// The body of what others may take part in. Memory that is missing here fails the communicators:
+// Runs a body that others may take part in. Memory that is missing here fails the communicators:
 // the others may have begun.
 template <typename Body>
 Status with_memory(std::span<Membership* const> memberships, const Body& body) {
@@ -49,8 +49,8 @@ Status drive_through(std::span<Membership* const> memberships,
 // Runs to the end. Not for groups.
 Status run_now(OpenCommunicator& communicator, const Call& call);
 
-// A blocking function of banyan.h: checks, then runs, or joins the open group. `plain`, where it
-// is there, says the same as `given`; then the call is remembered.
+// A blocking function of banyan.h checks, then runs, or joins the open group. `plain`, where it is
+// there, says the same as `given`; then the call is remembered.
 Status run_call(banyan_comm_t handle, const banyan_call_t& given, const PlainCall* plain = nullptr);
 
 // ---- The group of this thread

@@ -1,5 +1,5 @@
-// banyan.h: the split of a communicator. Its ranks meet elsewhere, and tell each other over the
-// parent whether they can: whoever cannot get there has no other way to say so.
+// Splits a communicator for banyan.h. Its ranks meet elsewhere, and tell each other over the parent
+// whether they can: whoever cannot get there has no other way to say so.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>

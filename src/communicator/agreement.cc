@@ -104,7 +104,7 @@ uint64_t hash_of(const Bytes& bytes) {
   return hash;
 }
 
-// Everybody has the same, or nobody goes on: a rank that chose by another one would hang the rest.
+// Everybody gets the same, or nobody goes on: a rank that chose by another one would hang the rest.
 // An exchange of the caller's could bring anything.
 Status adopt_tuning(Exchange& exchange, const Bytes& packed, Settings& settings,
                     TimePoint deadline) {

@@ -1,4 +1,4 @@
-// What ranks agree on before anything connects them: settings that must be alike, the number of the
+// Ranks agree on this before anything connects them: settings that must be alike, the number of the
 // communicator, and the tuning.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -24,9 +24,9 @@ struct Agreement {
   std::optional<TuningFile> file;            // at the rank that has read one
 };
 
-// Collective. Gives the tuning of rank 0 to all, and its rules to their settings: rank 0 reads its
-// BANYAN_TUNE_FILE, unless its settings have a tuning already. kMismatch names a setting and two
-// ranks.
+// All ranks take part. It gives the tuning of rank 0 to all, and its rules to their settings. Rank
+// 0 reads its BANYAN_TUNE_FILE, unless its settings have a tuning already. kMismatch names a
+// setting and two ranks.
 Result<Agreement> agree_on_settings(Exchange& exchange, Settings& settings, TimePoint deadline);
 
 // "shm,ucx", of indices into transport_kinds().

@@ -104,8 +104,9 @@ class LinkWiring final : public Wiring {
   std::vector<Peer> peers_;
 };
 
-// The kind that ranks i and j use, -1: none. Symmetrical, and the same seen from anywhere: by what
-// ranks say of themselves, not by what one sees of another, as the number of its process.
+// Finds the kind that ranks i and j use, -1: none. It is symmetrical and the same seen from
+// anywhere. So it goes by what ranks say of themselves, not by what one sees of another, as the
+// number of its process.
 int kind_between(const LinkPeer& i, const LinkPeer& j, std::span<const int> offered) {
   Wiring::Peer pair;
   pair.same_host = i.host == j.host;
@@ -188,16 +189,16 @@ Result<Connected> connect_transports(Links& links, Exchange& exchange, const Set
   return connected;
 }
 
-// Whether what went wrong is that memory cannot be shared here, and not that a rank has gone or
-// that this one has no descriptors left, which its user can help.
+// Tells whether memory cannot be shared here. That is another matter than a rank that has gone, or
+// than descriptors that this one has run out of, which its user can help.
 bool tells_of_memory(const Status& status) {
   if (status.code() != Code::kSystem && status.code() != Code::kCorrupt) return false;
   return make_bell().ok();
 }
 
 // Ranks of one host may live in containers that keep them from making memory or from being handed
-// it. Whoever cannot is from now on a host of its own, to all ranks alike, and nothing but the
-// network reaches it; where that is not allowed, what it said is the error of all of them.
+// it. Such a rank is from now on a host of its own, to all ranks alike, and only the network
+// reaches it. Where that is not allowed, what it said is the error of all of them.
 Status part_hosts(Links& links, Exchange& exchange, const Settings& settings, const Status& own,
                   TimePoint deadline) {
   if (!own.ok() && !tells_of_memory(own)) return own;
@@ -277,9 +278,9 @@ Result<VerdictBoard> share_board(Links& links, Exchange& exchange, const Setting
   return board.ok() ? std::move(board) : VerdictBoard::alone(links.size);
 }
 
-// What the tuning says beside its rules: links of jobs like the one in which they were measured,
-// and the order of rings, which is part of how the ranks lie. Of a part of its ranks, which
-// inherits it, that was found to be so before.
+// Takes from the tuning what it says beside its rules: links of jobs like the one in which they
+// were measured, and the order of rings, which is part of how the ranks lie. A communicator of some
+// of its ranks inherits it, and the likeness was found before.
 Hierarchy use_tuning(Settings& settings, std::span<const LinkPeer> peers, Medium medium,
                      bool inherits, const Hierarchy& hierarchy) {
   SharedTuning& tuning = *settings.tuning;

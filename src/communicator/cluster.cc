@@ -82,8 +82,8 @@ int place_of(const Topology& described, const std::vector<int>& nodes, const Hos
   });
 }
 
-// For each host the place of its name, else of the one that is like it up to the first dot and no
-// other host's. -1: there is none, or there are several, or it is several hosts'.
+// Finds for each host the place of its name. Otherwise it is the name that is like it up to the
+// first dot and is no other host's. -1: there is none, or several, or it is several hosts'.
 std::vector<int> places_in(const std::vector<std::string>& names,
                            const std::vector<HostIdentity>& hosts) {
   std::vector<int> places;

@@ -25,8 +25,8 @@ TimePoint earliest_deadline(std::span<Membership* const> memberships) {
   return earliest;
 }
 
-// One turn of each; true: something moved. A communicator that fails keeps its first status and its
-// operations count as done, so that the others go on.
+// Gives each one turn; true: something moved. A communicator that fails keeps its first status and
+// its operations count as done, so that the others go on.
 bool turn_all(std::span<Membership* const> memberships, Status& status) {
   bool any = false;
   for (Membership* membership : memberships) {

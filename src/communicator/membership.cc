@@ -26,7 +26,7 @@ bool output_in_send(const Problem& problem) {
           collective == Collective::kScatter);
 }
 
-// Of the ranks on this host, which are the ones that a rank can keep from running.
+// Looks at the ranks on this host, which are the ones that a rank can keep from running.
 Patience patience_of(const Links& links, Engine& engine) {
   auto core = Patience::Core::kOwn;
   int ranks_per_core = 1;
@@ -272,7 +272,7 @@ void Membership::leave_baton() {
 }
 
 // A verdict about a later call must not spoil an earlier one whose last messages are here or on
-// their way: what can still move moves, and only then the operations fail. Where ranks disagree,
+// their way. So what can still move moves, and only then the operations fail. Where ranks disagree
 // nobody is lost, and those that are late with an earlier call may have to wait for a core.
 Result<bool> Membership::turn() {
   constexpr double kGraceSeconds = 0.002, kGraceOfSparedSeconds = 1;

@@ -89,7 +89,7 @@ class Membership {
   const Engine& engine() const { return engine_; }
   ScratchPool& scratch() { return scratch_; }
   bool one_host() const;
-  // Of the transports that messages of this rank take, most preferred first: "shm,ucx", "none".
+  // Names the transports that messages of this rank take, most preferred first: "shm,ucx", "none".
   std::string transport_names() const;
 
   // ---- Operations -------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class Membership {
   void look_around();
   // Sleeps until something may have happened, at most so long.
   void sleep(int most_ms);
-  // Of the caller.
+  // Begins a wait of the caller.
   Wait wait() { return Wait(patience_, &places_); }
 
   // ---- Ends -------------------------------------------------------------------------------------

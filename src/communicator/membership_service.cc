@@ -23,8 +23,8 @@ void Membership::wake_caller() const {
   ring(bells_.caller);
 }
 
-// What ended a wait: of the bell, the transports in their order, and the links, the first that is
-// ready.
+// Tells what ended a wait: the first that is ready of the bell, the transports in their order, and
+// the links.
 std::string_view Membership::waker_of(std::span<const pollfd> waited) const {
   const auto ready = std::find_if(waited.begin(), waited.end(),
                                   [](const pollfd& entry) { return entry.revents != 0; });

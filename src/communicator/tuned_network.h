@@ -1,4 +1,5 @@
-// What the tuning that ranks share says of the network between them. Pure, and the same on all.
+// Tells what the tuning that ranks share says of the network between them. Pure, and the same on
+// all.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -17,14 +18,15 @@ namespace banyan {
 // For each rank the number of its host; hosts are numbered as they are met.
 std::vector<int> host_numbers(std::span<const LinkPeer> peers);
 
-// Whether it was tuned with as many ranks on as many hosts over the transports that rank 0 uses of
-// those `offered` (indices into transport_kinds(), preferred first): then links are those that were
-// measured. Processors may differ; ranks that are threads of one process do not count as such.
+// Tells whether it was tuned with as many ranks on as many hosts over the transports that rank 0
+// uses of those `offered` (indices into transport_kinds(), preferred first). Then links are those
+// that were measured. Processors may differ. Ranks that are threads of one process do not count as
+// such.
 bool tuned_for(const Fingerprint& tuned_on, std::span<const LinkPeer> peers,
                std::span<const int> offered);
 
-// Nothing where no network connects the ranks, or links were not measured, or the ranks of a host
-// do not share its memory, as those did that were probed.
+// Gives nothing where no network connects the ranks, or links were not measured, or the ranks of a
+// host do not share its memory. Those that were probed did share it.
 std::optional<MeasuredNetwork> network_of(const MeasuredLinks& links, int cores,
                                           std::span<const int> host_of_rank, Medium medium,
                                           const Hierarchy& hierarchy);

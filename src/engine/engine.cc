@@ -11,21 +11,22 @@
 namespace banyan {
 namespace {
 
-// An output of so much is not in the caches of its core any more when it is done (lengths.h cuts
-// vectors of that size into segments, for the same reason).
+// An output of so much is not in the caches of its core any more when it is done. (lengths.h cuts
+// vectors of that size into segments for the same reason.)
 constexpr uint64_t kLargeLeast = 16 << 20;
-// Of more input and output, what one rank reads is in no cache when another one wants it.
+// Beyond so much input and output, what one rank reads is in no cache when another one wants it.
 constexpr uint64_t kCachedMost = 32 << 20;
-// A sum was written just before, by an earlier step. Memory that another core has just written is
-// read from afar at half the speed of memory that has lain there for a while; for longer messages
-// than this the second copy of a slot costs more.
+// A sum that is sent was just written, by an earlier step. Memory that another core has just
+// written is read from afar at half the speed of memory that has lain there for a while. For
+// messages longer than this the second copy of a slot costs more than that.
 constexpr uint64_t kFreshMost = (1 << 20) - 1;
 // Messages of this length and more go the way that costs less (Flow): it is worth looking at a
-// clock, and no program has them. Of ranks that share cores only those of outputs that no cache
-// holds: with shorter ones a time is too often that of another rank's turn.
+// clock, and no program has them. Where ranks share cores only the messages of outputs that no
+// cache holds do so: with shorter ones a time is too often that of another rank's turn.
 constexpr uint64_t kWeighedLeast = 64 << 10;
-// What a slot takes whole needs no turns of sender and receiver. Two ranks that share a core are
-// faster so than by asking the kernel for a copy; of more ranks one has other work meanwhile.
+// A message that a slot takes whole needs no turns of sender and receiver. Two ranks that share a
+// core are faster so than by asking the kernel for a copy. Where more ranks share it, one of them
+// has other work meanwhile.
 constexpr uint64_t kSlotMost = 32 << 10;
 
 uint64_t bytes_of(const Schedule& schedule, Space space) {
@@ -80,8 +81,8 @@ void Engine::list(size_t port) {
   postable_.push_back(static_cast<uint32_t>(port));
 }
 
-// A step whose dependencies are met: local ones go on the stack, messages to their port when it is
-// their turn there.
+// Takes a step whose dependencies are met: local ones go on the stack, messages to their port when
+// it is their turn there.
 void Engine::offer(Execution& execution, uint32_t step) {
   const Schedule& schedule = execution.schedule_;
   if (!is_message(schedule.steps[step].op)) {

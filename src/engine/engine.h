@@ -1,9 +1,9 @@
-// Executes schedules over transports: the only code that knows both what a Step is and what a
-// Transport is.
+// Executes schedules over transports. This is the only code that knows both what a Step is and what
+// a Transport is.
 //
 // Each direction to each peer is a port with a queue of its own, so a busy port never blocks
 // another. Operations use a port in the order in which they were started, and within an operation
-// in program order; that is the same on all ranks, which is why messages need no tags. An engine
+// in program order. That is the same on all ranks, which is why messages need no tags. An engine
 // belongs to whoever drives it: one thread at a time.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -99,8 +99,8 @@ class Engine {
   // For so many executions more than are running: starting them allocates nothing.
   void make_room(size_t executions);
   // The execution must not be running, and stays where it is until it is done or cancelled. The
-  // first `steps_done` steps count as done: a program ran them (program.h). `sent`: so it did with
-  // the only step, a message, and what is left is to hear that the peer has taken it.
+  // first `steps_done` steps count as done: a program ran them (program.h). `sent`: the program
+  // sent the only step, a message, and what is left is to hear that the peer has taken it.
   void start(Execution& execution, const Spaces& spaces, const Arithmetic& arithmetic,
              const Envelope& envelope, Lane lane, uint32_t steps_done = 0, bool sent = false);
 
@@ -112,8 +112,8 @@ class Engine {
   void cancel();
   bool idle() const { return running_count_ == 0; }
 
-  // A peer at the head of whose lane waits a message of another call than the running one of that
-  // number. For ranks that have waited long.
+  // Finds a peer at the head of whose lane waits a message of another call than the running one of
+  // that number. Ranks that have waited long ask for it.
   Trouble find_other_call() const;
   // Whether a collective call with a lower number is running.
   bool has_call_before(uint32_t call) const;
@@ -130,7 +130,7 @@ class Engine {
   }
   std::span<const int> routes() const { return routes_; }
   const Kernels& kernels() const { return kernels_; }
-  // Of this host's ranks; 0: no transport knows.
+  // Counts the cores of this host's ranks; 0: no transport knows.
   int cores() const { return cores_; }
 
  private:

@@ -12,8 +12,8 @@
 
 namespace banyan {
 
-// 3.5 times what a call of the kernel takes that does nothing. Measured, on one machine: such a
-// call 0.13 us, a yield to nobody 0.24 us, one to another process 1.2 us.
+// This is 3.5 times what a call of the kernel takes that does nothing. Measured, on one machine:
+// such a call 0.13 us, a yield to nobody 0.24 us, one to another process 1.2 us.
 Clock::duration Patience::switch_time() {
   static const Clock::duration time = [] {
     auto least = Clock::duration::max();

@@ -1,18 +1,21 @@
-// How long a rank that waits looks before it yields, and yields before it sleeps, by what it has
-// seen.
+// Decides how long a rank that waits looks before it yields, and yields before it sleeps, by what
+// it has seen.
 //
 // A yield that comes back at once has found nobody else on this core: then looking is as good, and
 // sooner. One that took longer let another rank run, which looking only keeps waiting.
 //
-// A sleep costs tens of microseconds to end, and milliseconds on a virtual machine whose host gave
-// its idle core to somebody else. So a rank yields for as long as most waits of a running job last,
-// and between two sleeps only briefly.
+// A sleep costs tens of microseconds to end. It costs milliseconds on a virtual machine whose host
+// gave its idle core to somebody else. So a rank yields for as long as most waits of a running job
+// last, and between two sleeps only briefly.
 //
-// Beside ranks of its own job a yield lets the one run that it waits for, and costs less than a
-// microsecond. Beside programs that never give a core away it costs a slice of theirs,
-// milliseconds. So a rank whose yields are dear does without, and tries one again after ever more
-// sleeps. Meanwhile it looks for as long as it would have yielded if it has a core of its own, as
-// other libraries do, and sleeps at once where it would keep other ranks from running.
+//   beside                            a yield costs           so the rank
+//   ranks of its own job              under a microsecond     yields: the one it waits for runs
+//   programs that never give a core   a slice of theirs,      does without, and tries one again
+//   away                              milliseconds            after ever more sleeps
+//
+// While it does without yields it looks for as long as it would have yielded, as other libraries
+// do. That takes a core of its own: where looking would keep other ranks from running, it sleeps at
+// once.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -32,7 +35,8 @@ class Patience {
   static constexpr auto kCheapYield = std::chrono::microseconds(100);
   static constexpr auto kDearYield = std::chrono::microseconds(500);
   // A yield lets all others of a core run, each for a turn. Where they are more than these it may
-  // take longer by as much before it is dear, but never as long as a slice of another program.
+  // take longer by as much before it is dear. kMostCrowding keeps that below a slice of another
+  // program.
   static constexpr int kFewOfACore = 16;
   static constexpr int kMostCrowding = 4;
   static constexpr int kMostSleeps = 1024;

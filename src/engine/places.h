@@ -1,4 +1,4 @@
-// Where the ranks of a host run, as each of them says while it waits.
+// Each rank of a host says, while it waits, where it runs.
 //
 // Whoever waits for a rank that runs on another core looks for its message. If that rank does not
 // run, or would run on this core, looking only keeps it from running.
@@ -14,11 +14,11 @@
 
 namespace banyan {
 
-// Of one rank, for the thread that waits for its calls.
+// Serves the thread that waits for the calls of one rank.
 class Places {
  public:
-  // Of one rank, in memory that all of them share. A cache line: it is written while others read
-  // theirs. Zero: nothing is known.
+  // A mark is one rank's, in memory that all of them share. It fills a cache line, since it is
+  // written while others read theirs. Zero: nothing is known.
   struct alignas(64) Mark {
     std::atomic<uint32_t> word;
   };
@@ -31,7 +31,8 @@ class Places {
   // It is about to let others run.
   void leave() { own().store(core_ << 1, std::memory_order_relaxed); }
 
-  // Of a rank, for one that has arrived. kOff: it lets others run, or is on the same core.
+  // Looks at another rank, once this one has arrived. kOff: it lets others run, or is on the same
+  // core.
   enum class Peer : uint8_t { kUnknown, kRuns, kOff };
   Peer look_at(int peer) const {
     const uint32_t word = marks_[static_cast<size_t>(peer)].word.load(std::memory_order_relaxed);

@@ -73,7 +73,7 @@ CallSignature signature_of(const Problem& problem, int wanted, const Parameters&
   signature.algorithm = static_cast<uint8_t>(wanted + 1);
   if (reduces(problem.collective)) signature.op = problem.op;
   if (!is_message(problem.collective)) signature.root = problem.root;
-  // The lists that all ranks share; those of alltoallv are each rank's own, and its messages are
+  // All ranks share these lists. Those of alltoallv are each rank's own, and its messages are
   // checked pair by pair.
   if (problem.collective == Collective::kAllgatherv ||
       problem.collective == Collective::kReduceScatterv) {

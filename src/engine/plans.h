@@ -60,7 +60,7 @@ class PlanCache {
   static constexpr size_t kMostBytes = size_t{2} << 20;
 
   // `hierarchy` is the communicator's, simplified(), and `measured` the network under it; both
-  // outlive the cache. Null: flat; no network that was measured.
+  // outlive the cache. A null hierarchy is flat; a null network was not measured.
   PlanCache(int rank, int size, Medium medium, Rules rules, const Log& log = {},
             size_t most_plans = kMostPlans, size_t most_bytes = kMostBytes,
             const Hierarchy* hierarchy = nullptr, const MeasuredNetwork* measured = nullptr)

@@ -1,12 +1,12 @@
-// A schedule of small messages, lowered for transports with quick links: its steps one after
-// another in program order, without queues, counters or completions. What a step costs is its copy
-// or sum and a cache line.
+// A program is a schedule of small messages, lowered for transports with quick links: its steps one
+// after another in program order, without queues, counters or completions. What a step costs is its
+// copy or sum and a cache line.
 //
 // A program does what is easy. It stops where a message has not come, where there is no room for
-// one, and where something unexpected has come; whoever runs it may run it on later, or let the
+// one, and where something unexpected has come. Whoever runs it may run it on later, or let the
 // engine take over at that step, which waits, sleeps and diagnoses. Messages look the same either
-// way, so each rank decides for itself. That program order may wait longer than the dependencies
-// require is harmless for the same reason.
+// way, so each rank decides for itself. Program order may wait longer than the dependencies
+// require. That is harmless for the same reason.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -25,16 +25,16 @@ namespace banyan {
 
 class Program {
  public:
-  // Empty where the schedule does not fit: a long message, many steps, a peer without a quick link.
-  // `envelope` comes without call and length. Schedule and engine must outlive the program.
+  // Gives nothing where the schedule does not fit: a long message, many steps, a peer without a
+  // quick link. `envelope` comes without call and length. Schedule and engine must outlive the
+  // program.
   static std::optional<Program> lower(const Schedule& schedule, const Arithmetic& arithmetic,
                                       const Envelope& envelope, Engine& engine,
                                       Lane lane = Lane::kCollective);
 
-  // From the first step, as the call of that number. The engine must be idle, and stays so until
-  // the program is done or handed over.
-  // Where `more` follow in the same lane to the same peers, what is sent need not have been taken
-  // when it is done.
+  // Begins at the first step, as the call of that number. The engine must be idle, and stays so
+  // until the program is done or handed over. Where `more` follow in the same lane to the same
+  // peers, what is sent need not have been taken when it is done.
   void begin(const Spaces& spaces, uint32_t call, bool more = false) {
     spaces_ = spaces;
     position_ = 0;

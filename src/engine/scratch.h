@@ -1,4 +1,4 @@
-// Working memory of operations: taken and given back, kept mapped between calls.
+// Operations take working memory here and give it back; it is kept mapped between calls.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -19,7 +19,7 @@ class Spaces {
   Spaces(const std::byte* input, std::byte* output, std::byte* scratch)
       : base_{const_cast<std::byte*>(input), output, scratch} {}
 
-  // Of the input, which nobody writes, too.
+  // Gives the address of a slice; that of the input, too, which nobody writes.
   std::byte* at(Slice slice) const {
     return base_[static_cast<size_t>(slice.space)] + slice.offset;
   }
@@ -45,7 +45,7 @@ bool sums_messages(const Schedule& schedule);
 void run_local_step(const Step& step, const Spaces& spaces, const Arithmetic& arithmetic,
                     const Kernels& kernels);
 
-// The half of a message that a step is, but for lane, cookie and addresses. `envelope` comes
+// Gives the half of a message that a step is, but for lane, cookie and addresses. `envelope` comes
 // without the length.
 Transfer transfer_of(const Step& step, ReduceOp op, const Envelope& envelope,
                      const Kernels& kernels);

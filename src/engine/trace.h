@@ -1,4 +1,4 @@
-// What `trace` says of calls: each of them, the way of each of its messages, each sleep.
+// Tells what `trace` says of calls: each of them, the way of each of its messages, each sleep.
 //
 // Where it is on, all calls go by the engine, and all messages by the queues of their transports:
 // what is faster than these tells nobody what it does, and costs nothing for that.
@@ -31,8 +31,8 @@ class Trace {
   bool messages() const { return messages_ && !muted_; }
   void mute(bool muted) { muted_ = muted; }
 
-  // A line that there is no memory for is left out.
-  // Require calls(). An operation is launched, or comes to its end.
+  // Tell that an operation is launched, or comes to its end. Require calls(). A line that there is
+  // no memory for is left out.
   void begins(Operation& operation, uint32_t number) const noexcept;
   void ends(const Operation& operation) const noexcept;
   // A message to oneself, of which there is no operation.

@@ -37,9 +37,9 @@ Status towards_rank(size_t rank, const HostIdentity& host, const Status& status)
           fmt::format("connecting to rank {} ({}): {}", rank, host.name, status.message())};
 }
 
-// The key and epoch of this communicator: from every rank's nonce, so that no two are the same, and
-// from what only the members know. Where the exchange has no key of its own it is the caller's way
-// to pass bytes, and what went over it is the secret.
+// Derives the key and epoch of this communicator from every rank's nonce, so that no two are the
+// same, and from what only the members know. Where the exchange has no key of its own it is the
+// caller's way to pass bytes, and what went over it is the secret.
 void derive_secrets(Links& links, const std::vector<Introduction>& all,
                     const std::optional<Key>& shared) {
   Writer nonces;
@@ -50,7 +50,8 @@ void derive_secrets(Links& links, const std::vector<Introduction>& all,
   links.epoch = std::max(links.epoch, 1u);
 }
 
-// Of whoever says the same the kernel makes sure when they connect (SO_PEERCRED), where it can.
+// Requires one user and one network namespace. The kernel makes sure of that for those who say the
+// same, when they connect (SO_PEERCRED), where it can.
 Status check_one_user(const Links& links, const HostIdentity& host) {
   if (!host.user_is_known) {
     return {Code::kMismatch,
@@ -138,8 +139,8 @@ Result<Links> introduce(Exchange& exchange, const HostIdentity& host,
   return links;
 }
 
-// A rank holds a link to each other rank, the doorbell of each on its host, and some of its own, of
-// which it needs a few only while ranks meet.
+// A rank holds a link to each other rank, the doorbell of each on its host, and some descriptors of
+// its own, of which it needs a few only while ranks meet.
 Status require_descriptors_for(const Links& links) {
   constexpr size_t kOwn = 8;
   const auto here = static_cast<size_t>(std::count_if(

@@ -1,5 +1,6 @@
-// One authenticated stream to every other rank, for what is not data: descriptors while transports
-// connect, farewells and verdicts afterwards, and the news of a death (end of file).
+// Every rank has one authenticated stream to every other one, for what is not data: descriptors
+// while transports connect, farewells and verdicts afterwards, and the news of a death (end of
+// file).
 //
 // Ranks of one host use AF_UNIX (an abstract name that only members know, SO_PEERCRED checked),
 // others TCP. After connect_links the sockets are non-blocking and belong to the monitor thread.
@@ -60,16 +61,16 @@ struct Links {
   std::vector<Interface> interfaces;  // of this host; none where all ranks share one network
 };
 
-// Collective. Two rounds of the exchange, then P - 1 connections: the lower rank listens, at an
-// address that leads to it from all other hosts. Where it has none, all ranks say so at once.
+// All ranks take part: two rounds of the exchange, then P - 1 connections. The lower rank listens,
+// at an address that leads to it from all other hosts. Where it has none, all ranks say so at once.
 Result<Links> connect_links(Exchange& exchange, const Environment& environment, TimePoint deadline,
                             const Log& log);
 // The same, on a host that says of itself what the caller likes.
 Result<Links> connect_links(Exchange& exchange, const HostIdentity& host,
                             const Environment& environment, TimePoint deadline, const Log& log);
 
-// Descriptors with one byte of data over a blocking or non-blocking AF_UNIX stream. 1 to 253 at
-// once; kBusy where the socket is full, or the user has as many under way as Linux allows.
+// Pass descriptors with one byte of data over a blocking or non-blocking AF_UNIX stream, 1 to 253
+// at once. kBusy: the socket is full, or the user has as many under way as Linux allows.
 Status send_descriptors(int socket, std::span<const int> descriptors);
 // Waits until the deadline. Exactly `count`, close-on-exec; MSG_CTRUNC is kSystem naming why.
 Result<std::vector<Descriptor>> receive_descriptors(int socket, size_t count, TimePoint deadline);

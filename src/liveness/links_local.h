@@ -19,12 +19,12 @@ ProcessIdentity this_process();
 // it cannot be told now.
 Result<std::array<uint8_t, 32>> this_network();
 
-// Whom the kernel takes a user of this namespace for in the one around it, by the text of
+// Finds whom the kernel takes a user of this namespace for in the one around it, by the text of
 // /proc/self/uid_map: SO_PEERCRED compares those. A user that the map does not have stays.
 uint64_t outer_user(const std::string& uid_map, uint64_t user);
 
-// Whether SO_PEERCRED shows that number for one user only. `overflow` is shown for every user that
-// the map does not have, so it is one user's only where the map has all there are.
+// Tells whether SO_PEERCRED shows that number for one user only. `overflow` is shown for every user
+// that the map does not have, so it is one user's only where the map has all there are.
 bool is_one_user(const std::string& uid_map, uint64_t user, uint64_t overflow);
 
 Result<LocalName> random_local_name();

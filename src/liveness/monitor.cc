@@ -26,9 +26,9 @@ bool is_failure(uint32_t code) {
   return (code >= 1 && code <= 8 && code != 7) || (code >= 32 && code <= 37);
 }
 
-// Whether this rank is the one that watches the process. A process that ends shows at its link,
-// unless children of it hold that; then it is enough that one rank sees it and tells the others.
-// That is the one before it, or any that sees it without being seen.
+// Tells whether this rank is the one that watches the process. A process that ends shows at its
+// link, unless children of it hold that; then it is enough that one rank sees it and tells the
+// others. That is the one before it, or any that sees it without being seen.
 bool watches(const Links& links, int rank) {
   const LinkPeer& peer = links.peers[static_cast<size_t>(rank)];
   if (!peer.same_pid_namespace) return true;

@@ -31,8 +31,9 @@ namespace banyan {
 
 enum class LinkFrameType : uint8_t { kGoodbye = 1, kPropose = 2, kFinal = 3 };
 
-// { type 8, 0 24, code 32, failed rank 32, text length 32, counter 64, text 488, MAC 256 } bits and
-// bytes as named, little-endian.
+// A frame is little-endian and has these fields, with their bytes:
+//
+//   type 4, code 4, failed rank 4, spared calls 4, text length 4, counter 8, text 484, MAC 32
 inline constexpr size_t kFrameBytes = 28 + 484 + 32;
 using FrameBytes = std::array<std::byte, kFrameBytes>;
 
@@ -53,15 +54,16 @@ class Monitor {
   // `links` and `failure` must outlive it.
   Monitor(Links& links, Failure& failure, const Log& log);
 
-  // A failure that this rank found. Any thread. On one host the verdict stands when this returns;
-  // on several it may still be on its way. False: something else was reported before.
+  // Reports a failure that this rank found. Any thread may call. On one host the verdict stands
+  // when this returns; on several it may still be on its way. False: something else was reported
+  // before.
   bool report(const Verdict& verdict);
   // This rank aborts: as report(), but its own calls say kAborted.
   void abort();
   // This rank leaves in good order: its silence is no death from now on.
   void say_goodbye();
 
-  // For the thread that serves: what to poll, and what to do afterwards. `ready` are the entries
+  // Tell the thread that serves what to poll, and what to do afterwards. `ready` are the entries
   // that add_to() appended.
   void add_to(std::vector<pollfd>& descriptors) const;
   void handle(std::span<const pollfd> ready);

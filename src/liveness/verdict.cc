@@ -36,7 +36,7 @@ bool plausible(uint64_t code) {
   return (code >= 1 && code <= 8 && code != 7) || (code >= 32 && code <= 37);
 }
 
-// Of the clock that all processes of a host share.
+// Reads the clock that all processes of a host share.
 uint32_t milliseconds_now() {
   const auto now = Clock::now().time_since_epoch();
   return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());

@@ -35,7 +35,7 @@ class VerdictBoard {
  public:
   // A new board in a sealed memfd, for a communicator of `ranks`.
   static Result<VerdictBoard> create(int ranks, TimePoint deadline = TimePoint::max());
-  // Of a rank that shares none with others.
+  // Makes the board of a rank that shares none with others.
   static Result<VerdictBoard> alone(int ranks);
   // A board that another rank made; the descriptor's size and seals are checked.
   static Result<VerdictBoard> attach(const Descriptor& memory, int ranks);
@@ -56,7 +56,8 @@ class VerdictBoard {
   void set_waiting_for(int rank, int peer);
   Waiting waiting_for(int rank) const;
 
-  // Of this rank among the others; they may outlive a move of the board, but not the board.
+  // Gives the places of this rank among the others. They may outlive a move of the board, but not
+  // the board.
   Places places(int rank) { return {marks(), rank}; }
 
   // To be passed to the other ranks of the host, then closed.

@@ -1,5 +1,5 @@
-// What all ranks have of the tuning file of rank 0, and how it travels: numbers as they are, since
-// ranks that round differently would choose differently.
+// All ranks have this of the tuning file of rank 0. Numbers travel as they are, since ranks that
+// round differently would choose differently.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -29,8 +29,9 @@ SharedTuning shared(const TuningFile& file);
 inline constexpr size_t kMostTuningPacked =
     kMostTableText + kMostRingText + 4 * kMostRingHosts + kMostTiers * (kMostTierName + 56) + 512;
 Bytes pack(const SharedTuning& tuning);
-// kCorrupt: what the packed one cannot have held, since files are checked: figures that are no
-// number above 0, names without letters or beyond the limits, two links beyond one level.
+// Fails with kCorrupt for what no packed tuning can have held, since files are checked: figures
+// that are no number above 0, names without letters or beyond the limits, two links beyond one
+// level.
 Result<SharedTuning> unpack_tuning(std::span<const std::byte> packed);
 
 }  // namespace banyan

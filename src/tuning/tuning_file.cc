@@ -18,14 +18,14 @@ namespace {
 using Kind = JsonValue::Kind;
 using Words = std::vector<std::string_view>;
 
-// The file is an object with arrays of objects; a rule has at most seven members, of the links
-// (two, and one beyond each tier) a link eight, and a host of a ring is one value.
+// The file is an object with arrays of objects. A rule has at most seven members. A link has eight,
+// and links are two and one beyond each tier. A host of a ring is one value.
 constexpr JsonLimits kTuningLimits = {
     .depth = 4, .values = 40 + 9 * kMostTiers + 8 * kMostTuningRules + kMostRingHosts};
 constexpr std::string_view kBeyond = "beyond ";  // and the name of a level
 constexpr size_t kMostNameText = 256;            // of names
 constexpr double kMostWhole = 9007199254740992;  // 2^53: exact in a double
-// Of a link, and of sums: what predictions are finite with.
+// Figures of a link, and of sums, lie between these, so that predictions are finite.
 constexpr double kLeastFigure = 1e-6, kMostFigure = 1e9;
 constexpr double kMostNumber = 1 << 30;
 

@@ -1,4 +1,4 @@
-// The tuning file: which algorithms were found fastest on a machine, as rules in the grammar of
+// The tuning file says which algorithms were found fastest on a machine, as rules in the grammar of
 // BANYAN_ALGO beside what was measured. A value, and its JSON:
 //
 //   {"schema": 1, "library": "0.1.0",
@@ -78,8 +78,8 @@ struct TuningFile {
   std::string version{};  // of the library that wrote it
   Fingerprint tuned_on{};
   MeasuredLinks links{};  // none: the file has no member for them
-  // The names of hosts in the order in which rings should go through them; empty: no other than
-  // without a file.
+  // These are the names of hosts in the order in which rings should go through them; empty: no
+  // other than without a file.
   std::vector<std::string> ring{};
   std::vector<TuningRule> rules{};
 
@@ -90,8 +90,11 @@ struct TuningFile {
 
 // One line for each rule.
 std::string to_json(const TuningFile& file);
-// kInvalidArgument "line N: ..." with what would be right: what is no JSON, of another schema,
-// beyond the limits, has unknown members (they may be misspelt ones), or rules that do not parse.
+// Fails with kInvalidArgument "line N: ...", which says what would be right, for
+//
+//   what is no JSON, is of another schema, or is beyond the limits
+//   unknown members (they may be misspelt ones)
+//   rules that do not parse
 Result<TuningFile> parse_tuning(std::string_view text);
 // The rules of table(). kInvalidArgument "rule N: ...".
 Result<Rules> parse_table(std::string_view table);

@@ -120,8 +120,8 @@ TEST(Algorithms, AreRightOnEveryHierarchy) {
   });
 }
 
-// Racks of 12 and 11 hosts, one of which has a rank more: in the smaller rack somebody carries
-// nothing, next to blocks that are all empty.
+// Two racks have 12 and 11 hosts, one of which has a rank more: in the smaller rack somebody
+// carries nothing, next to blocks that are all empty.
 TEST(Algorithms, HierarchicalMessagesDoNotDependOnWhereScratchLies) {
   const VerifiedCase call{.collective = Collective::kReduceScatterv,
                           .algorithm = find_algorithm("hierarchical"),
@@ -150,8 +150,8 @@ TEST(Algorithms, AreRightForEveryRoot) {
   });
 }
 
-// A case that moves something, but for what never does. The other settings are drawn for each case
-// by itself, so that none goes along with the algorithm.
+// Verifies a case that moves something, but for what never does. The other settings are drawn for
+// each case by itself, so that none goes along with the algorithm.
 void verify_drawn(int algorithm, Collective collective, int ranks, bool in_place) {
   std::seed_seq seeds{algorithm, static_cast<int>(collective), ranks, in_place ? 1 : 0};
   std::array<uint32_t, 1> drawn{};
@@ -171,8 +171,8 @@ bool has_place(Collective collective) {
 
 class AlgorithmsOfRanks : public ::testing::TestWithParam<int> {};
 
-// Every algorithm and collective at every number of ranks: in place at every other, its neighbours
-// at the others.
+// Every algorithm and collective is verified at every number of ranks: in place at every other, its
+// neighbours at the others.
 TEST_P(AlgorithmsOfRanks, AreRight) {
   for_each_generator([turn = GetParam()](int algorithm, Collective collective) mutable {
     verify_drawn(algorithm, collective, GetParam(), ++turn % 2 == 0 && has_place(collective));
@@ -204,8 +204,8 @@ TEST(Algorithms, AreRightForLongVectors) {
   }
 }
 
-// The most ranks that are verified in a fraction of a second: where the steps are as many as pairs
-// of ranks, or a message has a piece of every rank, fewer.
+// Gives the most ranks that are verified in a fraction of a second: where the steps are as many as
+// pairs of ranks, or a message has a piece of every rank, fewer.
 int most_ranks(std::string_view name, Collective collective) {
   if (name == "bruck") return collective == Collective::kAlltoall ? 127 : 256;
   if (name == "circulant")

@@ -1,5 +1,5 @@
-// What hierarchical is predicted to take on hosts of one NIC, by its ways and by how many ranks of
-// a host exchange with other hosts (rails), against the simulator.
+// Hierarchical is predicted on hosts of one NIC, by its ways and by how many ranks of a host
+// exchange with other hosts (rails), and compared with the simulator.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <gtest/gtest.h>
@@ -105,8 +105,8 @@ int expect_same_order(const std::vector<Times>& all, double clearly, const std::
   return pairs;
 }
 
-// Phases of hierarchical, and long segments: in the simulator the latencies of those that are at
-// the top at once are felt once, in the model each by itself.
+// Phases of hierarchical have long segments here: in the simulator the latencies of those that are
+// at the top at once are felt once, in the model each by itself.
 TEST(CostOnHosts, ranks_ways_of_hierarchical_as_the_simulator_does) {
   for (const Hierarchy& hosts : {hosts_of({2, 2, 2, 2}), hosts_of({4, 4, 4, 4, 4, 4, 4, 4})})
     for (const uint64_t bytes : {uint64_t{256} << 10, uint64_t{4} << 20}) {
@@ -159,8 +159,8 @@ std::vector<Hierarchy> shapes() {
 }
 constexpr uint64_t kSizes[] = {1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 64 << 20};
 
-// Within which the ratio of predicted to simulated is, and how many times faster in the simulator
-// is predicted to be faster; 0: nothing is.
+// The ratio of predicted to simulated is within these, and what is so many times faster in the
+// simulator is predicted to be faster; 0: nothing is.
 struct Agreement {
   double least, most;
   double clearly = 1.25;
@@ -211,8 +211,8 @@ TEST(CostOnHosts, rails_where_cores_are_as_slow_as_the_wire) {
   expect_rails(kBroadcast, sockets, {0.65, 1.3, 1.5});
 }
 
-// Of fewer owners than ranks a broadcast is not in order at 64 KiB: the root's host passes nothing
-// on inside, which the model does not know. By all of them segments overlap in the model; in the
+// A broadcast of fewer owners than ranks is not in order at 64 KiB: the root's host passes nothing
+// on inside, which the model does not know. Where all own, segments overlap in the model; in the
 // simulator a core first does the inside of all segments, which could begin first.
 TEST(CostOnHosts, rails_where_memory_is_as_slow_as_the_wire) {
   using enum Collective;

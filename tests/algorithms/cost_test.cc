@@ -1,5 +1,5 @@
-// What algorithms are predicted to take: against the simulator (on hosts: cost_hosts_test.cc),
-// against numbers worked out by hand, and against the bound.
+// Predictions of algorithms are compared with the simulator (on hosts: cost_hosts_test.cc), with
+// numbers worked out by hand, and with the bound.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "algorithms/cost/cost.h"
@@ -46,8 +46,8 @@ std::vector<CostModel> models(int ranks) {
 
 // ---- Numbers worked out by hand ----
 
-// Eight hosts of eight, a byte between hosts ten times as dear as inside, no latency; in units of
-// the vector's bytes.
+// There are eight hosts of eight; a byte between hosts is ten times as dear as inside, without
+// latency; in units of the vector's bytes.
 double of_eight_by_eight(std::string_view name, double nics, bool round_robin = false,
                          int hosts = 8, uint64_t bytes = 1 << 20) {
   CostModel model = pure(0, 1, 10);
@@ -133,8 +133,8 @@ double simulated(const Problem& problem, const Algorithm& algorithm, int ranks, 
   return simulate(schedules, machine).seconds;
 }
 
-// Within a half: in the simulator a core that has several messages takes them as they come, and
-// ranks beyond a power of two are told while others still exchange.
+// They agree within a half: in the simulator a core that has several messages takes them as they
+// come, and ranks beyond a power of two are told while others still exchange.
 TEST(Cost, is_what_the_simulator_takes) {
   constexpr double kAlpha = 5, kByte = 1e-3;
   const CostModel model = pure(kAlpha, kByte, 0);
@@ -273,8 +273,8 @@ TEST(Segment, is_the_best_of_all_powers_of_two) {
   EXPECT_GT(better, 1000);
 }
 
-// Two hosts of two, of which the network takes 1 us a segment and 1e-3 a byte: of a shard of 1 MB
-// the network has 1000 us, memory, for both halves, 100. q = sqrt(100 / 2).
+// The network of two hosts of two takes 1 us a segment and 1e-3 a byte. For a shard of 1 MB that is
+// 1000 us; memory, for both halves, takes 100. q = sqrt(100 / 2).
 TEST(Segment, follows_the_closed_form) {
   CostModel model = pure(0, 1e-4, 1e-3);
   model.between.alpha = table(1);
@@ -297,7 +297,7 @@ TEST(Segment, is_a_question_of_hierarchical_on_hosts) {
   EXPECT_EQ(best_segment(call(Collective::kAllreduce, 0, 8), 8, model, &hosts), 0U);
 }
 
-// ---- Of all algorithms ----
+// ---- All algorithms ----
 
 TEST(Cost, no_algorithm_is_below_the_bound) {
   const std::vector<Hierarchy> shapes = {
@@ -399,8 +399,8 @@ TEST(Cost, is_finite_for_any_number_of_ranks) {
   }
 }
 
-// But where an algorithm changes how it does it: direct at 4 KiB (one shot) and 32 KiB (staged),
-// long vectors at 16 MiB (segments).
+// There are exceptions where an algorithm changes how it does it: direct at 4 KiB (one shot) and 32
+// KiB (staged), long vectors at 16 MiB (segments).
 TEST(Cost, grows_with_bytes) {
   for (const int ranks : {2, 3, 8, 64})
     for (const CostModel& model : models(ranks))

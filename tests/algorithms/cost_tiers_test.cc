@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kLong = uint64_t{1} << 30;  // in 64 segments
 
-// Of each place its host and its leaf.
+// Gives each place its host and its leaf.
 Hierarchy leaves_of(const std::vector<int>& hosts, const std::vector<int>& leaves) {
   std::vector<Hierarchy::Level> levels = Hierarchy::of_labels("host", hosts).written();
   levels.push_back(Hierarchy::of_labels("leaf", leaves).written().front());
@@ -102,7 +102,7 @@ TEST(CostOfTiers, three_levels_have_a_stage_each) {
                    &levels) /
            n;
   };
-  // Of a shard each half of a host's ranks: between hosts of a leaf 1 n on the NIC, half of it
+  // A shard carries each half of a host's ranks: between hosts of a leaf 1 n on the NIC, half of it
   // between leaves, where a leaf's uplink carries n.
   EXPECT_NEAR(time(), 4 + 1.0 / 64, 0.01);
   model.tiers.front().uplink_byte = table(0.1);

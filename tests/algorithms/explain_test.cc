@@ -89,7 +89,6 @@ TEST(Explain, rules_leave_algorithms_out) {
     }
 }
 
-// Hosts under other numbers are the same hosts.
 // Lengths of segments count, and a rule of the tuning file names as well behind one that leaves
 // out.
 TEST(Explain, fastest_is_with_the_best_segments_and_names_are_of_any_rule) {
@@ -125,6 +124,7 @@ TEST(Explain, fastest_is_with_the_best_segments_and_names_are_of_any_rule) {
     EXPECT_EQ(row.excluded, row.algorithm != ruled.chosen) << row.why;
 }
 
+// Hosts under other numbers are the same hosts.
 TEST(Explain, does_not_depend_on_how_hosts_are_called) {
   const std::vector<int> one = {0, 0, 1, 1, 2, 2}, other = {7, 7, 3, 3, 5, 5};
   const Hierarchy a = Hierarchy::of_labels("host", one), b = Hierarchy::of_labels("host", other);

@@ -19,7 +19,7 @@ int algorithm_of(std::string_view name) {
   return find_algorithm(name);
 }
 
-// Of each rank: bytes and messages that leave its part of a level.
+// Counts for each rank bytes and messages that leave its part of a level.
 struct Crossing {
   uint64_t bytes = 0;
   int messages = 0;
@@ -113,8 +113,8 @@ TEST(Hierarchical, allreduce_of_three_levels_crosses_each_once) {
   EXPECT_EQ(bytes_of_part(hosts, shape.hierarchy, 0), 8 * kMiB + 4 * kMiB);
 }
 
-// A chain of hosts: what leaves each of them is the vector once, but for the last, and blocks would
-// make that 2(N - 1)/N vectors of the root's.
+// A chain of hosts passes the vector on: it leaves each of them once, but for the last. Blocks
+// would make that 2(N - 1)/N vectors of the root's.
 TEST(Hierarchical, broadcast_and_reduce_pass_the_vector_on) {
   for (const std::vector<int>& sizes : {std::vector<int>{2, 2, 2, 2}, {1, 2, 3}, {4, 4}, {1, 3}})
     for (const Collective collective : {Collective::kBroadcast, Collective::kReduce})
@@ -180,8 +180,8 @@ TEST(Hierarchical, allreduce_sends_16_bit_results_as_they_are) {
   for (const Crossing& each : all) EXPECT_EQ(each.bytes, 4 * kMiB + 2 * kMiB);
 }
 
-// One message to each rank of the own place on the other hosts, of everybody's blocks together; of
-// hosts of different sizes the smaller ones' ranks take several.
+// One message goes to each rank of the own place on the other hosts, of everybody's blocks
+// together. Where hosts have different sizes the smaller ones' ranks take several.
 TEST(Hierarchical, alltoall_sends_to_each_host_once) {
   const Shape equal = hosts_of({4, 4, 4});
   VerifiedCase call = call_on(equal, "hierarchical", 64);

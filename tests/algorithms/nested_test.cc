@@ -21,8 +21,8 @@
 namespace banyan {
 namespace {
 
-// Of each level, from the highest: how many parts of the level below are in each of its parts; of
-// the lowest, how many ranks.
+// Tells for each level, from the highest, how many parts of the level below are in each of its
+// parts; for the lowest, how many ranks.
 using Sizes = std::vector<std::vector<int>>;
 
 std::string text_of(const Sizes& sizes) {

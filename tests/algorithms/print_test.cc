@@ -1,6 +1,6 @@
-// What print.h makes of schedules: exact text for steps written by hand, and for all algorithms and
-// one to nine ranks forms that hold together: braces, declared nodes, XML that closes what it
-// opens, and as many dashed lines as there are messages.
+// print.h makes exact text of steps written by hand, and for all algorithms and one to nine ranks
+// forms that hold together: braces, declared nodes, XML that closes what it opens, and as many
+// dashed lines as there are messages.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "algorithms/print.h"
@@ -298,7 +298,8 @@ TEST(XmlProblem, finds_problems) {
   EXPECT_NE(xml_problem("<a/>"), "");
 }
 
-// Of every message its first and last point's height. The legend's has one, too, and comes last.
+// Gives for every message its first and last point's height. The legend's has one, too, and comes
+// last.
 std::vector<std::pair<int, int>> heights_of_messages(const std::string& svg) {
   std::vector<std::pair<int, int>> heights;
   const std::regex line(

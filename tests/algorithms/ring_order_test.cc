@@ -22,7 +22,7 @@ std::vector<int> by_number(int hosts) {
   return order;
 }
 
-// Of few different costs, so that many cycles are equal, or of many.
+// Draws from few different costs, so that many cycles are equal, or from many.
 EdgeCosts random_costs(int hosts, std::mt19937& random, bool symmetric, int kinds) {
   EdgeCosts costs(hosts);
   std::uniform_int_distribution<int> cost(1, kinds);

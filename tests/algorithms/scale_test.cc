@@ -1,4 +1,4 @@
-// The two-level allreduce of 65,536 ranks on 8,192 hosts, verified whole: the schedules of all
+// The two-level allreduce of 65,536 ranks on 8,192 hosts is verified whole: the schedules of all
 // ranks, all elements of all shards, by the verifier that all others meet (verify.h), which tells
 // sums apart by their content here. And a step that is wrong, wherever it is, is found there, too.
 // SPDX-License-Identifier: Apache-2.0
@@ -51,7 +51,7 @@ class Scale : public ::testing::Test {
     return verify(schedules, problems, {.slots = 1, .seed = 4711, .by_content = true}).reason;
   }
 
-  // Of a rank and a step that are drawn until they fit.
+  // Changes a step of a rank, which are drawn until they fit.
   template <typename Fits, typename Mutant>
   void expect_caught(const char* name, Fits fits, Mutant mutant) {
     std::mt19937 random(4711);

@@ -1,5 +1,5 @@
-// Which algorithm a call gets: the default table at its boundaries, rules before the table, and
-// what candidates() says of each algorithm.
+// Tells which algorithm a call gets: the default table at its boundaries, rules before the table,
+// and what candidates() says of each algorithm.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "algorithms/choice/select.h"
@@ -24,8 +24,8 @@ std::string name(int algorithm) {
   return algorithm < 0 ? "none" : std::string(algorithms()[static_cast<size_t>(algorithm)].name);
 }
 
-// A call of `bytes` bytes, a multiple of the element's size. The calls with a `v` give it all to
-// the first rank but for what the others need to be there.
+// Makes a call of `bytes` bytes, a multiple of the element's size. The calls with a `v` give it all
+// to the first rank but for what the others need to be there.
 Problem call(Collective collective, uint64_t bytes, int ranks, DataType type = DataType::kFloat32,
              ReduceOp op = ReduceOp::kSum) {
   Problem problem;

@@ -1,6 +1,6 @@
-// Simulated times against what can be computed by hand: closed forms of flat schedules, cores and
-// wires that are shared, uplinks of leaf switches and pods, and the published bounds of rings over
-// hosts.
+// Simulated times are compared with what can be computed by hand: closed forms of flat schedules,
+// cores and wires that are shared, uplinks of leaf switches and pods, and the published bounds of
+// rings over hosts.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "algorithms/verify/simulate.h"
@@ -104,8 +104,8 @@ TEST(Simulate, CountsWhatNeverRuns) {
   EXPECT_EQ(simulate(schedules, machine).unfinished, 1U);
 }
 
-// 2 (P - 1) messages of n / P one after the other; 2 ceil(log2 P) with the same bytes; log2 P of n.
-// Of numbers that are no power of two, some rounds of circulant do not wait for the one before.
+// 2 (P - 1) messages of n / P follow each other; 2 ceil(log2 P) with the same bytes; log2 P of n.
+// Where the number is no power of two, some rounds of circulant do not wait for the one before.
 TEST(Simulate, FlatSchedulesTakeWhatTheirFormulasSay) {
   for (const int ranks : {2, 3, 4, 7, 8, 16}) {
     SimulatedMachine machine = cluster(ranks, 1);
@@ -218,19 +218,20 @@ TEST(Simulate, TiersLieAboveEachOther) {
   EXPECT_DOUBLE_EQ(with(2, 4, {{0, 2}}).seconds, 10 + 200);
   EXPECT_DOUBLE_EQ(with(2, 4, {{0, 4}}).seconds, 100 + 400);
   EXPECT_DOUBLE_EQ(with(4, 2, {{0, 4}}).seconds, 100 + 400);
-  // Of two leaves: they share what is above them.
+  // Two leaves share what is above them.
   const Simulated above = with(2, 4, {{0, 4}, {2, 6}});
   EXPECT_DOUBLE_EQ(above.seconds, 100 + 800);
   EXPECT_DOUBLE_EQ(above.busiest_wire, 800);
   EXPECT_EQ(above.wire_bytes, 200U);
   EXPECT_DOUBLE_EQ(with(4, 2, {{0, 4}, {2, 6}}).seconds, 100 + 400);
-  // Of one leaf, where one message stays in the pod and the other does not.
+  // Two messages leave one leaf; one of them stays in the pod.
   EXPECT_DOUBLE_EQ(with(4, 1, {{0, 4}, {1, 2}}).seconds, 10 + 800);
   EXPECT_DOUBLE_EQ(with(1, 4, {{0, 4}, {1, 2}}).seconds, 100 + 400);
 }
 
-// 64 ranks on 8 hosts with one wire each, ten times as slow as what is inside, in units of the time
-// in which a core sends a vector. What must leave a host and come in takes 2 * 7 / 8 * 10 = 17.5.
+// There are 64 ranks on 8 hosts with one wire each, ten times as slow as what is inside, in units
+// of the time in which a core sends a vector. What must leave a host and come in takes 2 * 7 / 8 *
+// 10 = 17.5.
 class EightHostsOfEight : public testing::Test {
  protected:
   static constexpr int kRanks = 64, kHosts = 8;

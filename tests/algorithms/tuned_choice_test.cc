@@ -71,7 +71,7 @@ TEST(TunedChoice, counts_nodes_where_leaves_are_the_first_level) {
   EXPECT_EQ(ppn_of(6, Medium::kNetwork, &leaves), 1);
 }
 
-// Of the largest node, where they differ.
+// The largest node counts where they differ.
 TEST(TunedChoice, counts_ranks_of_a_node) {
   const Hierarchy hosts = *Hierarchy::make(6, {{"host", {{0, 1}, {2, 3, 4}, {5}}}});
   EXPECT_EQ(ppn_of(6, Medium::kMemory, nullptr), 6);
@@ -145,7 +145,7 @@ TEST(ChosenByLinks, is_what_is_predicted_to_be_fastest) {
   }
 }
 
-// Of them a table that was measured says more.
+// A table that was measured says more of these.
 TEST(ChosenByLinks, is_not_short_nor_of_collectives_that_nobody_compared) {
   const ByLinks job;
   for (const uint64_t count : {0, 1, 2048})

@@ -1,5 +1,5 @@
-// One collective call on all ranks, in few numbers, for the tests of schedules and of their
-// verifier.
+// A case is one collective call on all ranks, in few numbers, for the tests of schedules and of
+// their verifier.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -38,8 +38,8 @@ inline Shape shape_of(std::string name, const std::vector<int>& labels,
   return {std::move(name), *Hierarchy::make(static_cast<int>(labels.size()), levels)};
 }
 
-// Of so many ranks: hosts of three, hosts of sizes that differ, numbered around the hosts, one rank
-// per host, all on one, racks of hosts, and hosts in a ring that was told.
+// Gives shapes of so many ranks: hosts of three, hosts of sizes that differ, numbered around the
+// hosts, one rank per host, all on one, racks of hosts, and hosts in a ring that was told.
 inline std::vector<Shape> shapes_of(int ranks) {
   const auto labels = [&](auto label) {
     std::vector<int> made;

@@ -1,4 +1,4 @@
-// The verifier, put to the test: it must name what is wrong in hand-made schedules, and reject
+// The verifier is put to the test: it must name what is wrong in hand-made schedules, and reject
 // every mutant of correct ones unless the mutant can be shown to be correct too.
 // SPDX-License-Identifier: Apache-2.0
 

@@ -17,8 +17,8 @@ struct alignas(64) Word {
   std::atomic<uint64_t> value = 0;
 };
 
-// How often neither of two threads saw what the other had stored, in so many rounds. Before its
-// store the frequent one stores into lines that the other has, which holds that store up.
+// Counts how often neither of two threads saw what the other had stored, in so many rounds. Before
+// its store the frequent one stores into lines that the other has, which holds that store up.
 int both_blind(int rounds, bool fenced) {
   Word frequent, rare, ready, done;
   std::array<Word, 32> lines;

@@ -1,5 +1,5 @@
-// Standard streams that are closed, or that nobody reads: descriptors keep off their numbers, and
-// the log neither ends the process nor keeps it.
+// Standard streams may be closed, or read by nobody: descriptors keep off their numbers, and the
+// log neither ends the process nor keeps it.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fcntl.h>

@@ -180,7 +180,7 @@ TEST(Wire, WhereaboutsSurviveTheTrip) {
   EXPECT_FALSE(parse_whereabouts(encode_whereabouts({{}, v6})).ok());
 }
 
-// Every parser, on 100,000 mutations of valid and of random bytes: no crash (sanitizers look on),
+// Every parser reads 100,000 mutations of valid and of random bytes: no crash (sanitizers look on),
 // and what is accepted is encoded as it was.
 template <typename Parse, typename Encode>
 void accepted_is_valid(std::span<const std::byte> bytes, Parse parse, Encode encode) {

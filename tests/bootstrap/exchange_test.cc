@@ -80,7 +80,6 @@ TEST(ExchangeOver, CarriesAnyLengths) {
   }
 }
 
-// All three of them come back, with the same result.
 // Ranks give nothing, a round's worth, a byte more, and several rounds' worth.
 TEST(AllgatherLong, CarriesMoreThanARoundTakes) {
   constexpr size_t kMost = 4 * kExchangeMost;
@@ -108,6 +107,7 @@ TEST(AllgatherLong, RefusesMoreThanWasAgreed) {
   });
 }
 
+// All three of them come back, with the same result.
 TEST(CallRoll, SaysTheSameToAll) {
   struct Case {
     std::array<int, 3> ranks;

@@ -432,7 +432,7 @@ TEST(Meet, ALaterCallTakesTheAddressOver) {
     EXPECT_TRUE(has(alone, "ranks 1 and 2 of 3 have not arrived")) << alone.message();
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds(3));
   }
-  // Of a verdict that is younger than a tenth of a second everybody is told.
+  // Everybody is told of a verdict that is younger than a tenth of a second.
   const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); };
   pause();
   together(2, [&](int rank) {

@@ -191,7 +191,7 @@ TEST(Rendezvous, ADuplicateRankIsToldToAll) {
 TEST(Rendezvous, WhoeverBeginsAfterItHasFailedIsOfOtherRanks) {
   const Place place;
   together(3, [&place](int i) { (void)place.join(i == 2 ? 1 : i, 3); });
-  // Of a verdict that is younger than a tenth of a second everybody is told.
+  // Everybody is told of a verdict that is younger than a tenth of a second.
   std::this_thread::sleep_for(milliseconds(200));
   const auto join = [&place](int rank, double seconds, int begun_before_s) {
     JoinOptions options{.rank = rank, .size = 3, .candidates = {place.address}, .key = place.key};

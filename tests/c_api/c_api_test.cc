@@ -1,5 +1,5 @@
-// The C interface on a communicator of one rank: errors, structs, handles and what belongs to it.
-// What arguments are refused is in arguments_test.cc.
+// The C interface is tested on a communicator of one rank: errors, structs, handles and what
+// belongs to it. What arguments are refused is in arguments_test.cc.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <gtest/gtest.h>
@@ -413,7 +413,7 @@ TEST_F(CApi, ExplainSaysHowMuchRoomItNeeds) {
   refused(banyan_explain(comm_, &call, nullptr, &room), "9");
 }
 
-// Of every kind of call that needs a communicator that works.
+// Makes every kind of call that needs a communicator that works.
 void refuses_all(banyan_comm_t comm, banyan_result_t with) {
   float number = 1;
   void* memory = nullptr;

@@ -45,7 +45,7 @@ TEST_F(KnownCallsTest, ForgetWhatIsOldAndKeepWhatIsNew) {
   EXPECT_EQ(known_->find(sum_of(0, send_, recv_)), nullptr);
 }
 
-// Of a sum of `bytes` in either buffer, checked with buffers that lie apart or are one.
+// Knows a sum of `bytes` in either buffer, checked with buffers that lie apart or are one.
 class KnownBuffersTest : public testing::Test {
  protected:
   static PlainCall at(uintptr_t send, uintptr_t recv) {

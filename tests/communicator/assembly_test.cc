@@ -197,8 +197,7 @@ TEST(Assembly, ranks_of_a_host_are_a_part) {
   EXPECT_EQ(hierarchy_of(peers_on({1, 2, 3}), offered).simplified(), Hierarchy());
 }
 
-// What only some ranks can see, whether two others are one process and which, does not count.
-// Its tables are others than those of a network with cables.
+// Loopback has other tables than a network with cables.
 TEST(Assembly, takes_a_network_within_a_host_for_loopback) {
   if (test::kThreadSanitizer) GTEST_SKIP() << "UCX dies under the thread sanitizer";
   if (const std::string why = transport_kinds()[static_cast<size_t>(kind_named("ucx"))].missing();
@@ -220,6 +219,7 @@ TEST(Assembly, takes_a_network_within_a_host_for_loopback) {
   }
 }
 
+// What only some ranks can see, whether two others are one process and which, does not count.
 TEST(Assembly, every_rank_finds_the_same_parts) {
   std::vector<LinkPeer> there = peers_on({1, 1, 2, 2});
   std::vector<LinkPeer> here = there;

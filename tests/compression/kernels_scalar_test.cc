@@ -1,5 +1,5 @@
-// The scalar kernels, which are the specification of the others, against the reference: all pairs
-// of 8-bit elements, all conversions of 16-bit ones, samples of what is larger.
+// The scalar kernels, which are the specification of the others, are compared with the reference:
+// all pairs of 8-bit elements, all conversions of 16-bit ones, samples of what is larger.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <gtest/gtest.h>

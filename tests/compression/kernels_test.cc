@@ -1,6 +1,6 @@
-// Every instruction set against the scalar kernels, bit for bit: all types and operators, awkward
-// lengths, all alignments, in place and not, nothing read or written outside. (The scalar kernels
-// have their own test, against a reference.)
+// Every instruction set is compared with the scalar kernels, bit for bit: all types and operators,
+// awkward lengths, all alignments, in place and not, nothing read or written outside. (The scalar
+// kernels have their own test, against a reference.)
 // SPDX-License-Identifier: Apache-2.0
 
 #include "compression/kernels.h"
@@ -56,8 +56,8 @@ std::vector<size_t> lengths() {
   return result;
 }
 
-// A copy that begins `offset` bytes beyond a multiple of 64, with guards on both sides. Sources end
-// where their allocation ends, so that AddressSanitizer sees a read beyond it.
+// A placed copy begins `offset` bytes beyond a multiple of 64, with guards on both sides. Sources
+// end where their allocation ends, so that AddressSanitizer sees a read beyond it.
 class Placed {
  public:
   Placed(const std::byte* bytes, size_t size, size_t offset)
@@ -248,8 +248,8 @@ TEST_P(EveryKernel, ConvertsEveryElementAsScalarDoes) {
   }
 }
 
-// One element among numbers of the usual kind, in every lane and behind the last whole vector: what
-// a vector is rounded by may hang on it.
+// One element stands among numbers of the usual kind, in every lane and behind the last whole
+// vector: what a vector is rounded by may hang on it.
 TEST_P(EveryKernel, RoundsAroundOneElementOfAnotherKindAsScalarDoes) {
   const Kernels& kernels = *GetParam();
   constexpr size_t kCount = 141;

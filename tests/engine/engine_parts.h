@@ -1,4 +1,4 @@
-// What the tests of the engine run it on: a transport without memory shared or wires, whose moods a
+// The tests of the engine run it on this: a transport without memory shared or wires, whose moods a
 // seed decides, and an interpreter of schedules that is too simple to be wrong.
 // SPDX-License-Identifier: Apache-2.0
 

@@ -1,5 +1,5 @@
-// The engine over a transport of moods: whatever order things happen in, the results are those of
-// the steps in program order.
+// The engine runs over a transport of moods: whatever order things happen in, the results are those
+// of the steps in program order.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "src/engine/engine.h"
@@ -43,7 +43,7 @@ class Engines {
                    Lane::kCollective);
   }
 
-  // Turns of all engines in any order until all are idle; false: they never are, or one has
+  // Gives turns to all engines in any order until all are idle; false: they never are, or one has
   // trouble.
   bool run() {
     std::vector<Engine*> order;

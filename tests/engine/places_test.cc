@@ -19,7 +19,7 @@ cpu_set_t allowed_cores() {
   return cores;
 }
 
-// Of this thread, which may use all cores again afterwards.
+// Pins this thread, which may use all cores again afterwards.
 class OnCores : public testing::Test {
  protected:
   OnCores() : cores_(allowed_cores()) {

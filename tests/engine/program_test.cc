@@ -1,4 +1,4 @@
-// Lowered programs beside engines: whoever runs what, and wherever an engine takes over, the
+// Lowered programs run beside engines: whoever runs what, and wherever an engine takes over, the
 // results are those of the steps in program order.
 // SPDX-License-Identifier: Apache-2.0
 

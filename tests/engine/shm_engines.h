@@ -1,5 +1,5 @@
-// The ranks of one communicator in one thread, each with an engine over shared memory: for tests
-// and benchmarks that decide themselves who moves when.
+// The ranks of one communicator are in one thread, each with an engine over shared memory: for
+// tests and benchmarks that decide themselves who moves when.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

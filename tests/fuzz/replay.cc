@@ -1,5 +1,5 @@
-// The files that it is given through the harness, without a fuzzer, and for each what it was read
-// as, so that two runs can be compared.
+// Puts the files that it is given through the harness, without a fuzzer, and says for each what it
+// was read as, so that two runs can be compared.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <cstddef>

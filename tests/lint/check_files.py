@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every tracked source file is short enough, says what it is for and under which licence, and has no loose ends. The
-README's program is one that is built. No line of a document or build file and no table cell is too long to be read, and
-the files that a document names and links to exist.
+"""Every tracked source file is short enough, says what it is for and under which licence, and has no loose ends. Its
+comments begin with who does what. The README's program is one that is built. No line of a document or build file and no
+table cell is too long to be read, and the files that a document names and links to exist.
 
 usage: check_files.py ROOT     exit status 77 where ROOT is no git checkout
 """
@@ -29,6 +29,8 @@ QUOTED = re.compile(r'`([^`]+)`')
 LINK = re.compile(r'\]\(([^)#\s]+)')
 SOURCE = re.compile(r'[\w-]+\.(h|c|cc|cu)')  # named without its folder
 BUILD = ('meson.build', 'meson_options.txt')
+# A comment, behind code or on a line of its own, by the language of its file.
+COMMENT = {True: re.compile(r'(?:^|(?<=\s))#(.*)'), False: re.compile(r'(?:^|(?<=\s))(?://|/\*)(.*)')}
 LOOSE = re.compile(r'\b(TODO|FIXME|XXX|HACK)\b(?!\()')
 
 
@@ -45,6 +47,17 @@ def check(path, text):
             yield f'{path}:{number}: tab, carriage return or trailing space'
         if path.name != 'check_files.py' and LOOSE.search(line):
             yield f'{path}:{number}: a loose end without a type and a reason'
+
+
+def check_comments(path, text):
+    """No comment, and no paragraph of one, begins with "Of": such a sentence has lost its subject."""
+    comment = COMMENT[path.suffix in ('.py', '.sh')]
+    goes_on = False
+    for number, line in enumerate(text.split('\n'), 1):
+        found = comment.search(line)
+        if found and not goes_on and re.match(r'\W*Of\b', found[1]):
+            yield f'{path}:{number}: a comment that begins with "Of"'
+        goes_on = bool(found and found[1].strip() and not line[:found.start()].strip())
 
 
 def check_descriptors(path, text):
@@ -113,6 +126,7 @@ def main(root):
         found += check_build(path, (root / path).read_text(encoding='utf-8'))
     paths = [path for path in paths if path.suffix in CODE]
     found += [line for path in paths for line in check(path, (root / path).read_text(encoding='utf-8'))]
+    found += [line for path in paths for line in check_comments(path, (root / path).read_text(encoding='utf-8'))]
     found += [line for path in paths for line in check_descriptors(path, (root / path).read_text(encoding='utf-8'))]
     found += check_readme(root)
     print('\n'.join(found) or f'{len(paths)} files and {len(pages)} documents are in order')

@@ -77,8 +77,8 @@ TEST(Identity, OfAUserWithoutAMapIsNotKnown) {
   EXPECT_EQ(status, 0);
 }
 
-// What a process says of itself as user 0 of a namespace whose users are those from `outer` on;
-// nothing where that is not allowed.
+// Gives what a process says of itself as user 0 of a namespace whose users are those from `outer`
+// on; nothing where that is not allowed.
 std::optional<HostIdentity> host_as_seen_by(unsigned outer) {
   int ready[2] = {-1, -1};
   int mapped[2] = {-1, -1};

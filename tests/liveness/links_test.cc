@@ -1,5 +1,5 @@
-// Links between ranks: on one host and between hosts, their keys, descriptors over them, and what
-// they notice.
+// Links join ranks on one host and between hosts; they have keys, pass descriptors, and notice
+// things.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "src/liveness/links.h"

@@ -1,4 +1,4 @@
-// What ranks tell each other about failures: frames that are forged, repeated, cut or reordered are
+// Ranks tell each other about failures: frames that are forged, repeated, cut or reordered are
 // recognised, and what comes over the links becomes a verdict.
 // SPDX-License-Identifier: Apache-2.0
 

@@ -138,7 +138,7 @@ const std::vector<Wrong>& wrongs() {
          host.write("/sys/fs/cgroup/a/b/cpu.max", "max 100000");
        },
        "/sys/fs/cgroup/a/cpu.max: 100000 100000"},
-      // Of a group and those above it the least counts.
+      // The least of a group and those above it counts.
       {"processors.quota", kWarning,
        [](const Host& host) {
          host.write("/proc/self/cgroup", "0::/a/b");

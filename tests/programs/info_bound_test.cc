@@ -1,5 +1,5 @@
-// The bound of --explain on machines whose parts are joined in many ways: no prediction is below
-// it, nor what an algorithm could reach that uses their links as well as can be.
+// No prediction of --explain is below its bound, on machines whose parts are joined in many ways;
+// nor is what an algorithm could reach that uses their links as well as can be.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <gmock/gmock.h>
@@ -158,8 +158,8 @@ double rate_of(const Topology& topology, Collective collective, double bytes, in
 
 constexpr double kPci = 31.5;  // GB/s
 
-// Seven links and the way to the processor at once. An algorithm that sends to all others reaches
-// what the seven carry.
+// A GPU uses seven links and the way to the processor at once. An algorithm that sends to all
+// others reaches what the seven carry.
 TEST(Bound, of_a_mesh_is_by_all_links_of_a_gpu) {
   EXPECT_NEAR(rate_of(mesh(), kAllreduce, 2 * 7.0 / 8), 7 * kLink + kPci, 0.1);
   EXPECT_NEAR(rate_of(mesh(), kAllgather, 7), 7 * kLink + kPci, 0.1);

@@ -58,7 +58,7 @@ TEST(InfoExplain, requests) {
   }
 }
 
-// Of a file with that machine.
+// Explains a call on a file with that machine.
 Result<Explained> explained_on(const Topology& machine, std::string_view call, int nodes,
                                int ranks_per_node, const RawEnvironment& raw = RawEnvironment({})) {
   const test::TemporaryFolder folder;

@@ -116,7 +116,7 @@ TEST(InfoTiers, of_processors_that_nobody_describes_each_rank_has_one) {
   EXPECT_EQ(text_of(machine.figures.front()), "cores of a node                   4        assumed");
 }
 
-// Of hwloc's files: a link that may have been idle, a port that says no rate.
+// hwloc's files have a link that may have been idle, and a port that says no rate.
 TEST(InfoTiers, doubtful_figures_are_called_so_where_they_decide) {
   Topology topology = test::machine({.gpus = 2, .gpus_per_switch = 0, .nics = {1}});
   const auto text = [&] {
@@ -175,8 +175,8 @@ TEST(InfoTiers, tiers_are_of_the_nics_that_jobs_use) {
   EXPECT_TRUE(some.lines().empty());
 }
 
-// As many NICs as carry most together, each as much as the slowest of them; all where none is
-// known.
+// A rail has as many NICs as carry most together, each as much as the slowest of them; all where
+// none is known.
 TEST(InfoTiers, rails_are_the_nics_that_carry_most) {
   struct Case {
     std::vector<double> rates;  // of the NICs' ports; 0: a NIC without one
@@ -269,7 +269,7 @@ TEST(InfoTiers, ibnetdiscover_says_how_wide_cables_are) {
                     HasSubstr("# latency beyond a leaf           2.6 us     table\n")));
 }
 
-// Of nodes with two NICs on two leaves, and four cables of 20 GB/s that leave those.
+// The nodes have two NICs on two leaves, and four cables of 20 GB/s leave those.
 TEST(InfoTiers, json_of_ours_says_all_of_it) {
   const std::string text = explained_text(to_json(test::fabric(2, 3)), 1, 4);
   EXPECT_THAT(text, AllOf(HasSubstr("on 24 ranks (6 hosts of 4, 2 leaves of 12)"),
@@ -332,7 +332,7 @@ TEST(InfoTiers, what_was_measured_stays) {
                                                     .busy_GBps = 0.06,
                                                     .pairs = 2}};
   const DescribedMachine machine = described(read(kInfiniband), 1, 2, links);
-  // Of the tier nothing was measured: it is that much beyond what was.
+  // Nothing was measured of the tier: it is that much beyond what was.
   ASSERT_EQ(machine.model.tiers.size(), 1U);
   EXPECT_DOUBLE_EQ(machine.model.tiers.front().alpha.value.value_or(0), 26.6);
   EXPECT_EQ(machine.model.tiers.front().alpha.source, Source::kTable);
@@ -369,7 +369,7 @@ TEST(InfoTiers, ranks_are_spread_over_the_cores) {
     }
 }
 
-// Of a file of a few hundred KB.
+// The topology would be a file of a few hundred KB.
 TEST(InfoTiers, a_core_takes_no_memory) {
   Topology node = empty_topology();
   add_vertex(node, {.kind = VertexKind::kNode, .name = "n", .parent = 0});

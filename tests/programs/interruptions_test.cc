@@ -1,5 +1,5 @@
-// Memory that a signal keeps from coming: the kernel gives back what it had of it, so that whoever
-// only repeats the call may do so for ever.
+// A signal keeps memory from coming: the kernel gives back what it had of it, so that whoever only
+// repeats the call may do so for ever.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <gtest/gtest.h>

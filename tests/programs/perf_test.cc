@@ -1,5 +1,5 @@
-// The parts of banyan_perf and banyan_info that need no ranks: command lines, sizes, layouts,
-// statistics, what a result may be, and the forms of output.
+// The parts of banyan_perf and banyan_info that need no ranks are tested here: command lines,
+// sizes, layouts, statistics, what a result may be, and the forms of output.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Probes of links: who talks with whom, and what is made of the times, on networks made up here.
+// Links are probed on networks made up here: who talks with whom, and what is made of the times.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "bench/tune/probes.h"
@@ -228,7 +228,7 @@ TEST(MeasureLinks, doubts_what_nics_do_not_say) {
   EXPECT_EQ(doubts_of(one_host, {100}), "");
 }
 
-// Of racks around which hosts are dealt, a ring should enter each once.
+// A ring should enter each rack once, where hosts are dealt around the racks.
 TEST(MeasureLinks, finds_the_ring_through_racks) {
   MadeUp network{.hosts = hosts_of(std::vector<int>(6, 1), false), .racks = 2};
   const auto measured = network.measure_all(30);

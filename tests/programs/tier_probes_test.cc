@@ -1,5 +1,5 @@
-// Probes of levels above hosts: who talks with whom, and what is made of the times, on fabrics made
-// up here.
+// Levels above hosts are probed on fabrics made up here: who talks with whom, and what is made of
+// the times.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <gtest/gtest.h>
@@ -21,8 +21,9 @@ namespace {
 
 using Parts = std::vector<std::vector<int>>;
 
-// Of each leaf the ranks of its hosts; of each pod its leaves, if there are pods. `dealt`: the
-// ranks are numbered so that those of a host are far from each other.
+// Makes a fabric of `leaves`, each with the ranks of its hosts, and of `pods`, each with its
+// leaves, if there are any. `dealt`: the ranks are numbered so that those of a host are far from
+// each other.
 Hierarchy fabric(const Parts& leaves, const Parts& pods = {}, bool dealt = false) {
   Parts hosts, ranks_of_leaf, ranks_of_pod;
   int places = 0;

@@ -1,5 +1,5 @@
-// banyan_tune without ranks: its command line, the search on invented machines, and the rules that
-// come of it.
+// banyan_tune is tested without ranks: its command line, the search on invented machines, and the
+// rules that come of it.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
@@ -83,8 +83,8 @@ int number(std::string_view name) {
   return find_algorithm(name);
 }
 
-// A machine on which algorithm a takes start + bytes / rate microseconds, with noise, and a clock
-// that goes on by what is done.
+// Algorithm a takes start + bytes / rate microseconds on this machine, with noise, and its clock
+// goes on by what is done.
 class Invented {
  public:
   struct Cost {

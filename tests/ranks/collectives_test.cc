@@ -1,5 +1,5 @@
-// Every collective over every transport, with ranks as threads and as processes: results by exact
-// references, and everything else as it was.
+// Every collective runs over every transport, with ranks as threads and as processes: results by
+// exact references, and everything else as it was.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
@@ -194,8 +194,8 @@ TEST_P(Collectives, HaveLargeMessages) {
   }
 }
 
-// From 16 MiB on they are cut into segments; the second size parts evenly in nothing. Also in
-// memory that the ranks of a host read and write in place.
+// Messages are cut into segments from 16 MiB on; the second size parts evenly in nothing. Some are
+// in memory that the ranks of a host read and write in place.
 TEST_P(Collectives, HaveHugeMessages) {
   const size_t unit = (size_t{1} << (quick() ? 18 : 20)) / 4;
   const bool has_shared = GetParam().transport == "shm";

@@ -1,5 +1,5 @@
-// Groups and messages: exchanges in any order, to oneself, nested, refused as a whole, over several
-// communicators.
+// Groups hold messages: exchanges in any order, to oneself, nested, refused as a whole, over
+// several communicators.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
-// Calls that were made before, which take the shorter way: everything holds as it did the first
-// time.
+// Calls that were made before take the shorter way: everything holds as it did the first time.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>

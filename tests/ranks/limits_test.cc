@@ -1,5 +1,4 @@
-// Ranks that come to the limits of what the system gives them: all are told soon, or nobody
-// notices.
+// Ranks come to the limits of what the system gives them: all are told soon, or nobody notices.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fcntl.h>
@@ -105,8 +104,8 @@ TEST_P(Limits, OfOneRanksFencesAreNobodysLoss) {
   });
 }
 
-// As in a container that may not make memory to share, or is handed none: to all ranks alike it is
-// a host of its own, which the network reaches.
+// A rank is as in a container that may not make memory to share, or is handed none: to all ranks
+// alike it is a host of its own, which the network reaches.
 TEST_P(Limits, OfOneRanksMemoryAreTheNetworksToOvercome) {
   if (kThreadSanitizer) GTEST_SKIP() << "UCX dies in a child of fork() under the thread sanitizer";
   for (const TransportKind& kind : transport_kinds())

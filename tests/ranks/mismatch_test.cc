@@ -1,5 +1,5 @@
-// Ranks that disagree: all of them are told so, soon, with the field and two ranks in the text, and
-// no output is written.
+// Ranks that disagree are all told so, soon, with the field and two ranks in the text, and no
+// output is written.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Ranks in namespaces of their own, as in containers: what only some of them see of the others
+// Ranks live in namespaces of their own, as in containers: what only some of them see of the others
 // decides nothing, and a number that stands for several users proves none.
 // SPDX-License-Identifier: Apache-2.0
 

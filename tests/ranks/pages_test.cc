@@ -1,5 +1,5 @@
-// Page faults: what a call touches of the library's memory, the first call like it has touched, or
-// the library before it.
+// A call makes no page faults: what it touches of the library's memory, the first call like it has
+// touched, or the library before it.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-// Of this thread so far.
+// Counts the page faults of this thread so far.
 long faults() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);

@@ -1,4 +1,4 @@
-// Ranks of a test, as threads of this process or as processes made by fork(), with the same body.
+// The ranks of a test are threads of this process or processes made by fork(), with the same body.
 //
 // What a rank finds wrong travels through a pipe and becomes a failure of the test that runs here.
 // No rank outlives its job: at the time limit processes are killed, by pid, and named with what

@@ -12,8 +12,8 @@ namespace {
 constexpr size_t kGuard = 64;
 constexpr int kReduced = -1;
 
-// `count` elements at `at`, which are elements base, base + 1, ... of rank `from`, or of the
-// reduction.
+// A piece is `count` elements at `at`, which are elements base, base + 1, ... of rank `from`, or of
+// the reduction.
 struct Piece {
   size_t at = 0;
   size_t count = 0;

@@ -1,5 +1,5 @@
-// One collective call with its inputs, its expected result, and everything around the buffers that
-// must keep its bytes.
+// A case is one collective call with its inputs, its expected result, and everything around the
+// buffers that must keep its bytes.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -55,7 +55,7 @@ class Bench {
   bool run(const Case& call, const Table& table, banyan_op_t op);
   // With a premulsum handle of its own where the table is one of premulsum.
   bool run(const Case& call, const Table& table);
-  // Of the results so far that are the same on all ranks.
+  // Digests the results so far that are the same on all ranks.
   uint64_t digest() const { return digest_; }
   long calls() const { return calls_; }
 

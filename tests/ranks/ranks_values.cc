@@ -48,7 +48,7 @@ long double combine(ReduceOp op, long double a, long double b) {
   return 0;
 }
 
-// Of the numbers next to `bits`, by magnitude.
+// Gives the distance of the numbers next to `bits`, by magnitude.
 long double last_place(DataType type, uint64_t bits) {
   const uint64_t top = uint64_t{1} << (size_of(type) * 8 - 1);
   const uint64_t magnitude = bits & (top - 1);

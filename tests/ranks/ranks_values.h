@@ -1,4 +1,5 @@
-// Inputs of all ranks, and what a reduction of them may be: exact arithmetic, no kernel of ours.
+// Gives inputs of all ranks, and what a reduction of them may be: exact arithmetic, no kernel of
+// ours.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -17,9 +18,12 @@ namespace banyan::test {
 // no reference of their own, and a chunk that is shifted or repeated still shows.
 inline constexpr size_t kPeriod = 509;
 
-// Accepted around the exact result x of a sum with m = sum |x_r|: float32, float64:
-// (ceil(log2 P) + s) * eps * m with s = 1 where a factor is applied; narrower ones: one unit in the
-// last place from the correctly rounded x, plus that. Products: P * eps relative. All else: exact.
+// Judges what is accepted around the exact result x of a sum with m = sum |x_r|:
+//
+//   float32, float64  (ceil(log2 P) + s) * eps * m with s = 1 where a factor is applied
+//   narrower floats   one unit in the last place from the correctly rounded x, plus that
+//   products          P * eps relative
+//   all else          exact
 class Table {
  public:
   Table(DataType type, ReduceOp op, int ranks, uint64_t seed);
@@ -33,7 +37,7 @@ class Table {
   void fill(std::byte* target, int rank, size_t base, size_t count) const;
   // The first element that is no result of the reduction, or count.
   size_t check(const std::byte* got, size_t base, size_t count) const;
-  // Of premulsum: exact in every type and different on every rank.
+  // Gives the factor of premulsum: exact in every type and different on every rank.
   static std::array<std::byte, 8> scalar(DataType type, int rank);
 
  private:

@@ -1,5 +1,5 @@
-// A split that some ranks cannot go through with: the others are told why, at once, and the parent
-// goes on; or the parent fails meanwhile, and the split ends with its failure.
+// Some ranks cannot go through with a split: the others are told why, at once, and the parent goes
+// on; or the parent fails meanwhile, and the split ends with its failure.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>

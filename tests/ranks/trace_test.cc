@@ -125,7 +125,7 @@ TEST_P(Traces, EveryMessageSaysItsWay) {
                     "1048576 bytes {} by shm, (through slots|read from afar)$", peer))));
     EXPECT_THAT(lines(rank, "net: message 3: "),
                 Contains(HasSubstr(fmt::format("1048576 bytes {} by shm, read in place", peer))));
-    // Of the barrier.
+    // The barrier has these.
     EXPECT_FALSE(lines(rank, "net: call 0: 0 bytes to rank ").empty());
     EXPECT_FALSE(lines(rank, "net: call 0: 0 bytes from rank ").empty());
     EXPECT_EQ(lines(rank, " trace call: ").size(), 0U);

@@ -1,5 +1,5 @@
-// A kernel that lacks a call, such as membarrier(2), as far as this thread and those that it starts
-// can see; a container's may.
+// A kernel lacks a call, such as membarrier(2), as far as this thread and those that it starts can
+// see; a container's may.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -1,4 +1,4 @@
-// What the tests of the kernels share: a reference that works with exact values (long double and
+// The tests of the kernels share this: a reference that works with exact values (long double and
 // explicit rounding) and shares no code with the kernels, and inputs that arithmetic trips over.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -46,13 +46,13 @@ __extension__ using Wide = __int128;
 uint64_t get_bits(DataType type, const std::byte* element);
 void put_bits(DataType type, std::byte* element, uint64_t bits);
 
-// Floats: the canonical NaN; the exact value of an element; the element nearest to a value that
-// long double holds exactly, ties to even.
+// Give the canonical NaN; the exact value of an element; the element nearest to a value that long
+// double holds exactly, ties to even. Floats only.
 uint64_t nan_of(DataType type);
 long double value_of(DataType type, uint64_t bits);
 uint64_t rounded_bits(DataType type, long double value);
 
-// One operation on two values of `type`, rounded once. long double holds sums and products of
+// Does one operation on two values of `type`, rounded once. long double holds sums and products of
 // float32 and narrower exactly, or well beyond what a second rounding can spoil; float64 is left to
 // the hardware's double, which is what the contract says.
 uint64_t float_result(DataType type, ReduceOp op, long double a, long double b);

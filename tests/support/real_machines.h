@@ -1,4 +1,4 @@
-// Descriptions of real machines, which are no part of the project: tests that want them skip
+// Real machines have descriptions, which are no part of the project: tests that want them skip
 // without.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -28,7 +28,7 @@ inline std::optional<std::filesystem::path> real_machines() {
   return folder == nullptr ? std::nullopt : std::optional<std::filesystem::path>(folder);
 }
 
-// Of a file, unpacked where its name ends with ".gz".
+// Gives the content of a file, unpacked where its name ends with ".gz".
 inline std::string content_of(const std::filesystem::path& path) {
   const TemporaryFolder folder;
   std::filesystem::path plain = path;

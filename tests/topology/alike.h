@@ -18,8 +18,8 @@ using Write = std::function<Result<std::string>(const Topology&)>;
 // The vertex of that full name; where there is none the test fails.
 Vertex& vertex_at(Topology& topology, const std::string& name);
 
-// A machine of machines.h with the bandwidths of PCI not rounded, of GPUs whose NVLinks are as wide
-// as those there; and all of boxes().
+// Gives a machine of machines.h with the bandwidths of PCI not rounded, and with GPUs whose NVLinks
+// are as wide as those there; and all of boxes().
 Topology exact(const Box& box);
 std::vector<Topology> exact_machines();
 
@@ -27,8 +27,8 @@ constexpr const char* kHostile = "a\"b'<c> &amp; ]]> \xc3\xa9";
 // A machine whose NIC has that name, and whose other texts are worse.
 Topology with_hostile_names();
 
-// The same devices on PCI, in the same switches, with the same classes of paths between all of
-// them, and the same bandwidths where `before` knows them.
+// Expects the same devices on PCI, in the same switches, with the same classes of paths between all
+// of them, and the same bandwidths where `before` knows them.
 void expect_same_devices(const Topology& again, const Topology& before);
 void expect_same_numas(const Topology& again, const Topology& before);
 
@@ -43,8 +43,8 @@ void expect_refused(const Write& write, const Topology& topology, const char* na
 // What no format of one node has a form for.
 void expect_refusals(const Write& write);
 
-// Those of the folder BANYAN_TEST_TOPOLOGIES that are described in XML, by the names of their
-// files; skips the test where it is not set.
+// Goes through those of the folder BANYAN_TEST_TOPOLOGIES that are described in XML, by the names
+// of their files; skips the test where it is not set.
 void for_each_real_machine(
     const std::function<void(const std::string& name, const Topology& machine)>& visit);
 

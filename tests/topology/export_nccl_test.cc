@@ -52,8 +52,8 @@ TEST(ToNcclXml, comes_back_with_the_same_paths) {
   }
 }
 
-// NCCL's own parser: no prolog, one blank before an attribute, short values in double quotes, no
-// more than 16 of them.
+// NCCL's own parser wants no prolog, one blank before an attribute, short values in double quotes,
+// no more than 16 of them.
 TEST(ToNcclXml, is_what_the_parser_of_nccl_takes) {
   std::vector<Topology> all = test::exact_machines();
   all.push_back(test::with_hostile_names());
@@ -138,9 +138,8 @@ TEST(ToNcclXml, wires_come_back) {
   }
 }
 
-// A mask that NCCL has no room for is not there, so that it asks the machine.
-// As in virtual machines, where NVSwitches are no PCI devices: by the id that the driver says, or
-// by one that is none.
+// In virtual machines NVSwitches are no PCI devices: wires name them by the id that the driver
+// says, or by one that is none.
 TEST(ToNcclXml, nvswitches_that_only_wires_name_come_back) {
   constexpr const char* kXml = R"(<system version="1">
   <cpu numaid="0" affinity="000000ff">
@@ -170,6 +169,7 @@ TEST(ToNcclXml, nvswitches_that_only_wires_name_come_back) {
   }
 }
 
+// A mask that NCCL has no room for is not there, so that it asks the machine.
 TEST(ToNcclXml, masks_of_many_processors_come_back) {
   for (const int last : {63, 700, 800, 895, 896}) {
     Topology topology = exact({.packages = 1, .gpus = 1, .nics = {}});

@@ -226,7 +226,7 @@ TEST(ImportNotes, cables_to_devices_that_a_fabric_lacks_are_left_out_with_a_line
                                                     "have are left out: S-2"});
 }
 
-// Of NCCL's files and ibnetdiscover's, too.
+// NCCL's files and ibnetdiscover's have such blanks, too.
 TEST(ImportNotes, blanks_are_no_name) {
   const auto fabric = import_topology("Switch 41 \"S-1\" # \" \"\n" + adapter("11", "  "));
   ASSERT_TRUE(fabric.ok()) << fabric.status().message();

@@ -1,5 +1,5 @@
-// Descriptions of machines that others write: small ones of every format, damaged ones, and real
-// ones in the folder BANYAN_TEST_TOPOLOGIES.
+// Reads descriptions of machines that others write: small ones of every format, damaged ones, and
+// real ones in the folder BANYAN_TEST_TOPOLOGIES.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "topology/formats/import.h"

@@ -107,7 +107,7 @@ TEST(Levels, have_no_group_of_nothing) {
       "SwitchName=leaf0 Nodes=a,b\nSwitchName=leaf1 Nodes=c\nSwitchName=top Switches=leaf[0-1]");
   ASSERT_TRUE(slurm.ok()) << slurm.status().message();
   EXPECT_TRUE(levels(*slurm).empty());
-  // Of one node more is known, and it is on both leaves; memory without processors is near to none.
+  // One node is better known, and it is on both leaves; memory without processors is near to none.
   Topology topology = *slurm;
   const int node = find_vertex(topology, "a");
   topology.vertices[static_cast<size_t>(node)].cpus = *parse_cpu_list("0-7");

@@ -1,5 +1,5 @@
-// What a topology is written as: JSON that comes back as it was and refuses what is wrong with its
-// line, and text, DOT and SVG that hold together whatever the names are.
+// A topology is written as JSON, which comes back as it was and refuses what is wrong with its
+// line; and as text, DOT and SVG, which hold together whatever the names are.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
@@ -116,8 +116,8 @@ TEST(TopologyJson, has_the_members_that_scripts_read) {
     EXPECT_THAT(text, HasSubstr(member));
 }
 
-// Names and texts of any bytes, as a file in Latin-1 or a hostile one has them: those that differ
-// still do in JSON.
+// Names and texts may be any bytes, as a file in Latin-1 or a hostile one has them: those that
+// differ still do in JSON.
 TEST(TopologyJson, any_bytes_come_back_as_they_were_made_valid) {
   std::mt19937 random(11);  // NOLINT(cert-msc51-cpp,bugprone-random-generator-seed): repeatable
   const auto bytes = [&](size_t most) {

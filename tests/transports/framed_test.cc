@@ -1,4 +1,4 @@
-// The transport over a wire of tagged messages, on a wire that says how often it was turned.
+// The transport over a wire of tagged messages is on a wire here that says how often it was turned.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "transports/framed/framed.h"

@@ -185,8 +185,8 @@ bool is_all(std::span<const std::byte> bytes, std::byte value) {
 TEST(ShmProcesses, ALongMessageIsWrittenWhereItIsWanted) {
   const std::string trouble = test::run_processes(2, [](MeshWiring& wiring) {
     return send_to_a_heap(wiring, [](Transport& transport, std::span<std::byte> memory, auto sent) {
-      // Its pages are there before the receive has looked; the rest of the first and last page is
-      // not.
+      // The offer's whole pages are there before the receive has looked; the rest of the first and
+      // last page is not.
       return sent() && is_all(memory.subspan(4096, 64 << 10), std::byte{9}) &&
              is_all(memory.first(3000), std::byte{5}) && wait(transport, 1) == Code::kOk &&
              is_all(memory, std::byte{9});

@@ -339,7 +339,7 @@ TEST(ShmSlots, AMessageThatWasSentIsOnlyWaitedFor) {
   }
 }
 
-// Only an offer for this very message, within the heap, is used; otherwise the message goes through
+// An offer is used only for this very message, within the heap; otherwise the message goes through
 // its slots.
 TEST(ShmSlots, AnOfferThatDoesNotFitIsNotUsed) {
   constexpr uint32_t kBytes = 64 << 10;

@@ -1,4 +1,4 @@
-// What the suites of transports share: messages, a driver, and the fixture, one test for each row
+// The suites of transports share this: messages, a driver, and the fixture, one test for each row
 // of the list, with threads as ranks.
 // SPDX-License-Identifier: Apache-2.0
 

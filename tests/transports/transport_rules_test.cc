@@ -221,7 +221,6 @@ TEST_P(TransportTest, SendsFromItsOwnMemory) {
   });
 }
 
-// Until then whoever sent it need not look, and sleeps.
 // Sends until nothing more is taken, and lets the last one be done while the receiver is slow. What
 // is done need not have left: from settled() on, the receiver needs the sender no more.
 TEST_P(TransportTest, WhatIsSettledArrivesWithoutItsSender) {
@@ -265,6 +264,7 @@ TEST_P(TransportTest, WhatIsSettledArrivesWithoutItsSender) {
   });
 }
 
+// Whoever sent a message need not look until then, and sleeps.
 TEST_P(TransportTest, AMessageIsDoneWhenItIsAccepted) {
   run_threads(2, [](MeshWiring& wiring) {
     Driver driver(kind(), wiring);

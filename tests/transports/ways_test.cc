@@ -253,7 +253,7 @@ TEST(Ways, TheSendersFlowCounts) {
   EXPECT_EQ(channel.wanted(), with_way(0, kind_of(Flow::kTerms, kBytes), Way::kSlots));
 }
 
-// Of two that go different ways each may find that its own is the better one.
+// Two that go different ways may each find that its own is the better one.
 TEST(Ways, OneThatIsLedWantsWhatItsPeerWants) {
   Word wanted_by_peer = 0;
   Weighed channel(&wanted_by_peer);

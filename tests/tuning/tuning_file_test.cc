@@ -1,5 +1,4 @@
-// The tuning file as a value: it comes back as it was written, and what is wrong in one is named
-// with its line.
+// The tuning file comes back as it was written, and what is wrong in one is named with its line.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "src/tuning/tuning_file.h"
@@ -54,7 +53,7 @@ std::string error(std::string_view text) {
   EXPECT_EQ(file.status().code(), Code::kInvalidArgument);
   return std::string(file.status().message());
 }
-// Of a text in which `what` stands, with something else in its place.
+// Gives the error of a text in which `what` stands, with something else in its place.
 std::string error_of_changed(std::string text, std::string_view what, std::string_view by) {
   const size_t at = text.find(what);
   EXPECT_NE(at, std::string::npos) << what;

@@ -16,15 +16,15 @@ namespace banyan {
 // Completes the GPUs of a node: number, model, UUID, memory, partitions, NVLinks, and a GPU that
 // PCI did not show. What a call refuses stays as it was. False where NVML itself refuses to begin.
 bool add_nvml_gpus(Topology& topology, int node, const NvmlFunctions& nvml);
-// The same by CUDA, of what is not known yet: a container may have its driver and not NVML, and no
-// /sys. No context is made. But cuInit() takes its time, and a process that has called it has no
-// CUDA in children that it forks; so only where NVML has left something out.
+// Does the same by CUDA, where NVML has left something out: a container may have CUDA's driver and
+// not NVML, and no /sys. No context is made. But cuInit() takes its time, and a process that has
+// called it has no CUDA in children that it forks; so only then.
 void add_cuda_gpus(Topology& topology, int node, const CudaFunctions& cuda);
 
 // ---- what both need
 
 constexpr int kMostGpus = 1024;  // of one node
-// Of characters that may lack their end.
+// Makes text of characters that may lack their end.
 std::string text_in(std::span<const char> characters);
 // 10 times major and minor; 0 of what is none.
 int capability_of(int major, int minor);

@@ -28,8 +28,8 @@ constexpr std::string_view kNet = "/sys/class/net";
 constexpr double kMbitPerGbyte = 8000;
 constexpr int64_t kMostMbit = 10'000'000;  // ten times the fastest port that is announced
 
-// Of a text that is kept. Names in sysfs are short, and JSON has room for three times that, which
-// bytes that are no UTF-8 take.
+// A text that is kept has at most so many characters. Names in sysfs are short, and JSON has room
+// for three times that, which bytes that are no UTF-8 take.
 constexpr size_t kMostText = 80;
 
 std::string last_of(const std::string& path) {
@@ -180,7 +180,7 @@ class Network {
     return -1;
   }
 
-  // Of an interface without a device: whether its other end is in another network namespace.
+  // Tells whether the other end of an interface without a device is in another network namespace.
   bool leads_out(const std::string& folder) const {
     if (root_.line(folder + "/ifindex") == root_.line(folder + "/iflink")) return false;
     for (const std::string& entry : root_.list(folder))

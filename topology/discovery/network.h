@@ -11,9 +11,9 @@
 
 namespace banyan {
 
-// RDMA devices with their ports, then network interfaces, which join the port of an RDMA device
-// where they are on the same function. Of interfaces without a device those that lead out of a
-// container (veth, macvlan) are NICs, too; loopback, bridges and the like are not.
+// Adds RDMA devices with their ports, then network interfaces, which join the port of an RDMA
+// device where they are on the same function. An interface without a device is a NIC where it leads
+// out of a container (veth, macvlan); loopback, bridges and the like are not.
 //
 // A port that is not up has no rate, and neither has one whose driver does not know it (-1).
 void add_network(Topology& topology, int node, const SysRoot& root);

@@ -1,5 +1,5 @@
-// NVIDIA's management library as a table of functions, so that it can be absent and tests can put
-// another in its place. Prototypes are ours: nvml.h is not needed to build (NVML API reference,
+// NVIDIA's management library is a table of functions here, so that it can be absent and tests can
+// put another in its place. Prototypes are ours: nvml.h is not needed to build (NVML API reference,
 // vR550; all of them have been in the library under these names since R470 at the latest).
 // SPDX-License-Identifier: Apache-2.0
 
@@ -46,7 +46,7 @@ struct NvmlFunctions {
   int (*link_remote_type)(Device, unsigned, int*) = nullptr;     // may be null
 };
 
-// The library of this machine, open while this lives; null where there is none, or none with the
+// Opens the library of this machine while this lives; null where there is none, or none with the
 // functions that are needed.
 class Nvml {
  public:

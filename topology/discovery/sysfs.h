@@ -1,4 +1,4 @@
-// The files by which Linux describes a machine, below a root that tests replace.
+// Linux describes a machine by these files, below a root that tests replace.
 //
 // They come from drivers, containers and, below another root, from anybody: a file may be missing,
 // unreadable or hold anything. What cannot be read is empty; nothing here fails.
@@ -25,8 +25,8 @@ class SysRoot {
   // Names in a folder, sorted; at most 65,536.
   std::vector<std::string> list(std::string_view folder) const;
   bool exists(std::string_view path) const;
-  // Where a path leads when all links in it have been followed, below the root
-  // ("/sys/devices/..."), and empty where it leads out of it.
+  // Tells where a path leads when all links in it have been followed, below the root
+  // ("/sys/devices/..."). It is empty where the path leads out of that.
   std::string resolve(std::string_view path) const;
 
  private:

@@ -1,4 +1,4 @@
-// This machine and files of machines through hwloc.
+// Reads this machine and files of machines through hwloc.
 //
 // hwloc reads its variables (HWLOC_XMLFILE, HWLOC_FSROOT, ...) when a topology is loaded, under a
 // lock of its own; nothing here sets one, since the environment belongs to the process.
@@ -137,9 +137,9 @@ std::string bus_id_of(hwloc_obj_t object) {
                      static_cast<unsigned>(pci.func));
 }
 
-// The domain that an object's place is in, where that is one. Of several with the same processors
-// (DRAM and HBM) it is the first; those of parts around the place (CXL) are near to it, and no
-// more.
+// Finds the domain that an object's place is in, where that is one. Among several with the same
+// processors (DRAM and HBM) it is the first. Those of parts around the place (CXL) are near to it,
+// and no more.
 int numa_of(hwloc_topology_t topology, hwloc_obj_t object) {
   const hwloc_obj_t place = hwloc_get_non_io_ancestor_obj(topology, object);
   if (place == nullptr || place->nodeset == nullptr) return -1;
@@ -229,8 +229,8 @@ std::vector<Gid> gids_of(hwloc_obj_t device, int port) {
   return sorted;
 }
 
-// "4xNDR" is not in hwloc's files: a port has a state and GIDs, and no rate. Of a device without a
-// name the ports are named by the NIC, which has one by its bus id.
+// "4xNDR" is not in hwloc's files: a port has a state and GIDs, and no rate. The ports of a device
+// without a name are named by the NIC, which has one by its bus id.
 void describe_nic(Topology& topology, hwloc_obj_t device, int nic) {
   const std::string name = name_in(device);
   const bool rdma = device->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
@@ -294,8 +294,8 @@ int vertex_of(const Topology& topology, int node, hwloc_obj_t object) {
   return -1;
 }
 
-// Matrices in MB/s, each direction. hwloc before 2.9.3 doubles NVLink 3 and 4, and its XGMI is one
-// constant; so they are a table's.
+// hwloc has matrices in MB/s, each direction. Before 2.9.3 it doubles NVLink 3 and 4, and its XGMI
+// is one constant; so they are a table's.
 void add_matrix(hwloc_topology_t handle, Topology& topology, int node, const char* name,
                 LinkKind kind) {
   unsigned count = 1;

@@ -30,7 +30,7 @@ constexpr size_t kMostListBytes = size_t{1} << 16;  // of a matrix, in one eleme
 constexpr int64_t kMostRows = 1024;
 constexpr uint32_t kMostDomain = 0xffff;  // hwloc's, as it is built
 
-// Of hwloc's names: of attributes, and of types in matrices.
+// hwloc's names have these letters: attributes the first ones, types in matrices the others.
 constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz_";
 constexpr std::string_view kTypes =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -53,7 +53,7 @@ size_t objects_in(const XmlElement& element) {
   return count;
 }
 
-// Of a bus id in its normal form.
+// Reads the domain of a bus id in its normal form.
 uint32_t domain_of(std::string_view bus_id) {
   uint32_t domain = 0;
   std::from_chars(bus_id.data(), bus_id.data() + bus_id.size(), domain, 16);
@@ -238,7 +238,7 @@ class Writer {
     return static_cast<size_t>(*rows);
   }
 
-  // Of version 1, where they have no name, so that nobody asks for them.
+  // Checks the matrices of version 1, which have no name, so that nobody asks for them.
   Status check_latencies(const XmlElement& matrix) const {
     const auto rows = rows_of(matrix);
     BANYAN_TRY(rows.status());

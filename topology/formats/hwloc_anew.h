@@ -16,8 +16,11 @@ namespace banyan {
 // alone: objects, their infos and matrices, in the subset of XML that all understand.
 //
 // Devices that hwloc would leave out are left out here, each with a note. kInvalidArgument "line N:
-// ...": elements and names that hwloc's files have not, and matrices that are not as large as they
-// say, larger than the file has objects, or have an object twice.
+// ..." tells of
+//
+//   elements and names that hwloc's files have not
+//   matrices that are not as large as they say, larger than the file has objects, or have an object
+//   twice
 Result<std::string> hwloc_anew(const XmlElement& root, Notes& notes);
 
 }  // namespace banyan

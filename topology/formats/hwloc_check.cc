@@ -1,4 +1,4 @@
-// Sets that nest, objects in their order, processors and memory: without them, hwloc would end the
+// Without sets that nest, objects in their order, processors and memory, hwloc would end the
 // process or write to stderr.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -49,8 +49,8 @@ std::string name_of(const XmlElement& object) {
                      printable(type == nullptr ? "" : std::string_view(*type).substr(0, 40)));
 }
 
-// By whichever of its names, as hwloc takes it; HWLOC_OBJ_TYPE_MAX for what it knows in version 1
-// alone, but for its other name of a machine.
+// Finds a type by whichever of its names, as hwloc takes it. What hwloc knows in version 1 alone is
+// HWLOC_OBJ_TYPE_MAX, but for "System", its other name of a machine.
 hwloc_obj_type_t type_of(const XmlElement& object, bool second) {
   const std::string* text = object.find("type");
   hwloc_obj_type_t type = HWLOC_OBJ_TYPE_MAX;
@@ -82,10 +82,10 @@ bool meet(const Set& a, const Set& b) {
   return a == nullptr || b == nullptr || hwloc_bitmap_intersects(a.get(), b.get()) != 0;
 }
 
-// Of sets, also those outside of objects. Every object is compared with those around and before it:
-// without an end to its sets, a file of many objects in a large one would take time by the square
-// of its size. Where a text is empty or begins with a comma, hwloc reads beyond it, or ends the
-// process.
+// Checks the texts of sets, also outside of objects. Every object is compared with those around and
+// before it. Without an end to its sets, a file of many objects in a large one would take time by
+// the square of its size. Where a text is empty or begins with a comma, hwloc reads beyond it, or
+// ends the process.
 Status check_texts(const XmlElement& element) {
   for (const auto& [name, text] : element.attributes) {
     if (!name.ends_with("set")) continue;

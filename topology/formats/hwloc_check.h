@@ -19,9 +19,9 @@ enum class HwlocKind : uint8_t {
 };
 HwlocKind hwloc_kind(const XmlElement& object);
 
-// kInvalidArgument "line N: ..." where hwloc 2.9 would compare sets that are missing, end the
-// process, or tell stderr of what is out of order or lacks memory: only its environment would
-// silence it, which is the process's.
+// Fails with kInvalidArgument "line N: ..." where hwloc 2.9 would compare sets that are missing,
+// end the process, or tell stderr of what is out of order or lacks memory. Only its environment
+// would silence it, which is the process's.
 Status check_hwloc_xml(const XmlElement& root);
 
 }  // namespace banyan

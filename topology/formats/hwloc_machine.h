@@ -12,13 +12,15 @@
 
 namespace banyan {
 
-// The processors of this machine that this process may use; nothing in a build without hwloc, or
-// where hwloc fails.
+// Gives the processors of this machine that this process may use; nothing in a build without hwloc,
+// or where hwloc fails.
 std::optional<Processors> hwloc_processors();
 
-// A machine described by hwloc's XML, version 1 or 2, of which `root` is the outermost element.
-// kUnsupported in a build without hwloc; kInvalidArgument "line N: ..." where hwloc would not take
-// it. Devices that are left out get a note each.
+// Reads a machine described by hwloc's XML, version 1 or 2, of which `root` is the outermost
+// element. Devices that are left out get a note each.
+//
+//   kUnsupported                    the build is without hwloc
+//   kInvalidArgument "line N: ..."  hwloc would not take it
 Result<Topology> read_hwloc_xml(const XmlElement& root, Notes& notes);
 
 }  // namespace banyan

@@ -1,5 +1,5 @@
-// The output of ibnetdiscover (infiniband-diags): switches, channel adapters and the cables between
-// them.
+// Reads the output of ibnetdiscover (infiniband-diags): switches, channel adapters and the cables
+// between them.
 //
 //   Switch  65 "S-2c5e..."   # "leaf1:MQM9701/U1" enhanced port 0 lid 73 lmc 0
 //   [1]     "H-e09d..."[1](e09d...)   # "host7 mlx5_0" lid 647 4xNDR
@@ -36,8 +36,8 @@ Status wrong(size_t line, std::string_view what) {
   return {Code::kInvalidArgument, fmt::format("line {}: {}", line, what)};
 }
 
-// GB/s each direction of "4xNDR": data rates of a lane as the InfiniBand specification rounds them,
-// FDR's less its coding.
+// Gives the GB/s each direction of "4xNDR": data rates of a lane as the InfiniBand specification
+// rounds them, FDR's less its coding.
 Figure rate_of(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, double>, 9> kLanes = {{{"SDR", 0.25},
                                                                           {"DDR", 0.5},
@@ -157,8 +157,8 @@ class Fabric {
     return device.text.find("Aggregation Node") != std::string::npos;
   }
 
-  // Adapters of one name are of several machines: those of one card, with names of their own, are
-  // taken for one.
+  // Adapters of one name are those of several machines. Those of one card, with names of their own,
+  // are taken for one.
   void tell_apart(const std::string& host, const std::vector<std::string>& adapters) {
     std::map<std::string, std::vector<std::string>> cards;
     for (const std::string& id : adapters) {

@@ -53,8 +53,8 @@ bool begins_with(std::string_view text, std::string_view lower_case) {
                     [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b + 32 : b); });
 }
 
-// Of another Unicode form than UTF-8, by its byte order mark; empty: of none. UTF-32's marks begin
-// as UTF-16's.
+// Names another Unicode form than UTF-8 by its byte order mark; empty: there is no such mark.
+// UTF-32's marks begin as UTF-16's.
 std::string_view foreign_mark(std::string_view text) {
   using std::string_view_literals::operator""sv;
   if (text.starts_with("\xff\xfe\0\0"sv) || text.starts_with("\0\0\xfe\xff"sv)) return "UTF-32";

@@ -1,4 +1,4 @@
-// Descriptions of machines that others write, recognised by what is in them.
+// Descriptions of machines that others write are recognised by what is in them.
 //
 //   own JSON                        {"schema": 1, ...}
 //   hwloc's XML, version 1 and 2    <topology version="2.0">
@@ -28,11 +28,11 @@ inline constexpr size_t kMostFileBytes = size_t{1} << 28;
 
 // `notes`, where given, gets what was left out.
 Result<Topology> import_topology(std::string_view text, Notes* notes = nullptr);
-// The same of a file; the message and each note begin with its path. kSystem where it cannot be
-// read.
+// Does the same for a file; the message and each note begin with its path. kSystem where it cannot
+// be read.
 Result<Topology> import_topology_file(const std::string& path, Notes* notes = nullptr);
-// The same, where a person has named it: also a pipe, of which it waits for the end, or "-", the
-// standard input.
+// Does the same where a person has named the file: also a pipe, of which it waits for the end, or
+// "-", the standard input.
 Result<Topology> import_topology_stream(const std::string& path, Notes* notes = nullptr);
 
 // One for each format.

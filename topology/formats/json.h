@@ -1,4 +1,4 @@
-// A topology as JSON: the form in which Banyan stores and exchanges machines.
+// Banyan stores and exchanges machines in this form of JSON.
 //
 //   {"schema": 1, "name": "cluster",
 //    "nodes": [{"name": "a", "cpus": {"set": "0-7", "cores": 4, "packages": [...], "caches":
@@ -24,12 +24,13 @@ namespace banyan {
 
 inline constexpr int kTopologySchema = 1;
 
-// Of a topology that has passed check(); one line for each vertex and link. from_json() gives back
-// canonical(topology).
+// Writes a topology that has passed check(); one line for each vertex and link. from_json() gives
+// back canonical(topology).
 std::string to_json(const Topology& topology);
 
-// kInvalidArgument "line N: ...", with what was expected. Members that the schema does not have are
-// refused: they may be misspelt ones. The result has passed check().
+// Reads a topology, which then has passed check(). It fails with kInvalidArgument "line N: ...",
+// with what was expected. Members that the schema does not have are refused: they may be misspelt
+// ones.
 Result<Topology> from_json(std::string_view text);
 
 }  // namespace banyan

@@ -1,11 +1,15 @@
-// A node as NCCL's topology; nccl_xml.cc has the format.
+// Writes a node as NCCL's topology; nccl_xml.cc has the format.
 //
-// What is in such a file NCCL believes, and what is missing it asks the machine for (graph/xml.cc:
-// affinity, arch, vendor, familyid and modelid of <cpu>; class, vendor, device, subsystem_* and
-// link_* of <pci>; dev, sm, rank and gdr of <gpu>; dev, speed, port, guid, latency, maxconn and gdr
-// of <net>). So nothing is written that is not known, and rank, gdr, latency and maxconn, which are
-// of a job, never. Its parser is no XML parser: there is no <?xml?>, one blank before each
-// attribute, and a value has less than 255 bytes.
+// NCCL believes what is in such a file, and asks the machine for what is missing (graph/xml.cc):
+//
+//   <cpu>  affinity, arch, vendor, familyid, modelid
+//   <pci>  class, vendor, device, subsystem_*, link_*
+//   <gpu>  dev, sm, rank, gdr
+//   <net>  dev, speed, port, guid, latency, maxconn, gdr
+//
+// So nothing is written that is not known, and rank, gdr, latency and maxconn, which are of a job,
+// never. Its parser is no XML parser: there is no <?xml?>, one blank before each attribute, and a
+// value has less than 255 bytes.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>

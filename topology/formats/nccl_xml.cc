@@ -1,4 +1,4 @@
-// NCCL's topology (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE) and RCCL's dialect of it.
+// Reads NCCL's topology (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE) and RCCL's dialect of it.
 //
 //   <system version="1">
 //     <cpu numaid="0" affinity="00000000,0000ffff" vendor="GenuineIntel" familyid="6" modelid="85">
@@ -323,8 +323,8 @@ class System {
     return added;
   }
 
-  // The target of a wire in the form of bus ids here; anything else that names an NVSwitch as it
-  // is.
+  // Gives the target of a wire in the form of bus ids here; anything else that names an NVSwitch
+  // stays as it is.
   static std::string target_in(const XmlElement& wire) {
     std::string target = text_of(wire, "target");
     const std::string id = normal_bus_id(target);

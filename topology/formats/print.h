@@ -9,14 +9,14 @@
 
 namespace banyan {
 
-// A tree with the bandwidth and its source behind each device, then links beside the tree, classes
-// of paths between the devices of a node, and levels.
+// Writes a tree with the bandwidth and its source behind each device, then links beside the tree,
+// classes of paths between the devices of a node, and levels.
 std::string to_text(const Topology& topology);
 // A Graphviz graph: the tree as solid edges, links beside it dashed, those in parallel as one.
 std::string to_dot(const Topology& topology);
-// A picture at most 1,600 wide: the network in tiers above the nodes, then a node of each kind with
-// its devices, where a mesh of links is one box. What is alike is drawn once where all were too
-// much, with its number.
+// Draws a picture at most 1,600 wide: the network in tiers above the nodes, then a node of each
+// kind with its devices, where a mesh of links is one box. What is alike is drawn once, with its
+// number, where all were too much.
 std::string to_svg(const Topology& topology);
 
 }  // namespace banyan

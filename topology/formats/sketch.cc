@@ -28,7 +28,7 @@ std::string own_key(const Vertex& each) {
                      each.state, figure_key(each.rate));
 }
 
-// Of each node the links within it that are not of its tree, by the shapes of their ends.
+// Gives for each node the links within it that are not of its tree, by the shapes of their ends.
 std::map<int, std::vector<std::string>> links_within(const Topology& topology,
                                                      const SortedLinks& links,
                                                      const std::vector<int>& shapes) {

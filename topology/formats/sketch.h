@@ -1,5 +1,5 @@
-// What a picture of a machine or cluster shows, as a value without places: what is alike once with
-// its number, figures where links are, meshes of links as one.
+// A sketch is what a picture of a machine or cluster shows, as a value without places: what is
+// alike once with its number, figures where links are, meshes of links as one.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

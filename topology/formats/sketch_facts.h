@@ -17,7 +17,7 @@ class NodeFacts {
  public:
   NodeFacts(const Topology& topology, const std::vector<std::vector<int>>& children, int node);
 
-  // Of a device, what not all of its kind have; of anything else, what is known of it.
+  // Tells what a device has that not all of its kind have. Of anything else it tells what is known.
   std::vector<std::string> of(int vertex) const;
 
  private:

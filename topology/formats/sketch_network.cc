@@ -1,4 +1,4 @@
-// The network as sites within sites: what a leaf, a pod and so on join, with the switches that do
+// The network is sites within sites: what a leaf, a pod and so on join, with the switches that do
 // it above what they join. Sites and nodes that are alike are one.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -86,7 +86,8 @@ std::unordered_map<int, int> tiers_of(const Topology& topology,
   return tier;
 }
 
-// Of every level, largest first, the part that a switch and all below it are in; -1: several.
+// A home has for every level, largest first, the part that a switch and all below it are in; -1:
+// several.
 using Home = std::vector<int>;
 
 std::unordered_map<int, Home> homes_of(const Plan& plan,
@@ -216,7 +217,7 @@ std::string key_of(const Card& card, int shape) {
   return fmt::format("{}|{}", shape, card.cables);
 }
 
-// Of a site that is complete but for its copies.
+// Gives the key of a site that is complete but for its copies.
 std::string key_of(const NetworkSite& site, const std::vector<int>& shapes) {
   std::string key = site.cables;
   for (const Tier& tier : site.tiers)

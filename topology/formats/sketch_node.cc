@@ -1,5 +1,5 @@
-// A node as boxes within boxes. Chains of PCI switches are one, NVSwitches are in what they join,
-// and of what is alike only the first is shown where all were too many.
+// A node is boxes within boxes. Chains of PCI switches are one, and NVSwitches are in what they
+// join. Of what is alike only the first is shown where all were too many.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ class Tree {
     add_facts(part, vertex);
     while (joins_below(part.kind, below)) {
       vertex = below.front();
-      // Of a chain of PCI switches the device at its end is drawn.
+      // A chain of PCI switches is drawn as the device at its end.
       if (part.kind == VertexKind::kPciSwitch)
         part = {.kind = part.kind, .way_kind = part.way_kind, .way = part.way};
       add_way(part, vertex);
@@ -112,7 +112,7 @@ class Tree {
            (kind == VertexKind::kPackage && only == VertexKind::kNuma);
   }
 
-  // Of a chain the narrowest.
+  // Keeps the narrowest link of a chain.
   void add_way(NodePart& part, int vertex) const {
     const int up = links_.up[static_cast<size_t>(vertex)];
     if (up < 0) return;

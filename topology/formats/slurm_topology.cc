@@ -1,4 +1,4 @@
-// Slurm's topology.conf for topology/tree: which node and which switch is below which switch.
+// Reads Slurm's topology.conf for topology/tree: which node and which switch is below which switch.
 //
 //   SwitchName=leaf0 Nodes=n[000-017],login
 //   SwitchName = spine0 Switches="leaf[0-3]" LinkSpeed=100
@@ -147,8 +147,8 @@ struct KeyValue {
   std::string_view value;
 };
 
-// The first of a line, cut off from it, as Slurm's own reader takes it: with blanks around the
-// sign, and a value that is in quotes or has no blank in it.
+// Takes the first pair of a line and cuts it off, as Slurm's own reader does: with blanks around
+// the sign, and a value that is in quotes or has no blank in it.
 Result<KeyValue> take_pair(std::string_view& rest) {
   const auto skip_blanks = [&] {
     rest.remove_prefix(std::min(rest.find_first_not_of(kBlanks), rest.size()));

@@ -1,5 +1,5 @@
-// A topology as a drawing: a title, the network above the nodes, a node of each kind in detail, and
-// what colours and signs mean.
+// Draws a topology: a title, the network above the nodes, a node of each kind in detail, and what
+// colours and signs mean.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>

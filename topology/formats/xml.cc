@@ -23,8 +23,8 @@ Status wrong(int line, std::string_view what) {
   return {Code::kInvalidArgument, fmt::format("line {}: {}", line, what)};
 }
 
-// Where an element begins that has more attributes than any should, with which tinyxml2 would take
-// time by the square of their number, since it compares each with all before it; npos: none has.
+// Finds where an element begins that has more attributes than any should; npos: none has. tinyxml2
+// would take time by the square of their number, since it compares each with all before it.
 size_t crowded_tag(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kOthers = {
       {{"<?", "?>"}, {"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<!", ">"}}};

@@ -24,9 +24,12 @@ struct XmlElement {
   const std::string* find(std::string_view attribute) const;
 };
 
-// The outermost element. kInvalidArgument "line N: ..." for what is not well-formed, nested too
-// deep, has too many attributes or one twice, or declares entities, which no description of a
-// machine needs; kUnsupported in a build without an XML parser.
+// Parses the outermost element. It fails with
+//
+//   kUnsupported                    the build is without an XML parser
+//   kInvalidArgument "line N: ..."  it is not well-formed, is nested too deep, has too many
+//                                   attributes or one twice, or declares entities, which no
+//                                   description of a machine needs
 Result<XmlElement> parse_xml(std::string_view text);
 
 }  // namespace banyan

@@ -127,8 +127,8 @@ class FramedTransport final : public Transport {
   void disarm() override { wire_->progress(); }
   int descriptor() const override { return wire_->descriptor(); }
 
-  // What has not left mostly needs no more than a turn, which costs less than to wake whoever would
-  // take it.
+  // Messages that have not left mostly need no more than a turn, which costs less than to wake
+  // whoever would take it.
   bool settled() override {
     if (has_left()) return true;
     progress();

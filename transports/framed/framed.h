@@ -1,4 +1,4 @@
-// A transport over a wire of tagged messages: how messages of any length become frames.
+// This transport sends tagged messages over a wire: messages of any length become frames.
 //
 //     frame        Envelope, and the payload if it is short
 //     piece        of a longer payload: as long as `Pieces` says, the last one shorter
@@ -73,8 +73,8 @@ struct FramedContext {
   Completions completions;
 };
 
-// Longest payload in a frame: what the wire likes best, or less when many ranks mean many frame
-// buffers.
+// Gives the longest payload in a frame: what the wire likes best, or less when many ranks mean many
+// frame buffers.
 size_t short_payload_most(size_t best, int ranks);
 
 class FramedSend {
@@ -128,8 +128,8 @@ class FramedReceive {
   bool full() const { return transfers_.full(); }
   void push(const Transfer& transfer) { transfers_.push(transfer); }
   void progress(FramedContext& context);
-  // The message at the head, if it is the expected one and in its frame, at once and past the
-  // queue.
+  // Receives the message at the head, if it is the expected one and in its frame, at once and past
+  // the queue.
   QuickLink::Arrival receive_whole(const Transfer& transfer, FramedContext& context);
   std::optional<Envelope> peek(FramedContext& context);
   void cancel(Wire& wire);

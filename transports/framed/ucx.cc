@@ -1,4 +1,4 @@
-// The wire between hosts: UCX's tagged messages, over TCP, RDMA or whatever else it has.
+// The wire between hosts is UCX's: tagged messages over TCP, RDMA or whatever else it has.
 //
 // Every transport has a context and a worker of its own, so that communicators and threads share
 // nothing. UCX's shared memory is left out: it has names, which outlive a killed process, and
@@ -179,8 +179,8 @@ void finish(WireOperation& operation, ucs_status_t status, size_t bytes) {
   operation.state = WireOperation::State::kDone;
 }
 
-// UCX is done with a request. Where it says so within the call that made the request, that call
-// still returns it: then follow() frees it.
+// Is called when UCX is done with a request. Where it says so within the call that made the
+// request, that call still returns it: then follow() frees it.
 void release(WireOperation& operation) {
   if (operation.request != nullptr) {
     operation.free_request(std::exchange(operation.request, nullptr));

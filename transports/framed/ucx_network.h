@@ -1,4 +1,4 @@
-// What UCX is told of the network, and what it makes of it, as far as that needs no UCX.
+// Says what UCX is told of the network, and what it makes of it, as far as that needs no UCX.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -15,9 +15,9 @@
 
 namespace banyan {
 
-// What travels at once over TCP; above it UCX asks the receiver first. That spares the copy of what
-// comes before its receive is there, and bounds what piles up at a late receiver. It costs a round
-// trip, which between hosts waits behind what is on its way.
+// Messages below `eager_below` travel at once over TCP; for longer ones UCX asks the receiver
+// first. That spares the copy of what comes before its receive is there, and bounds what piles up
+// at a late receiver. It costs a round trip, which between hosts waits behind what is on its way.
 struct TcpLengths {
   const char* eager_below;
   Pieces pieces;

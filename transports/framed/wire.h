@@ -31,14 +31,14 @@ class Wire {
   virtual void send(int peer, uint64_t tag, const std::byte* memory, size_t bytes,
                     WireOperation& operation) = 0;
   virtual void receive(uint64_t tag, std::byte* memory, size_t bytes, WireOperation& operation) = 0;
-  // Of a receive: done soon, kAborted unless it was faster. Sends end by themselves.
+  // Ends a receive soon, with kAborted unless it was faster. Sends end by themselves.
   virtual void cancel(WireOperation& operation) = 0;
   // Gives up all peers: whatever is pending ends soon, with an error.
   virtual void close() = 0;
   // All sends have left.
   virtual void flush(WireOperation& operation) = 0;
-  // Whether what was sent leaves this process without progress(): a send that is done need not have
-  // left.
+  // Tells whether what was sent leaves this process without progress(): a send that is done need
+  // not have left.
   virtual bool settled() { return true; }
   // Whether anything happened.
   virtual bool progress() = 0;

@@ -1,4 +1,4 @@
-// The bytes of a rank's segment: what it tells the peers that it serves over shared memory.
+// A rank's segment tells the peers that it serves over shared memory what these bytes say.
 //
 // A segment is written by its owner alone; peers map it read-only, and believe nothing in it.
 //
@@ -17,10 +17,13 @@
 // an earlier round is never taken for a new one. Up to 24 bytes of payload travel in the line
 // itself: a small message costs one cache line.
 //
-// Sleeping (Dekker's pattern): the owner of `sleeping` stores an odd number and then looks at its
-// channels once more; a peer stores a word or an acknowledgement and then looks at `sleeping`. At
-// least one of them sees the other: where both can, and no core has two ranks, the owner has the
-// peer pass a fence; else all four accesses are sequentially consistent.
+// Sleeping (Dekker's pattern) has two sides, of which one at least sees the other:
+//
+//   the owner of `sleeping`   stores an odd number, then looks at its channels once more
+//   a peer                    stores a word or an acknowledgement, then looks at `sleeping`
+//
+// Where both can, and no core has two ranks, the owner has the peer pass a fence. Otherwise all
+// four accesses are sequentially consistent.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -99,8 +102,8 @@ constexpr SenderView unpack_view(uint64_t word) {
 struct alignas(kLineBytes) Line {
   Word word;
   std::array<Word, 4> envelope;
-  // Or in the first: offset, address, ns that filling the slot took; in the second of a message's
-  // first line: SenderView.
+  // The first word may be an offset, an address, or the ns that filling the slot took. The second
+  // one of a message's first line may be a SenderView.
   std::array<Word, 3> payload;
 
   // The payload as bytes. The word orders them between writer and reader.
@@ -114,9 +117,10 @@ struct alignas(kLineBytes) Acknowledgement {
 };
 
 // The reader of a channel wants message `number` of it (the first of all is 1), if its envelope is
-// this one, at `offset` in the reader's heap. Whoever sends that message may write the whole pages
-// of that place, and then sends a kPut slot with what comes before and behind them; any other kind
-// is as good. Number 0: not valid. What lies in a page beside the message is none of the peer's.
+// this one, at `offset` in the reader's heap. Number 0: the offer is not valid. Whoever sends that
+// message may write the whole pages of that place, and then sends a kPut slot with what comes
+// before and behind them. Any other kind is as good. What lies in a page beside the message is none
+// of the peer's.
 struct alignas(kLineBytes) Offer {
   Word number;
   std::array<Word, 4> envelope;

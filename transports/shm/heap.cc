@@ -1,4 +1,4 @@
-// First fit over a sparse memfd; what is released goes back to the kernel.
+// Places are found first fit over a sparse memfd; what is released goes back to the kernel.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "transports/shm/heap.h"

@@ -1,4 +1,4 @@
-// Memory of one rank that its peers read in place: a sparse sealed memfd and a first-fit free list.
+// Peers read this memory of one rank in place: a sparse sealed memfd and a first-fit free list.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -18,8 +18,8 @@ namespace banyan::shm {
 // Not thread-safe. Blocks are whole pages; those that are free hold no memory.
 class Heap {
  public:
-  // Address space for `bytes` bytes, or for half of it and so on if the process may not have that
-  // much.
+  // Takes address space for `bytes` bytes, or for half of it and so on if the process may not have
+  // that much.
   static Result<Heap> create(size_t bytes);
 
   Heap() = default;  // has nothing to give
@@ -34,9 +34,9 @@ class Heap {
   Result<std::byte*> allocate(size_t bytes, TimePoint deadline = TimePoint::max());
   // kInvalidArgument: not from allocate().
   Status release(const std::byte* memory);
-  // What peers still write there goes elsewhere: the pages become this process's own, with what
-  // they hold; where the machine has no memory for that, they stay shared. For the memory of a
-  // failed communicator.
+  // Sends elsewhere what peers still write to the memory of a failed communicator: its pages become
+  // this process's own, with what they hold. Where the machine has no memory for that, they stay
+  // shared.
   void withdraw(std::span<std::byte> memory);
 
  private:

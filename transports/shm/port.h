@@ -1,4 +1,4 @@
-// The two ends of a channel in shared memory: what is pending, and how it moves.
+// A channel in shared memory has two ends, which know what is pending and how it moves.
 //
 // One thread owns a port. Nothing here allocates, blocks or rings a doorbell: progress() says
 // whether the peer may have something to do now.
@@ -23,10 +23,10 @@
 namespace banyan::shm {
 
 inline constexpr size_t kPendingMost = 8;
-// A receive of so many bytes says where in our heap it wants its message. Not of more: after a
-// failure what was offered is copied before the call returns.
+// A receive of so many bytes, up to kOfferMost, says where in our heap it wants its message. After
+// a failure what was offered is copied before the call returns, so longer ones do not.
 inline constexpr uint64_t kOfferLeast = 64 << 10;
-// Of a message that is weighed, one fragment of so many is timed, for all of them: with a look at
+// One of so many fragments of a message that is weighed is timed, for all of them. With a look at
 // the clock before and after every copy, calls of 64 KiB to 1 MiB took 5 to 8 % longer.
 inline constexpr uint64_t kFragmentsOfATime = 4;
 constexpr bool is_timed(uint64_t bytes_before, uint64_t slot_bytes) {
@@ -59,22 +59,24 @@ class SendPort {
   bool idle() const { return pending_.empty(); }
   bool full() const { return pending_.full(); }
   void push(const Transfer& transfer);
-  // What send_whole() takes at most, and from which length on the peer would rather read the
+  // Tell what send_whole() takes at most, and from which length on the peer would rather read the
   // memory; 0: never.
   uint64_t whole_most() const { return channel_.slot_bytes; }
   uint64_t afar_least() const {
     return channel_.abilities->afar_least[static_cast<size_t>(channel_.lane)].load(
         std::memory_order_acquire);
   }
-  // A whole message in one slot, at once and past the queue. kNoRoom: something is pending, or no
-  // slot is free. kOther: it is for push() and progress(), which need not copy it, or more than one
-  // slot for it. Nothing happened then.
+  // Sends a whole message in one slot, at once and past the queue.
+  //
+  //   kNoRoom  something is pending, or no slot is free; nothing happened
+  //   kOther   nothing happened; push() and progress() do better: they need not copy it, or take
+  //            several slots for it
   using Whole = QuickLink::Departure;
   Whole send_whole(const std::byte* memory, const Envelope& envelope);
   // Whether the peer has read all that was sent.
   bool delivered();
-  // While nobody waits: takes back from the peer the cache lines that the next message will fill if
-  // it is as long as the longer of the last two.
+  // Takes back from the peer, while nobody waits, the cache lines that the next message will fill
+  // if it is as long as the longer of the last two.
   void prepare_likely() const;
   // Whether anything was published.
   bool progress(Completions& completions);
@@ -158,8 +160,8 @@ class RecvPort {
   void push(const Transfer& transfer);
   uint64_t whole_most() const { return channel_.slot_bytes; }
   uint64_t afar_least() const { return channel_.afar_least; }
-  // The message at the head, if it is the expected one and whole in its slot, at once and past the
-  // queue. kOther: it is for push() and progress() to deal with. May acknowledge: acknowledged().
+  // Receives the message at the head, if it is the expected one and whole in its slot, at once and
+  // past the queue. kOther: push() and progress() deal with it. It may acknowledge: acknowledged().
   using Whole = QuickLink::Arrival;
   Whole receive_whole(const Transfer& transfer);
   // Whether anything was acknowledged. `bounce` is for messages that are combined from afar.

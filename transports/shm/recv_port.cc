@@ -10,8 +10,8 @@
 namespace banyan::shm {
 namespace {
 
-// Bytes read from afar at once. A message that is combined goes through a bounce buffer, which
-// stays in the L2 cache.
+// So many bytes are read from afar at once. A message that is combined goes through a bounce
+// buffer, which stays in the L2 cache.
 constexpr size_t kChunkBytes = 256 << 10;
 
 bool is_in_place(SlotKind kind) {
@@ -96,8 +96,8 @@ bool RecvPort::is_consistent(const Head& head) const {
   return false;
 }
 
-// Acknowledging each small message would cost the peer's line a round trip; the peer needs to know
-// only when it may run out of slots, or waits for this one.
+// An acknowledgement of each small message would cost the peer's line a round trip. The peer needs
+// to know only when it may run out of slots, or waits for this one.
 void RecvPort::take(bool at_once) {
   ++slots_taken_;
   if (at_once || (slots_taken_ - slots_acknowledged_) * 2 >= channel_.slots) acknowledge();
@@ -252,14 +252,14 @@ bool RecvPort::may_be_weighed() const {
   return channel_.wanted != nullptr && pending_.front().flow != Flow::kAny;
 }
 
-// Of the message that is open.
+// Tells whether the message that is open is weighed.
 bool RecvPort::is_weighed() const {
   return may_be_weighed() && head_->view.flow != Flow::kAny;
 }
 
-// What the sender does while nothing is wanted. That sums go through slots was not measured, nor
-// what lengths beyond the rehearsal take; but a copy less that pays within the caches pays there,
-// too.
+// Says what the sender does while nothing is wanted. Nobody measured that sums go through slots,
+// nor what lengths beyond the rehearsal take. But a copy less that pays within the caches pays
+// there, too.
 Settled RecvPort::settled() const {
   const uint64_t bytes = head_->envelope.bytes;
   const bool stream = head_->view.stream;

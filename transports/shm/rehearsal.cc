@@ -17,8 +17,8 @@
 namespace banyan::shm {
 namespace {
 
-// Twice through the ring of two ranks, which nobody has read the first time: what is known of later
-// calls comes of the second half.
+// These rounds go twice through the ring of two ranks, which nobody has read the first time: what
+// is known of later calls comes of the second half.
 constexpr int kRounds = 12;
 constexpr std::array<size_t, 4> kLengths = {16 << 10, 32 << 10, 64 << 10, kProbeBytes};
 // Shorter ones gain less by a copy than they lose by leaving a lowered program, which knows slots
@@ -28,7 +28,7 @@ constexpr double kPatience = 0.05;  // seconds
 constexpr int kWordBatches = 4, kWordsOfBatch = 16;
 constexpr int kLooks = 100;  // for a word, before the core is given to another rank
 constexpr uint64_t kNotMeasured = std::numeric_limits<uint64_t>::max();
-// Of a rank that gives up: those that it keeps waiting go on.
+// A rank that gives up says this, so that those that it keeps waiting go on.
 constexpr uint64_t kAllRounds = std::numeric_limits<uint64_t>::max();
 
 // The ranks of a host by number, the first behind the last.
@@ -51,8 +51,8 @@ Circle circle_of(std::span<const Neighbour> peers, int rank) {
   return circle;
 }
 
-// Whether so many were played before the deadline, and its owner has not given up. `looks`: so
-// often without a pause.
+// Tells whether so many were played before the deadline, and their owner has not given up. `looks`:
+// so often without a pause.
 bool wait_for(const Word& rounds, uint64_t least, TimePoint deadline, int looks = 1) {
   uint64_t played = 0;
   for (int look = 1; (played = rounds.load(std::memory_order_acquire)) < least; ++look) {
@@ -122,8 +122,8 @@ class Player {
     return wait_for(before_->written, round_, deadline_) && read(collective, message);
   }
 
-  // Nanoseconds that a word takes from one rank to the next, the least of some batches: each round
-  // has two that follow each other. Nothing where the others did not keep step.
+  // Gives the nanoseconds that a word takes from one rank to the next, the least of some batches:
+  // each round has two that follow each other. Nothing where the others did not keep step.
   std::optional<uint64_t> play_words() {
     uint64_t least = kNotMeasured;
     for (int batch = 0; batch < kWordBatches; ++batch) {

@@ -16,10 +16,11 @@ namespace {
 
 // From here on the peer reads our heap in place; below, a copy through a slot lets us go on sooner.
 constexpr uint64_t kHeapLeast = 4 << 10;
-// Of a message that leaves past the queues: all of its slot, unless that would fill the L1 cache.
+// A message that leaves past the queues has all of its slot prepared, unless that would fill the L1
+// cache.
 constexpr uint64_t kPreparedMost = 16 << 10;
 constexpr uint64_t kPreparedFew = 4 << 10;
-// Of a window of messages, whose slots are back by the time that it is their turn.
+// The slots of a window of so many messages are back by the time that it is their turn.
 constexpr uint32_t kAhead = 3;
 // Written into the peer's heap at once.
 constexpr uint64_t kPutAtOnce = 256 << 10;

@@ -1,5 +1,5 @@
-// The transport between ranks of one host: channels in sealed shared memory, a doorbell for those
-// that sleep, and single copies out of the peer's heap or process where that works.
+// This transport connects the ranks of one host: channels in sealed shared memory, a doorbell for
+// those that sleep, and single copies out of the peer's heap or process where that works.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>

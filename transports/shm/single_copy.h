@@ -1,4 +1,4 @@
-// Reading the memory of another process of the same user: one copy instead of two through slots.
+// Reads the memory of another process of the same user: one copy instead of two through slots.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -23,8 +23,8 @@ Code code_of(int error);
 // For an owner that could be read when the ranks met.
 std::string why_not_read(int error);
 
-// Whether it works: the owner says that `value` is at `address`. In another pid namespace, say, its
-// pid belongs to somebody else.
+// Tells whether that works: the owner says that `value` is at `address`. In another pid namespace,
+// say, its pid belongs to somebody else.
 bool can_read(const Owner& owner, uint64_t address, uint64_t value);
 
 }  // namespace banyan::shm

@@ -24,8 +24,8 @@ namespace banyan::shm {
 // A length for each lane; 0: never.
 using AfarLeast = std::array<uint64_t, kLaneCount>;
 
-// What this rank owns. Peers that are threads of this process use these very mappings; so do the
-// sanitizers, which see one address for what is one memory.
+// A territory is what this rank owns. Peers that are threads of this process use these very
+// mappings; so do the sanitizers, which see one address for what is one memory.
 struct Territory {
   Layout layout;
   Mapping segment;
@@ -33,7 +33,7 @@ struct Territory {
   bool fences = false;  // has others pass fences, and passes theirs
 
   SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(segment.base()); }
-  // Of the peer with that index.
+  // Gives the block of the peer with that index.
   std::byte* block(size_t index) const {
     return segment.base() + layout.blocks_at() + index * layout.block_bytes();
   }
@@ -80,13 +80,13 @@ Result<SharedCores> tell_cores(Wiring& wiring, std::span<const int> peers);
 // Collective; see TransportKind::connect.
 Result<Neighbourhood> meet(Wiring& wiring, std::span<const int> peers);
 
-// What came from a peer: its segment, its heap (of 0 bytes: none). Refuses what is not sealed, too
-// short or inconsistent. `self` is this rank.
+// Checks what came from a peer: its segment, its heap (of 0 bytes: none). It refuses what is not
+// sealed, too short or inconsistent. `self` is this rank.
 Result<Neighbour> inspect(const Descriptor& segment, const Descriptor& heap, int peer, int self,
                           uint32_t epoch, const Log& log);
 
-// Of `self` and the ranks `peers`. cores[r]: those of rank r, a cpu_set_t, as r told. kCorrupt: one
-// of these is none.
+// Tells how `self` and the ranks `peers` share cores. cores[r] has those of rank r, a cpu_set_t, as
+// r told. kCorrupt: one of these is none.
 Result<SharedCores> shared_cores(std::span<const Bytes> cores, std::span<const int> peers,
                                  int self);
 

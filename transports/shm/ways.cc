@@ -7,9 +7,9 @@
 namespace banyan::shm {
 namespace {
 
-// The mean of `messages`, or of the last few, with one more. Messages of one kind differ, some
-// being summed as they come; one that took far longer counts as somewhat longer, since its rank may
-// have lost its core.
+// Gives the mean of `messages`, or of the last few, with one more. Messages of one kind differ,
+// some being summed as they come. One that took far longer counts as somewhat longer, since its
+// rank may have lost its core.
 double updated(double cost, double seen, int messages) {
   constexpr double kShareOfNew = 0.2;
   constexpr double kMostTimes = 2;

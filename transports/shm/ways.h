@@ -1,5 +1,5 @@
-// Which way long messages of a kind take from one peer, through slots or read from its memory, by
-// what they have cost lately.
+// Judges which way long messages of a kind take from one peer, through slots or read from its
+// memory, by what they have cost lately.
 //
 // What was measured when ranks met (rehearsal.h) does not stay true: the cores of a virtual machine
 // move, now below one cache and now far apart, seconds long. Lines that another core has just
@@ -7,10 +7,11 @@
 //
 // So a receiver times its messages, and the sender tells what filling the slots has taken it. The
 // way that costs less is wanted. Now and then, and when the cost of that way has changed, some
-// messages in a row are to take the other way: one alone would not tell, since where a message lies
-// in the caches depends on how those before it went. Of two ranks the lower one says so for both
-// directions: one by slots and one from afar is what neither has weighed, and can be worse than
-// both.
+// messages in a row are to take the other way. One alone would not tell, since where a message lies
+// in the caches depends on how those before it went.
+//
+// The lower one of two ranks says so for both directions. One direction by slots and one from afar
+// is what neither has weighed, and can be worse than both.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -32,7 +33,7 @@ struct Settled {
   bool measured = false;  // by a rehearsal, so that there is no hurry to try the other one
 };
 
-// Of one kind of messages from one peer. A value.
+// Judges one kind of messages from one peer. A value.
 class WayJudge {
  public:
   // In messages.
@@ -88,7 +89,7 @@ constexpr size_t kind_of(Flow flow, uint64_t bytes) {
 constexpr uint64_t with_way(uint64_t wanted, size_t kind, Way way) {
   return (wanted & ~(uint64_t{3} << (2 * kind))) | static_cast<uint64_t>(way) << (2 * kind);
 }
-// Of a word that a peer wrote; what is no way is kUnknown.
+// Reads a word that a peer wrote; what is no way is kUnknown.
 constexpr Way way_in(uint64_t wanted, size_t kind) {
   const uint64_t way = wanted >> (2 * kind) & 3;
   return way == 3 ? Way::kUnknown : static_cast<Way>(way);

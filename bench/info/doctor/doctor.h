@@ -1,5 +1,6 @@
-// What keeps ranks of this host from running, or from running as fast as they could, each with the
-// evidence for it and what to do; and for every GPU and NIC, whether the NIC could read the GPU.
+// Looks for what keeps ranks of this host from running, or from running as fast as they could, each
+// with the evidence for it and what to do; and tells for every GPU and NIC whether the NIC could
+// read the GPU.
 //
 // Pure functions of a SysRoot and of what the process itself was told, so that tests invent hosts.
 // The identifiers of findings are listed in docs/doctor.md.
@@ -58,7 +59,7 @@ struct ProcessFacts {
   std::string no_ucx{}, no_verbs{};           // why a library cannot be opened
   uint64_t locked_bytes_most = ~uint64_t{0};  // RLIMIT_MEMLOCK
 };
-// Of this process. Forks a child for a moment; call it before there are threads.
+// Gives the facts of this process. Forks a child for a moment; call it before there are threads.
 ProcessFacts facts_of_process();
 
 struct Patient {
@@ -88,8 +89,8 @@ void examine_network(const Patient& patient, std::vector<Finding>& findings);
 void examine_rdma(const Patient& patient, std::vector<Finding>& findings);
 std::vector<GpuNic> examine_gpus(const Patient& patient);
 
-// What stands between each RDMA device and its use: the file below /dev/infiniband, a port that is
-// active, an address. Those without an entry are usable.
+// Tells what stands between each RDMA device and its use: the file below /dev/infiniband, a port
+// that is active, an address. Those without an entry are usable.
 std::map<std::string, Finding> rdma_obstacles(const SysRoot& root);
 
 }  // namespace banyan

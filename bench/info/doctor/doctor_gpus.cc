@@ -1,5 +1,5 @@
-// Whether NICs could read GPUs by themselves: the links of the chain, in the order in which they
-// are worth looking at.
+// Tells whether NICs could read GPUs by themselves: the links of the chain, in the order in which
+// they are worth looking at.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>

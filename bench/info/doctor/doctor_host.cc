@@ -33,8 +33,8 @@ struct Limit {
   std::string path{}, text{};
   double value = std::numeric_limits<double>::infinity();
 };
-// Its group's and those of the groups above it all hold: the least. Infinite: there is none.
-// `value_of` a text; infinite where it says none.
+// Finds the least of the limits of its group and of the groups above it, which all hold. Infinite:
+// there is none. `value_of` reads a text; infinite where it says none.
 template <typename ValueOf>
 Limit limit_of(const SysRoot& root, std::string_view file, const ValueOf& value_of) {
   Limit least;

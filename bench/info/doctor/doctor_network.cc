@@ -36,8 +36,8 @@ double lanes(const std::string& width) {  // 0: not known
   return found.ok() ? static_cast<double>(*found) : 0;
 }
 
-// A link that trained to less than both of its ends can do, or whose other end can do less than the
-// device.
+// Examines a link: it may have trained to less than both of its ends can do, or its other end can
+// do less than the device.
 void examine_link(const SysRoot& root, const Vertex& device, std::string_view what,
                   double (*value)(const std::string&), bool trained,
                   std::vector<Finding>& findings) {
@@ -78,7 +78,7 @@ void examine_numa(const Patient& patient, int device, std::vector<Finding>& find
                       .evidence = fmt::format("{}: {}", file, patient.root.line(file))});
 }
 
-// Of idle GPUs and ports without a cable a low speed means nothing.
+// Examines the slots. A low speed means nothing where a GPU is idle or a port has no cable.
 void examine_slots(const Patient& patient, std::vector<Finding>& findings) {
   const Topology& topology = patient.topology;
   const auto children = children_of(topology);
@@ -263,7 +263,7 @@ void examine_rdma(const Patient& patient, std::vector<Finding>& findings) {
   auto obstacles = rdma_obstacles(patient.root);
   const bool some_work = obstacles.size() < devices;
   for (auto& [device, obstacle] : obstacles) {
-    // Of cards with two ports one often has no cable.
+    // One port of a card with two often has no cable.
     if (some_work && obstacle.id == "rdma.port") obstacle.severity = Severity::kNote;
     findings.push_back(std::move(obstacle));
   }

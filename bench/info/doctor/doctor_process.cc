@@ -25,8 +25,8 @@ std::string text_of_error(std::string_view call, int error) {
   return fmt::format("{}: {}", call, std::generic_category().message(error));
 }
 
-// As one rank reads another: a child reads us, which is what is forbidden first (Yama lets parents
-// read their children).
+// Tries as one rank reads another: a child reads us, which is what is forbidden first (Yama lets
+// parents read their children).
 std::string why_nobody_reads() {
   const uint64_t secret = 0x62616e79616e;
   const pid_t reader = ::fork();
