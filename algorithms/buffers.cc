@@ -179,9 +179,6 @@ void agree(ScheduleBuilder& builder, const Group& group, const Problem& problem)
     disseminate(builder, group);
 }
 
-// ---- Accumulators
-// -----------------------------------------------------------------------------------
-
 Accumulators::Accumulators(ScheduleBuilder& builder, const Group& group, const Problem& problem,
                            Blocks inputs, std::vector<Slice> targets)
     : Accumulators(builder, problem, std::move(inputs), std::move(targets), Ends{}) {
@@ -280,9 +277,6 @@ Accumulators accumulate_scatter(ScheduleBuilder& builder, const Group& group,
           slices_of(whole_input(group, problem), blocks, problem.element()), std::move(targets)};
 }
 
-// ---- Segments
-// -----------------------------------------------------------------------------------
-
 namespace {
 
 int segments_of(const Group& group, const Problem& problem) {
@@ -302,9 +296,6 @@ std::vector<Part> cut_evenly(Part whole, int parts) {
   }
   return cuts;
 }
-
-// ---- Collectives made of phases
-// ---------------------------------------------------------------------
 
 void allreduce_by(ScheduleBuilder& builder, const Group& group, const Problem& problem,
                   ReduceScatterPhase reduce_scatter, AllgatherPhase allgather) {

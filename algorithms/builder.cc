@@ -196,8 +196,6 @@ Schedule ScheduleBuilder::finish() && {
   return schedule;
 }
 
-// ---- Fusion -----------------------------------------------------------------------------------
-
 namespace {
 
 bool touches(const Step& step, Slice slice) {

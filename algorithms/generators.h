@@ -79,9 +79,6 @@ void tell_all(ScheduleBuilder& builder, const Ladder& ladder);
 // Copies in scratch: in place, a block that arrives would overwrite one that has not left.
 std::vector<Slice> set_aside(ScheduleBuilder& builder, const std::vector<Slice>& slices);
 
-// ---- Reductions
-// -------------------------------------------------------------------------------------
-
 // What a reduction begins and ends with, where it is a part of a longer one.
 struct Ends {
   bool sums_in = false;   // everybody's inputs are accumulators
@@ -162,9 +159,6 @@ Accumulators accumulate_parts(ScheduleBuilder& builder, const Group& group, cons
 Accumulators accumulate_scatter(ScheduleBuilder& builder, const Group& group,
                                 const Problem& problem);
 
-// ---- Phases
-// -----------------------------------------------------------------------------------------
-
 // After it, block `me` is finished and stored. Every rank has then heard from all, unless a block
 // is empty.
 using ReduceScatterPhase = void (*)(ScheduleBuilder&, const Group&, Accumulators&);
@@ -215,9 +209,6 @@ void allgather_by(ScheduleBuilder& builder, const Group& group, const Problem& p
 // Scatter from the root along a binomial tree, then allgather (van de Geijn).
 void broadcast_by(ScheduleBuilder& builder, const Group& group, const Problem& problem,
                   AllgatherPhase allgather);
-
-// ---- Generators, one family a file
-// ------------------------------------------------------------------
 
 #define BANYAN_GENERATOR(name) void name(ScheduleBuilder&, const Group&, const Problem&)
 BANYAN_GENERATOR(recursive_doubling_allreduce);

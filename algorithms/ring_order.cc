@@ -56,9 +56,6 @@ std::vector<int> from_first(std::vector<int> order) {
   return order;
 }
 
-// ---- Exactly
-// ----------------------------------------------------------------------------------------
-
 struct Best {
   double value;
   std::vector<int> order;
@@ -118,9 +115,6 @@ std::vector<int> exactly(const EdgeCosts& costs) {
              [slowest](double path, double edge) { return edge > slowest ? kNever : path + edge; })
       .order;
 }
-
-// ---- By search
-// --------------------------------------------------------------------------------------
 
 constexpr int64_t kMostSteps = 8'000'000;  // moves that are looked at: some tens of milliseconds
 constexpr int kStarts = 8;

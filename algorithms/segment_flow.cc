@@ -68,9 +68,6 @@ Slice SegmentFlow::given(const Stage& stage, Part part) const {
   return elements(input_, {part.begin - vector.begin, part.count}, problem_.element());
 }
 
-// ---- Sums
-// ---------------------------------------------------------------------------------------
-
 // The only one of its part: its contribution is the sum.
 SegmentFlow::Piece SegmentFlow::widened(const Piece& given) {
   if (given.is_sum) return given;
@@ -129,9 +126,6 @@ void SegmentFlow::reduce(int layer) {
     next.is_sum = sum.is_sum;
   }
 }
-
-// ---- Results
-// ------------------------------------------------------------------------------------
 
 void SegmentFlow::gather(int layer) const {
   const std::span<const Stage> here = stages_.at(layer);

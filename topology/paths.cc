@@ -220,9 +220,6 @@ Path Paths::between(int from, int to) const {
   return inside(from, to);
 }
 
-// ---- over the network
-// ----------------------------------------------------------------------------
-
 std::vector<int> Paths::within(int node, VertexKind kind) const {
   std::vector<int> found;
   std::vector<int> open = {node};

@@ -52,8 +52,6 @@ void print(const char* what, double seconds, double unit, const char* name, doub
   std::fflush(stdout);
 }
 
-// ---- Ranks as processes ----
-
 // What they tell, in memory that all of them share.
 struct Board {
   std::atomic<int> here{0};
@@ -134,8 +132,6 @@ void measure_processes(int repetitions) {
   print("first call of a new size, 8 ranks", median(first), 1e-6, "us", 50);
   print("  the next call of that size", median(next), 1e-6, "us", 0);
 }
-
-// ---- Ranks in one thread: nobody waits ----
 
 template <typename Body>
 double time_of(int calls, const Body& body) {

@@ -26,8 +26,6 @@ static bool is_pair(enum PeerPattern pattern) {
   return pattern == kPeerLatency || pattern == kPeerBandwidth;
 }
 
-// ---- the command line ----
-
 static bool parse_number(const char** text, size_t* value) {
   char* end = NULL;
   if (**text < '0' || **text > '9') return false;
@@ -95,8 +93,6 @@ bool peer_parse(int argc, char** argv, struct PeerOptions* options) {
   fprintf(stderr, "\n");
   return false;
 }
-
-// ---- data: small whole numbers, so that sums are exact in any order ----
 
 static float table[kTable];
 
@@ -178,8 +174,6 @@ static int check(const struct Peer* peer, const struct PeerCase* a_case, double*
   *wrong += found;
   return 0;
 }
-
-// ---- measuring ----
 
 static double now_us(void) {
   struct timespec now;

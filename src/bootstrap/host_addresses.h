@@ -68,8 +68,6 @@ Result<Address> listening_address(const Environment& environment, bool fallback_
 // Names the interface of this host that has it; empty: none has.
 std::string interface_with(const Address& address);
 
-// ---- Its parts, pure ----------------------------------------------------------------------------
-
 // `found` in the system's order. `outward`: the addresses from which packets for elsewhere leave.
 HostAddresses in_order(std::vector<HostAddress> found, const std::string& chosen,
                        const std::optional<Address>& met, std::span<const Address> outward);

@@ -135,9 +135,6 @@ class Checker {
     return check_exact(call_.compression);
   }
 
-  // ---- Counts
-  // -------------------------------------------------------------------------------------
-
   Status counts() {
     const bool counted = !is(Collective::kBarrier) && !is(Collective::kReduceScatterv) &&
                          !is(Collective::kAlltoallv);
@@ -221,9 +218,6 @@ class Checker {
     }
     return {};
   }
-
-  // ---- Buffers
-  // ------------------------------------------------------------------------------------
 
   Range block(const void* base, uint64_t first, uint64_t count) const {
     const uint64_t element = result_.problem.element();
@@ -401,9 +395,6 @@ class Checker {
     if (problem().in_place && used.recv.blocks.empty()) return {};
     return apart(used.send, used.recv);
   }
-
-  // ---- Algorithm
-  // ----------------------------------------------------------------------------------
 
   Status algorithm() {
     if (call_.algorithm == nullptr || *call_.algorithm == '\0' || message()) return {};

@@ -219,8 +219,6 @@ Status init_exchange(banyan_comm_t* comm, const banyan_exchange_t* given,
   return open_communicator(*exchange, std::move(*settings), deadline, comm);
 }
 
-// ---- Ends ---------------------------------------------------------------------------------------
-
 // Requests that are in flight are completed first, well or not.
 Status finish_requests(OpenCommunicator& communicator) {
   Status status;

@@ -397,9 +397,6 @@ Status run_call(banyan_comm_t handle, const banyan_call_t& given, const PlainCal
   return with_memory({&membership, 1}, [&] { return run_usable(**communicator, given, plain); });
 }
 
-// ---- The group of this thread
-// -----------------------------------------------------------------------
-
 bool in_group() {
   return group_depth > 0;
 }
@@ -425,9 +422,6 @@ Status join_group(OpenCommunicator& communicator, const Call& call, banyan_reque
     return {};
   });
 }
-
-// ---- Requests
-// ---------------------------------------------------------------------------------------
 
 void refuse_request(OpenRequest& request, const Status& why) {
   request.result = why;
@@ -461,9 +455,6 @@ void settle_request(OpenRequest& request) {
 }
 
 }  // namespace banyan
-
-// ---- banyan.h: groups
-// -------------------------------------------------------------------------------
 
 using banyan::Code;
 using banyan::door;

@@ -52,9 +52,6 @@ Status run_now(OpenCommunicator& communicator, const Call& call);
 // A blocking function of banyan.h checks, then runs, or joins the open group. `plain`, where it is
 // there, says the same as `given`; then the call is remembered.
 Status run_call(banyan_comm_t handle, const banyan_call_t& given, const PlainCall* plain = nullptr);
-
-// ---- The group of this thread
-// -----------------------------------------------------------------------
 bool in_group();
 // kInvalidUsage inside a group, naming the function. Comes before all other checks of a function.
 Status refuse_in_group(std::string_view function);
@@ -63,9 +60,6 @@ void fail_group(const Status& status, banyan_comm_t comm);
 // `request` is null for a blocking call, which `plain` may describe, too.
 Status join_group(OpenCommunicator& communicator, const Call& call, banyan_request_t request,
                   const PlainCall* plain = nullptr);
-
-// ---- Requests
-// ---------------------------------------------------------------------------------------
 Status start_request(OpenRequest& request);
 // Its start has failed: wait and test say the same.
 void refuse_request(OpenRequest& request, const Status& why);

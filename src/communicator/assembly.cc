@@ -28,9 +28,6 @@
 namespace banyan {
 namespace {
 
-// ---- Transports
-// -----------------------------------------------------------------------------------
-
 // A full socket is read in a moment, and others receive what is under way.
 Status send_to(const Links& links, int peer, std::span<const int> descriptors, Exchange& exchange,
                TimePoint deadline) {

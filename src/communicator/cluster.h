@@ -39,8 +39,6 @@ Result<Hierarchy> learn_cluster(Exchange& exchange, ClusterWish wish, const Sett
 // written again.
 void inherit_cluster(Settings& settings, const Hierarchy& whole, std::span<const int> members);
 
-// ---- Its parts, pure ----------------------------------------------------------------------------
-
 // A host as a topology has it: its node's GUID.
 std::string guid_of(const HostIdentity& host);
 

@@ -129,9 +129,6 @@ std::string Membership::transport_names() const {
   return text.empty() ? "none" : text;
 }
 
-// ---- Operations
-// -----------------------------------------------------------------------------------
-
 Result<Operation*> Membership::prepare(const std::shared_ptr<Plan>& plan, const Call& call) {
   engine_.make_room(prepared_ + 1);
   std::unique_ptr<Operation> operation;
@@ -244,9 +241,6 @@ void Membership::hand_over(QuickCall& quick) {
   limit(quick.operation->execution, settings_.timeout_s, settings_.timeout_from);
   quick.program.hand_over(engine_, quick.operation->execution);
 }
-
-// ---- Driving
-// --------------------------------------------------------------------------------------
 
 void Membership::take_baton() {
   if (!left_) return;
@@ -399,9 +393,6 @@ void Membership::say_waiting() {
   said_waiting_ = true;
 }
 
-// ---- Ends
-// -----------------------------------------------------------------------------------------
-
 void Membership::abort() {
   monitor_.abort();
   wake_caller();
@@ -440,9 +431,6 @@ Status Membership::depart(TimePoint deadline) {
   monitor_.say_goodbye();
   return {};
 }
-
-// ---- Memory
-// ---------------------------------------------------------------------------------------
 
 Result<void*> Membership::allocate(size_t bytes) {
   const TimePoint deadline = deadline_after(settings_.timeout_s);

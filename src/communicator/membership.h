@@ -91,8 +91,6 @@ class Membership {
   bool one_host() const;
   // Names the transports that messages of this rank take, most preferred first: "shm,ucx", "none".
   std::string transport_names() const;
-
-  // ---- Operations -------------------------------------------------------------------------------
   std::shared_ptr<Plan> plan(const Call& call) {
     return plans_.find_or_build(call.problem, call.algorithm, call.parameters);
   }
@@ -135,8 +133,6 @@ class Membership {
   void hand_over(QuickCall& quick);
   // The caller holds the baton, and nothing is under way.
   bool at_rest() const { return !left_ && engine_.idle(); }
-
-  // ---- Driving ----------------------------------------------------------------------------------
   void take_baton();
   // Gives it to the service thread where operations are in flight, or bytes of those that are done
   // have not left.
@@ -153,15 +149,11 @@ class Membership {
   void sleep(int most_ms);
   // Begins a wait of the caller.
   Wait wait() { return Wait(patience_, &places_); }
-
-  // ---- Ends -------------------------------------------------------------------------------------
   void abort();  // any thread
   // For the caller while it waits for something else than this communicator: ends with its failure.
   Watch watch();
   // After the last collective: everything posted has left, and the others know that we leave.
   Status depart(TimePoint deadline);
-
-  // ---- Memory -----------------------------------------------------------------------------------
   Result<void*> allocate(size_t bytes);
   Status release(void* memory);
 

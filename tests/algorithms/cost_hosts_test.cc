@@ -151,8 +151,6 @@ TEST(CostOnHosts, flat_algorithms_on_hosts_of_different_sizes) {
       }
 }
 
-// ---- Rails ----
-
 std::vector<Hierarchy> shapes() {
   return {hosts_of({4, 4}),    hosts_of({4, 4, 4}), hosts_of({4, 4, 4, 4}), hosts_of({4, 2, 3}),
           hosts_of({1, 4, 2}), hosts_of({1, 4}),    hosts_of({4, 3, 1, 2})};

@@ -44,8 +44,6 @@ std::vector<CostModel> models(int ranks) {
   return {memory_model(ranks, ranks), memory_model(ranks, 2), pure(5, 1e-4, 1e-3), rails, sockets};
 }
 
-// ---- Numbers worked out by hand ----
-
 // There are eight hosts of eight; a byte between hosts is ten times as dear as inside, without
 // latency; in units of the vector's bytes.
 double of_eight_by_eight(std::string_view name, double nics, bool round_robin = false,
@@ -115,8 +113,6 @@ TEST(Cost, the_bound_is_the_cut_around_a_host) {
   model.nics = 8;
   EXPECT_NEAR(lower_bound(problem, 64, model, &levels) / (1 << 20), 2.19, 0.01);
 }
-
-// ---- Against the simulator ----
 
 double simulated(const Problem& problem, const Algorithm& algorithm, int ranks, double alpha,
                  double byte, const Parameters& parameters = {}, double overhead = 0) {
@@ -218,8 +214,6 @@ TEST(Cost, chunks_of_broadcasts_are_as_long_as_they_say) {
               4 * 5 + (3 + 2 * 16) * 8.192, 0.01);
 }
 
-// ---- The length of segments ----
-
 double with_segment(const Problem& problem, const Hierarchy& hosts, const CostModel& model,
                     Parameters parameters, uint32_t segment) {
   parameters.segment = segment;
@@ -296,8 +290,6 @@ TEST(Segment, is_a_question_of_hierarchical_on_hosts) {
   EXPECT_EQ(best_segment(call(Collective::kAlltoall, 4 << 20, 8), 8, model, &hosts), 0U);
   EXPECT_EQ(best_segment(call(Collective::kAllreduce, 0, 8), 8, model, &hosts), 0U);
 }
-
-// ---- All algorithms ----
 
 TEST(Cost, no_algorithm_is_below_the_bound) {
   const std::vector<Hierarchy> shapes = {

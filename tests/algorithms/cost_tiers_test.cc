@@ -214,8 +214,6 @@ TEST(CostOfTiers, the_best_segment_is_better_than_its_neighbours) {
     }
 }
 
-// ---- Against the simulator ----
-
 constexpr double kLatency = 20, kLeafLatency = 30, kWireByte = 1e-3;
 
 CostModel model_of(double uplink_byte) {
@@ -280,8 +278,6 @@ TEST(CostOfTiers, is_what_the_simulator_takes) {
                                         << ' ' << levels.text() << ' ' << uplink;
           }
 }
-
-// ---- As they were measured ----
 
 MeasuredLink link_of(double us, double rate, double busy_rate, int pairs) {
   return {.latency_us = us,

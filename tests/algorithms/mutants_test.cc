@@ -105,8 +105,6 @@ std::vector<Mutant> mutants_of(const Schedule& schedule, int rank, const Verifie
   return mutants;
 }
 
-// ---- Why a mutant may be right ----------------------------------------------------------------
-
 bool meets(Slice left, Slice right) {
   return left.space == right.space && left.size != 0 && right.size != 0 &&
          left.offset < right.end() && right.offset < left.end();

@@ -50,8 +50,6 @@ VerifiedCase case_of(const std::string& text, Collective collective, int ranks, 
   return call;
 }
 
-// ---- As text ----
-
 TEST(Parameters, are_written_as_they_are_read) {
   for (const std::string& text : std::vector<std::string>{
            "ring(seg=1M)", "ring(seg=1)", "ring(seg=1G)", "hierarchical(intra=ring)",
@@ -113,8 +111,6 @@ TEST(Parameters, count_where_an_algorithm_goes_by_them) {
   EXPECT_EQ(text_of(effective(length, ring, Collective::kAllgather, nullptr)), "");
 }
 
-// ---- Chosen ----
-
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 
@@ -171,8 +167,6 @@ TEST(Candidates, are_built_with_the_parameters_of_the_chosen) {
   EXPECT_EQ(cut[0].bytes_sent, plain[0].bytes_sent);
   EXPECT_GE(cut[0].steps, 3 * plain[0].steps);
 }
-
-// ---- In schedules ----
 
 size_t sends_of(const Schedule& schedule) {
   return static_cast<size_t>(std::count_if(schedule.steps.begin(), schedule.steps.end(),
@@ -277,8 +271,6 @@ TEST(Parameters, dimensions_are_those_of_the_torus) {
   EXPECT_THAT(peers("torus(dims=4x3)"), ElementsAre(1, 3, 4, 8));
   EXPECT_THAT(peers("torus(dims=3x4)"), ElementsAre(1, 2, 3, 9));
 }
-
-// ---- Verified ----
 
 struct Codec {
   DataType type;

@@ -42,8 +42,6 @@ size_t occurrences(std::string_view text, std::string_view word) {
   return count;
 }
 
-// ---- text ----
-
 TEST(ToText, every_operation) {
   ScheduleBuilder builder;
   const Slice scratch = builder.scratch(40);
@@ -86,8 +84,6 @@ TEST(ToText, fused_operations) {
 TEST(ToText, no_steps) {
   EXPECT_EQ(to_text(ScheduleBuilder().finish(), 7), "rank 7  no steps\n");
 }
-
-// ---- all algorithms ----
 
 std::vector<int> all_of(int ranks) {
   return Group::everyone(ranks, 0).ranks;
@@ -137,8 +133,6 @@ TEST(ToText, one_line_a_step) {
     }
   });
 }
-
-// ---- messages ----
 
 TEST(Messages, every_send_meets_a_receive) {
   for_all({1, 2, 3, 8, 9}, [](const std::vector<Schedule>& schedules) {
@@ -195,8 +189,6 @@ TEST(Messages, more_sends_than_receives) {
   EXPECT_EQ(messages[0].from.step, 0U);
 }
 
-// ---- Graphviz ----
-
 TEST(ToDot, small) {
   ScheduleBuilder zero;
   zero.send(input(0, 4), 1);
@@ -244,8 +236,6 @@ TEST(ToDot, holds_together) {
               sends_of(schedules));
   });
 }
-
-// ---- SVG ----
 
 std::string problem_of_tag(std::string_view tag, std::vector<std::string>* open) {
   if (tag.starts_with("/")) {
@@ -331,8 +321,6 @@ TEST(ToSvg, is_well_formed_and_time_runs_downwards) {
     for (const auto& [from, to] : heights_of_messages(svg)) EXPECT_LT(from, to);
   });
 }
-
-// ---- some ranks of more ----
 
 TEST(Subset, one_rank) {
   Problem problem;

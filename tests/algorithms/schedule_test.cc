@@ -62,8 +62,6 @@ bool conflict(const Step& left, const Step& right) {
          meets(left.src, right.dst) || meets(left.src2, right.dst);
 }
 
-// ---- Builder ----------------------------------------------------------------------------------
-
 TEST(Builder, ReaderWaitsForWriter) {
   ScheduleBuilder builder;
   builder.recv(scratch(0, 8), 1);
@@ -220,8 +218,6 @@ TEST(Builder, OrdersExactlyWhatConflicts) {
             << round << ": " << before << ", " << after;
   }
 }
-
-// ---- Fusion -----------------------------------------------------------------------------------
 
 std::vector<Op> ops_of(const Schedule& schedule) {
   std::vector<Op> ops;

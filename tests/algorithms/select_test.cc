@@ -70,8 +70,6 @@ std::string chosen(const Problem& problem, int ranks, std::string_view text = ""
   return name(choose(problem, ranks, medium, rules(text)).algorithm);
 }
 
-// ---- bytes ----
-
 TEST(SelectionBytes, count_times_element_or_the_total) {
   EXPECT_EQ(selection_bytes(call(Collective::kAllreduce, 20, 3)), 20U);
   EXPECT_EQ(selection_bytes(call(Collective::kAlltoall, 6, 3, DataType::kBfloat16)), 6U);
@@ -99,8 +97,6 @@ TEST(SelectionBytes, ends_at_the_largest_number) {
   problem.type = DataType::kInt8;
   EXPECT_EQ(selection_bytes(problem), kMost);
 }
-
-// ---- default table ----
 
 struct Boundary {
   Collective collective;
@@ -359,8 +355,6 @@ TEST(DefaultTable, large_allreduce_moves_the_least) {
   }
 }
 
-// ---- rules decide ----
-
 TEST(Choose, rules_come_before_the_table) {
   const Problem problem = call(Collective::kAllreduce, kMiB, 4);
   const Choice choice =
@@ -413,8 +407,6 @@ TEST(Choose, sizes_do_not_apply_to_alltoallv) {
   EXPECT_EQ(choose(problem, 4, Medium::kMemory, rules("size=0-1G:direct")).rule, -1);
   EXPECT_EQ(chosen(problem, 4, "ranks=4-4:direct"), "direct");
 }
-
-// ---- candidates ----
 
 const Candidate& find(const std::vector<Candidate>& list, std::string_view wanted) {
   return *std::find_if(list.begin(), list.end(),

@@ -103,8 +103,6 @@ TEST(TunedChoice, looks_at_the_type) {
               "direct: default table");
 }
 
-// ---- By links ----
-
 MeasuredNetwork network(const std::vector<int>& hosts, double rate) {
   MeasuredLinks links;
   links.within = MeasuredLink{.latency_us = 0.3, .busy_latency_us = 0.4, .GBps = 8, .busy_GBps = 4};

@@ -24,8 +24,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// ---- parse ----
-
 TEST(Parse, sizes) {
   EXPECT_EQ(*parse_size("0"), 0U);
   EXPECT_EQ(*parse_size("4096"), 4096U);
@@ -132,8 +130,6 @@ TEST(Parse, nearest_word) {
 TEST(Parse, long_rubbish_makes_a_short_error) {
   EXPECT_LT(parse_size(std::string(100000, 'x')).status().message().size(), 250U);
 }
-
-// ---- environment ----
 
 Status error_of(std::string name, std::string value) {
   return parse_environment(RawEnvironment({{std::move(name), std::move(value)}})).status();
@@ -270,8 +266,6 @@ TEST(Environment, of_this_process) {
   EXPECT_EQ(raw.find("BANYAN_SURELY_NOT_SET"), nullptr);
 }
 
-// ---- bytes ----
-
 TEST(BytesReader, reads_what_was_written) {
   Writer writer;
   writer.put(uint32_t{7});
@@ -318,8 +312,6 @@ TEST(BytesReader, lengths_are_limited) {
   EXPECT_EQ(narrow.get_text(4), "");
   EXPECT_TRUE(narrow.bad());
 }
-
-// ---- signature ----
 
 TEST(Signature, the_first_difference_is_named_with_both_ranks) {
   CallSignature mine{.count = 256,

@@ -27,8 +27,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// ---- the time in front ----
-
 TEST(Date, is_utc_as_iso_8601_has_it) {
   struct Case {
     int64_t seconds;
@@ -55,8 +53,6 @@ TEST(Date, now_is_what_the_system_has) {
   EXPECT_LE(before, now);
   EXPECT_LE(now, seconds());
 }
-
-// ---- lines ----
 
 class LogFile : public ::testing::Test {
  protected:

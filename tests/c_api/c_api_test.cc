@@ -32,8 +32,6 @@ TEST(Results, HaveNames) {
   EXPECT_GE(banyan_version(), 0);
 }
 
-// ---- Errors -------------------------------------------------------------------------------------
-
 TEST_F(CApi, LastErrorStaysValidUntilAskedAgain) {
   refused(banyan_broadcast(in_, out_, 1, BANYAN_FLOAT32, 7, comm_), "7");
   const char* kept = banyan_last_error(nullptr);
@@ -123,8 +121,6 @@ TEST_F(CApi, LastErrorOfAGroupIsOfItsCommunicator) {
       << "nothing was wrong before the end";
 }
 
-// ---- Requests whose start is refused ------------------------------------------------------------
-
 banyan_request_t finished_request(banyan_comm_t comm, const float* in, float* out) {
   banyan_call_t call = BANYAN_CALL_INIT;
   call.send = in;
@@ -206,8 +202,6 @@ TEST_F(CApi, LastErrorIsOfItsThread) {
   EXPECT_NE(std::string(banyan_last_error(nullptr)).find('7'), std::string::npos);
 }
 
-// ---- Structs of other headers -------------------------------------------------------------------
-
 // A struct as an older or newer header has it.
 template <typename Struct>
 struct Grown {
@@ -258,8 +252,6 @@ TEST_F(CApi, TakesStructsOfOtherHeaders) {
     return result;
   });
 }
-
-// ---- Handles ------------------------------------------------------------------------------------
 
 TEST_F(CApi, RecognisesDestroyedHandles) {
   banyan_comm_t gone = make_comm();
@@ -334,8 +326,6 @@ TEST_F(CApi, EndsInTheRightOrderOnly) {
   EXPECT_EQ(banyan_comm_destroy(comm), BANYAN_SUCCESS);
 }
 
-// ---- Memory and operations ----------------------------------------------------------------------
-
 TEST_F(CApi, GivesAlignedMemoryAndTakesBackItsOwnOnly) {
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{4097}, size_t{3} << 20}) {
     void* memory = nullptr;
@@ -378,8 +368,6 @@ TEST_F(CApi, KeepsOperationsToTheirCommunicatorAndType) {
   EXPECT_EQ(banyan_comm_abort(other), BANYAN_SUCCESS);
   EXPECT_EQ(banyan_comm_destroy(other), BANYAN_SUCCESS);
 }
-
-// ---- Explanations -------------------------------------------------------------------------------
 
 TEST_F(CApi, ExplainSaysHowMuchRoomItNeeds) {
   banyan_call_t call = BANYAN_CALL_INIT;

@@ -130,8 +130,6 @@ TEST(WithHosts, HasHostsFirstAndWhatPartsThem) {
   EXPECT_FALSE(with_hosts(*leaves, pairs).ok() && with_hosts(*leaves, pairs)->depth() > 1);
 }
 
-// ---- Ranks that meet ----------------------------------------------------------------------------
-
 struct Learned {
   std::vector<Status> status;
   std::vector<std::string> text;  // of the hierarchy

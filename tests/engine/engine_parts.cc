@@ -99,8 +99,6 @@ size_t Hub::poll(int rank, std::span<Completion> completions) {
   return count;
 }
 
-// ---- The interpreter ----------------------------------------------------------------------------
-
 namespace {
 
 void run_local(const Step& step, const Spaces& spaces, const Arithmetic& arithmetic,

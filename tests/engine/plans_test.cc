@@ -163,8 +163,6 @@ TEST(PlanCache, BuildsMessagesAndGroupsOfOne) {
   EXPECT_TRUE(alone.find_or_build(sum_of(5), -1)->schedule.ports.empty());
 }
 
-// ---- Signatures ---------------------------------------------------------------------------------
-
 TEST(Signature, DiffersWhereRanksMustAgree) {
   const std::vector<Problem> problems = different_problems();
   for (size_t i = 0; i < problems.size(); ++i)

@@ -50,13 +50,15 @@ def check(path, text):
 
 
 def check_comments(path, text):
-    """No comment, and no paragraph of one, begins with "Of": such a sentence has lost its subject."""
+    """No comment, and no paragraph of one, begins with "Of": such a sentence has lost its subject. None is a banner."""
     comment = COMMENT[path.suffix in ('.py', '.sh')]
     goes_on = False
     for number, line in enumerate(text.split('\n'), 1):
         found = comment.search(line)
         if found and not goes_on and re.match(r'\W*Of\b', found[1]):
             yield f'{path}:{number}: a comment that begins with "Of"'
+        if found and re.match(r'\s*-{3}', found[1]):
+            yield f'{path}:{number}: a banner'
         goes_on = bool(found and found[1].strip() and not line[:found.start()].strip())
 
 

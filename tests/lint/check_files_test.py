@@ -24,6 +24,7 @@ WRONG = [
     (f'a.cc:5: {OF}', 'a.cc', '// A rank.\n//\n// Of it.\n'),
     (f'a.cc:4: {OF}', 'a.cc', 'int a;  // a rank\n// Of it.\n'),
     (f'a.py:3: {OF}', 'a.py', '# Of a rank.\n'),
+    ('a.cc:3: a banner', 'a.cc', '// ---- Memory ----\n'),
 ]
 RIGHT = [
     ('a.cc', '// The last one\n// Of the list.\nint a;  // of a rank\n'),

@@ -109,8 +109,6 @@ TEST(LinkFrame, OfNoiseIsRefused) {
   }
 }
 
-// ---- Monitors of several ranks in this thread ---------------------------------------------------
-
 // `hosts[r]`: on which host rank r claims to be; ranks of one host share a board.
 class Ranks {
  public:

@@ -341,8 +341,6 @@ TEST(Doctor, says_that_a_host_leads_nowhere) {
   EXPECT_TRUE(diagnosis.pairs.empty());
 }
 
-// ---- GPUDirect RDMA ----
-
 struct Chain {
   GpuDirect verdict;
   std::function<void(const Host&)> change;
@@ -401,8 +399,6 @@ TEST(DoctorOfGpus, an_interface_without_rdma_reads_no_gpu) {
   EXPECT_EQ(pair->verdict, GpuDirect::kImpossible);
   EXPECT_THAT(pair->why, HasSubstr("[nic.rdma]"));
 }
-
-// ---- what is printed, and this host ----
 
 TEST(ShowDoctor, texts_have_what_was_found_and_no_control_characters) {
   Diagnosis diagnosis;

@@ -144,8 +144,6 @@ TEST(InfoSchedule, has_an_operation_only_where_something_is_reduced) {
   }
 }
 
-// ---- machines ----
-
 CommandLine parse(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "banyan_info");
   return parse_command_line(static_cast<int>(arguments.size()), arguments.data());

@@ -33,8 +33,6 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-// ---- statistics ----
-
 TEST(PerfStatistics, exact_figures_and_thinned_percentiles) {
   Times times(100);
   for (int i = 1; i <= 100000; ++i) times.add(i);
@@ -63,8 +61,6 @@ TEST(PerfStatistics, percentiles) {
   EXPECT_EQ(percentile(std::vector<double>{7}, 50), 7);
   EXPECT_EQ(percentile({}, 50), 0);
 }
-
-// ---- report ----
 
 Row some_row() {
   return {.round = 2,

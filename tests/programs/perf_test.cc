@@ -57,8 +57,6 @@ std::vector<uint64_t> bytes_of(const std::string& line) {
   return bytes;
 }
 
-// ---- command line ----
-
 TEST(PerfOptions, defaults) {
   const CommandLine line = parse("allreduce -n 4");
   ASSERT_TRUE(line.options) << line.text;
@@ -191,8 +189,6 @@ TEST(PerfOptions, sizes_are_whole_elements_and_none_twice) {
   EXPECT_THAT(bytes_of("barrier -n 2 -m 4:64"), ElementsAre(0));
 }
 
-// ---- patterns ----
-
 Case case_of(Pattern pattern, int rank, int size, bool in_place) {
   return {.pattern = pattern, .rank = rank, .size = size, .count = 5, .in_place = in_place};
 }
@@ -258,8 +254,6 @@ TEST(PerfPattern, bandwidths_as_nccl_tests_define_them) {
   EXPECT_DOUBLE_EQ(bus_factor(Pattern::kAllreduce, 1), 0);
 }
 
-// ---- elements ----
-
 std::vector<DataType> types(bool floating) {
   std::vector<DataType> list;
   for (int i = 0; i < kDataTypeCount; ++i) {
@@ -309,8 +303,6 @@ TEST(PerfElements, integers_wrap) {
   EXPECT_EQ(to_text(DataType::kInt8, 0xff), "-1");
 }
 
-// ---- data ----
-
 TEST(PerfData, is_normal_and_differs_between_ranks) {
   const Data data(DataType::kFloat32, ReduceOp::kSum);
   constexpr uint64_t kCount = 20000;
@@ -356,8 +348,6 @@ TEST(PerfData, digest_changes_with_every_byte) {
   bytes.push_back(std::byte{0});
   EXPECT_NE(digest_of(bytes), before);
 }
-
-// ---- what is accepted ----
 
 TEST(PerfReference, integers_wrap_and_average_truncates) {
   const auto reduced = [](DataType type, ReduceOp op, std::vector<uint64_t> inputs) {

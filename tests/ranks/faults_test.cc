@@ -103,8 +103,6 @@ void kill_when_marked(Job& job, int size, int victim) {
   expect_told(job, size, victim, at, 1);
 }
 
-// ---- Killed -------------------------------------------------------------------------------------
-
 TEST_P(Faults, KilledInAStreamOfCalls) {
   if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads cannot be killed";
   const std::set<std::string> before = litter();
@@ -207,8 +205,6 @@ TEST_P(Faults, KilledWhileMeeting) {
   }
 }
 
-// ---- Stopped ------------------------------------------------------------------------------------
-
 TEST_P(Faults, StoppedForLongerThanTheTimeout) {
   if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads cannot be stopped";
   const double timeout = 0.5 * time_factor();
@@ -262,8 +258,6 @@ TEST_P(Faults, StoppedForAMomentDoesNoHarm) {
   job.finish();
 }
 
-// ---- Silent -------------------------------------------------------------------------------------
-
 // One rank does not come: TIMEOUT, the same and in time on all, naming it where that is possible.
 TEST_P(Faults, SilentRankIsNamed) {
   for (const bool own : {false, true})  // the call's own timeout, or the communicator's
@@ -302,8 +296,6 @@ TEST_P(Faults, SilentRankIsNamed) {
       self.expect_ok(banyan_comm_destroy(comm), "destroy");
     });
 }
-
-// ---- Giving up ----------------------------------------------------------------------------------
 
 // Ranks 1 to 3 are blocked in a call that rank 0 does not make; a thread of rank 1 gives up.
 TEST_P(Faults, AbortFromAnotherThread) {
@@ -376,9 +368,6 @@ TEST_P(Faults, AbortWithRequestsInFlight) {
   });
 }
 
-// ---- Refused
-// -------------------------------------------------------------------------------------
-
 // Ranks read each other's memory; whoever changes its user afterwards may not be read any more.
 TEST_P(Faults, RefusedReadingSaysWhy) {
   if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads may read themselves";
@@ -406,8 +395,6 @@ TEST_P(Faults, RefusedReadingSaysWhy) {
       },
       {.environment = {{"BANYAN_SINGLE_COPY", "64K"}}});
 }
-
-// ---- Absent -------------------------------------------------------------------------------------
 
 TEST_P(Faults, AbsentRanksAreNamed) {
   const std::vector<std::pair<int, std::vector<int>>> absences = {{5, {2, 4}}, {3, {0}}};

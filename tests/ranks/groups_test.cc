@@ -229,8 +229,6 @@ TEST_P(Groups, StartRequestsToo) {
   });
 }
 
-// ---- Messages outside groups --------------------------------------------------------------------
-
 TEST_P(Groups, LeaveTheOrderOfMessagesAlone) {
   run_joined(2, [](Rank& self, banyan_comm_t comm) {
     constexpr int kMessages = 100;

@@ -167,8 +167,6 @@ TEST_P(Known, WorkInGroupsAndBesideRequests) {
   });
 }
 
-// ---- Messages between two ranks ----
-
 // Rank 0 gives `sent` to rank 1, which wants `wanted` numbers.
 banyan_result_t pass(Rank& self, banyan_comm_t comm, std::vector<int32_t>& numbers, size_t sent,
                      size_t wanted) {

@@ -21,8 +21,6 @@ namespace {
 
 class Lives : public WithRanks {};
 
-// ---- Meeting ------------------------------------------------------------------------------------
-
 int gather_through(const void* send, void* recv, size_t bytes, void* context) {
   auto* self = static_cast<Rank*>(context);
   constexpr size_t kMost = 1024;
@@ -157,8 +155,6 @@ TEST_P(Lives, UseAnIdOnlyOnce) {
   });
 }
 
-// ---- Splitting ----------------------------------------------------------------------------------
-
 TEST_P(Lives, SplitByColourAndKey) {
   run_joined(5, [](Rank& self, banyan_comm_t comm) {
     // Even and odd ranks, the last in nobody's colour; keys turn the order around.
@@ -261,8 +257,6 @@ TEST_P(Lives, OfManyChildrenLeaveNothing) {
   });
 }
 
-// ---- Memory and operations of several ranks -----------------------------------------------------
-
 TEST_P(Lives, HaveMemoryThatPeersReadInPlace) {
   run_joined(3, [](Rank& self, banyan_comm_t comm) {
     for (const size_t count : {size_t{1}, size_t{1000}, size_t{3000}, size_t{700000}}) {
@@ -302,8 +296,6 @@ TEST_P(Lives, HaveAScalarOfEveryRankInASum) {
   });
 }
 
-// ---- Leaving ------------------------------------------------------------------------------------
-
 TEST_P(Lives, EndForEverybodyAtTheirOwnPace) {
   run(3, [](Rank& self) {
     banyan_comm_t comm = self.join();
@@ -341,8 +333,6 @@ TEST_P(Lives, OneAfterTheOtherLeaveNothing) {
     self.meet();
   });
 }
-
-// ---- Children of fork() -------------------------------------------------------------------------
 
 // Everything that a child may try with what belongs to its parent; the number of surprises.
 int surprises_of_a_child(banyan_comm_t parents, banyan_request_t request) {

@@ -114,8 +114,6 @@ bool disagree(Rank& self, const Spoken& mine, const Memories& memories, std::str
   return true;
 }
 
-// ---- Every field of every collective ------------------------------------------------------------
-
 enum class Field : uint8_t { kCount, kNoCount, kType, kOp, kRoot, kList, kAlgorithm };
 
 bool has(Collective collective, Field field) {
@@ -264,8 +262,6 @@ TEST_P(Mismatch, OfTwoCountsOfAnAlltoallvFailsBothAndThenAll) {
     });
 }
 
-// ---- Every pair of collectives ------------------------------------------------------------------
-
 TEST_P(Mismatch, OfTheCollectiveIsSeenByAll) {
   run(3,
       [](Rank& self) {
@@ -297,8 +293,6 @@ TEST_P(Mismatch, OfTheCollectiveIsSeenByAll) {
       },
       {.limit_s = 90});
 }
-
-// ---- Messages -----------------------------------------------------------------------------------
 
 TEST_P(Mismatch, OfAMessageIsSeenByAll) {
   for (const bool type : {false, true})
@@ -338,8 +332,6 @@ TEST_P(Mismatch, WinsOverTheLossThatFollows) {
       self.expect_ok(banyan_comm_destroy(comm), "destroy");
     });
 }
-
-// ---- At the meeting -----------------------------------------------------------------------------
 
 void expect_no_meeting(Rank& self, int size, int rank, const banyan_config_t* config,
                        std::string_view word) {

@@ -88,8 +88,6 @@ double time_factor() {
   return kThreadSanitizer ? 10 : kAddressSanitizer ? 4 : 1;
 }
 
-// ---- A rank -------------------------------------------------------------------------------------
-
 void Rank::where(std::string_view text) {
   copy_text(page_.of(rank_).where, sizeof page_.of(rank_).where, text);
 }
@@ -205,8 +203,6 @@ void Rank::verify(banyan_comm_t comm, size_t count, uint64_t salt) {
     if (values[i] != size * (salt + i) + size * (size - 1) / 2)
       return fail(fmt::format("element {} of a plain allreduce of {} is wrong", i, count));
 }
-
-// ---- A job --------------------------------------------------------------------------------------
 
 Job::Job(Kind kind, int size, const Body& body, JobOptions options)
     : kind_(kind),
@@ -393,8 +389,6 @@ void run_ranks(Kind kind, int size, const Job::Body& body, JobOptions options) {
   Job job(kind, size, body, std::move(options));
   job.finish();
 }
-
-// ---- What this process holds --------------------------------------------------------------------
 
 Holdings holdings() {
   Holdings now;

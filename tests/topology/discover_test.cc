@@ -35,8 +35,6 @@ using test::Tree;
 using test::vertex;
 using ::testing::HasSubstr;
 
-// ---- small texts ----
-
 TEST(Pci, bus_ids_become_one_form) {
   EXPECT_EQ(normal_bus_id("0000:0C:00.0"), "0000:0c:00.0");
   EXPECT_EQ(normal_bus_id("00000000:0C:00.0"), "0000:0c:00.0");
@@ -76,8 +74,6 @@ TEST(Interconnect, is_of_a_table_or_unknown) {
   EXPECT_EQ(interconnect_bandwidth("AuthenticAMD", 25, 17), Figure({16, Source::kTable}));
   EXPECT_FALSE(interconnect_bandwidth("", -1, -1).known());
 }
-
-// ---- trees of sysfs ----
 
 TEST(Discover, processors_of_a_tree) {
   const Tree tree;
@@ -191,8 +187,6 @@ TEST(Discover, an_empty_or_hostile_tree_is_a_small_node) {
   EXPECT_EQ(vertices_of(*found, VertexKind::kNic).size(), 0U);
   EXPECT_EQ(vertices_of(*found, VertexKind::kGpu).size(), 1U);
 }
-
-// ---- NVML ----
 
 // GPUs that the fake library has; functions have no state but this.
 struct FakeGpu {
@@ -348,8 +342,6 @@ TEST(NvmlGpus, what_fails_or_is_missing_takes_nothing_else_with_it) {
   EXPECT_EQ(count(), 1U);
   EXPECT_EQ(fake.calls_open, 0);
 }
-
-// ---- this host ----
 
 TEST(DiscoverHost, is_one_node_and_quick) {
   double least_ms = 1e9;

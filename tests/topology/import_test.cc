@@ -343,8 +343,6 @@ TEST(ImportFile, names_the_file) {
   }
 }
 
-// ---- real machines ----
-
 struct Golden {
   const char* file;
   size_t nodes, numas, gpus, nics, switches, nvswitches;

@@ -259,8 +259,6 @@ TEST(Paths, functions_of_a_card_share_its_link) {
   EXPECT_EQ(*paths.share_of(nic, false).value, 25);
 }
 
-// ---- nearest NICs ----
-
 TEST(NearestNic, is_on_the_same_switch) {
   const Asker box(machine({.gpus = 8, .gpus_per_switch = 2, .nics = {1, 1, 1, 1}}));
   EXPECT_EQ(box.nic("box/gpu0"), "box/mlx5_0");

@@ -94,8 +94,6 @@ std::vector<Topology> everything() {
   return all;
 }
 
-// ---- JSON ----
-
 TEST(TopologyJson, comes_back_as_it_was) {
   for (const Topology& topology : everything()) {
     ASSERT_TRUE(check(topology).ok()) << check(topology).message();
@@ -244,8 +242,6 @@ TEST(TopologyJson, damaged_texts_do_no_harm) {
   }
   EXPECT_GT(refused, 1500);
 }
-
-// ---- forms for people ----
 
 TEST(ToTextOfTopology, a_server) {
   Topology topology = machine({.packages = 1, .gpus = 2, .nics = {1}});

@@ -26,8 +26,6 @@ using test::boxes;
 using test::machine;
 using ::testing::HasSubstr;
 
-// ---- sets of processors ----
-
 TEST(CpuSet, lists_and_masks_come_back) {
   for (const char* text : {"", "0", "0-3", "0-3,8,10-11", "63-64", "127", "0,65535"}) {
     const auto set = parse_cpu_list(text);
@@ -79,8 +77,6 @@ TEST(CpuSet, operations_are_those_of_sets) {
   }
 }
 
-// ---- figures ----
-
 TEST(Figure, the_least_is_unknown_where_one_is) {
   const Figure measured{10, Source::kMeasured};
   const Figure assumed{20, Source::kAssumed};
@@ -91,8 +87,6 @@ TEST(Figure, the_least_is_unknown_where_one_is) {
   EXPECT_FALSE(least(measured, unknown).known());
   EXPECT_FALSE(least(unknown, assumed).known());
 }
-
-// ---- what check() refuses ----
 
 struct Damage {
   const char* named;
@@ -234,8 +228,6 @@ TEST(Names, find_what_they_name) {
     EXPECT_EQ(find_vertex(topology, full_name(topology, static_cast<int>(i))), static_cast<int>(i));
   EXPECT_EQ(find_vertex(topology, "box-1/gpu9"), -1);
 }
-
-// ---- clusters ----
 
 TEST(Multiply, nodes_are_alike) {
   const Topology one = machine({});

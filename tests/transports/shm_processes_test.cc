@@ -37,8 +37,6 @@ Envelope envelope_of(uint64_t bytes) {
   return {.call = 1, .epoch = kEpoch, .bytes = bytes, .signature = {}};
 }
 
-// ---- ranks that are processes
-
 std::set<std::string> names_in(const char* folder) {
   std::set<std::string> names;
   std::error_code error;
@@ -295,8 +293,6 @@ INSTANTIATE_TEST_SUITE_P(All, KilledRanks, testing::Values("shm", "ucx"),
                          [](const testing::TestParamInfo<const char*>& row) {
                            return std::string(row.param);
                          });
-
-// ---- running out of things
 
 TEST(ShmLimits, AFewDescriptorsForEachPeer) {
   std::atomic<int> most = 0;

@@ -33,8 +33,6 @@ Envelope envelope_of(uint64_t bytes) {
   return {.call = 1, .epoch = kEpoch, .bytes = bytes, .signature = {}};
 }
 
-// ---- what a peer passes on
-
 // A segment of rank 1 for rank 0, changed by `change` before it is sealed.
 Descriptor segment_of_peer(const std::function<void(SegmentFacts&, int32_t&)>& change,
                            size_t extra = 0) {
@@ -136,8 +134,6 @@ TEST(ShmSegment, StaysSmallForAnyNumberOfPeers) {
     EXPECT_LE(layout.segment_bytes(), size_t{16} << 20) << peers;
   }
 }
-
-// ---- what a peer writes into its slots
 
 struct HostileChannel {
   static constexpr uint32_t kSlots = 4;
@@ -436,8 +432,6 @@ TEST(ShmSlots, OnlySomeReceivesAreOffered) {
     EXPECT_EQ(port.offered().size(), row.offered ? cut.pages : 0U);
   }
 }
-
-// ---- the heap
 
 size_t memory_held(const Heap& heap) {
   struct stat info {};

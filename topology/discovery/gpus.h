@@ -21,8 +21,6 @@ bool add_nvml_gpus(Topology& topology, int node, const NvmlFunctions& nvml);
 // called it has no CUDA in children that it forks; so only then.
 void add_cuda_gpus(Topology& topology, int node, const CudaFunctions& cuda);
 
-// ---- what both need
-
 constexpr int kMostGpus = 1024;  // of one node
 // Makes text of characters that may lack their end.
 std::string text_in(std::span<const char> characters);

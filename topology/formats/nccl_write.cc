@@ -128,8 +128,6 @@ class NcclWriter {
   const Vertex& at(int vertex) const { return topology_.vertices[static_cast<size_t>(vertex)]; }
   const std::string& bus_id(int vertex) const { return one_.bus_ids[static_cast<size_t>(vertex)]; }
 
-  // ---- wires between GPUs
-
   Status no_form(const Link& link) const {
     return wrong(fmt::format("{} has no form for {} from '{}' to '{}'", kForm, name_of(link.kind),
                              at(link.from).name, at(link.to).name));
@@ -255,8 +253,6 @@ class NcclWriter {
     out_ += "</gpu>\n";
   }
 
-  // ---- processors
-
   // NCCL has one figure for the links between processors, by their make and model (graph/topo.h).
   void find_interconnect() {
     std::set<double> figures;
@@ -303,8 +299,6 @@ class NcclWriter {
     indent();
     out_ += "</cpu>\n";
   }
-
-  // ---- devices
 
   void write_device(int device) {
     if (is_bare(topology_, one_, device)) {
@@ -405,8 +399,6 @@ class NcclWriter {
     indent();
     out_ += "</nic>\n";
   }
-
-  // ---- text
 
   void indent() { out_.append(2 * depth_, ' '); }
 

@@ -46,8 +46,6 @@ size_t short_payload_most(size_t best, int ranks) {
   return std::clamp<size_t>(share / 64 * 64, 256, best);
 }
 
-// ---- sending
-
 bool FramedSend::Entry::pending() const {
   return frame.pending() || acceptance.pending() ||
          std::any_of(pieces.begin(), pieces.end(),
@@ -171,8 +169,6 @@ void FramedSend::progress(FramedContext& context) {
     entries_.pop();
   }
 }
-
-// ---- receiving
 
 void FramedReceive::open(FramedContext& context) {
   frame_.resize(sizeof(Envelope) + context.short_most);
