@@ -84,7 +84,7 @@ void Engine::list(size_t port) {
 // their turn there.
 void Engine::offer(Execution& execution, uint32_t step) {
   const Schedule& schedule = execution.schedule_;
-  if (!is_message(schedule.steps[step].op)) {
+  if (!is_transfer(schedule.steps[step].op)) {
     if (execution.ready_.empty()) with_local_work_.push_back(&execution);
     execution.ready_.push_back(step);
     return;
@@ -367,7 +367,7 @@ int Engine::waiting_for() const {
   int sending_to = -1;
   for (size_t step = 0; step < schedule.steps.size(); ++step) {
     const Op op = schedule.steps[step].op;
-    if (!is_message(op) || first->waiting_for_[step] != 0 || first->finished_[step] != 0) continue;
+    if (!is_transfer(op) || first->waiting_for_[step] != 0 || first->finished_[step] != 0) continue;
     if (op != Op::kSend) return schedule.steps[step].peer;
     if (sending_to < 0) sending_to = schedule.steps[step].peer;
   }

@@ -84,7 +84,7 @@ std::vector<Mutant> mutants_of(const Schedule& schedule, int rank, const Verifie
     const Step& step = schedule.steps[at];
     add(Mutation::kDrop, at, without_step(schedule, at));
     add(Mutation::kRepeat, at, with_repeated(schedule, at));
-    for (int peer = 0; is_message(step) && peer < call.ranks; ++peer) {
+    for (int peer = 0; has_peer(step) && peer < call.ranks; ++peer) {
       if (peer == rank || peer == step.peer) continue;
       Step changed = step;
       changed.peer = peer;
@@ -240,7 +240,7 @@ const char* explain(const Mutant& mutant, const std::vector<Schedule>& schedules
       return right ? kFence : nullptr;
     }
     case Mutation::kRepeat:
-      return !is_message(step) && !meets(step.src, step.dst) && !meets(step.src2, step.dst)
+      return !has_peer(step) && !meets(step.src, step.dst) && !meets(step.src2, step.dst)
                  ? kRepeatable
                  : nullptr;
     case Mutation::kShift:
@@ -250,7 +250,7 @@ const char* explain(const Mutant& mutant, const std::vector<Schedule>& schedules
                  : nullptr;
     case Mutation::kDrop:
       if (fills_own_block(step, problem, rank)) return kOwnBlock;
-      return !is_message(step) && is_unread(original, step.dst) ? kUnread : nullptr;
+      return !has_peer(step) && is_unread(original, step.dst) ? kUnread : nullptr;
     case Mutation::kRetarget:
     case Mutation::kOperation:
     case Mutation::kType: return nullptr;
