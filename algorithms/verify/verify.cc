@@ -13,11 +13,6 @@
 namespace banyan {
 namespace {
 
-bool is_reduction(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
-         collective == Collective::kReduceScatter || collective == Collective::kReduceScatterv;
-}
-
 // The lists that a `v` call needs have an entry for each rank.
 ScheduleFault check_lists(const Problem& problem, size_t ranks) {
   const bool receives =
@@ -35,8 +30,7 @@ ScheduleFault check_lists(const Problem& problem, size_t ranks) {
 ScheduleFault check_problems(const VerifiedCall& call) {
   if (call.ranks == 0 || call.schedules.size() != call.problems.size())
     return "there is not one schedule and one problem for each rank";
-  if (call.collective == Collective::kSend || call.collective == Collective::kRecv)
-    return "a single message is no collective";
+  if (is_message(call.collective)) return "a single message is no collective";
   const Problem& first = call.problems.front();
   if (first.root < 0 || first.root >= call.ranks)
     return "there is no rank " + std::to_string(first.root);
@@ -98,7 +92,7 @@ VerifiedCall::VerifiedCall(std::span<const Schedule> all_schedules,
   collective = problem.collective;
   type = problem.type;
   op = problem.op;
-  reduces = is_reduction(collective);
+  reduces = banyan::reduces(collective);
   accumulator = reduces ? problem.accumulator() : type;
   needs_decode = reduces && (accumulator != type || op == ReduceOp::kPreMulSum);
   needs_encode = reduces && (accumulator != type || op == ReduceOp::kAvg);

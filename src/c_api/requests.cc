@@ -62,9 +62,8 @@ Status start(banyan_request_t handle) {
     return {};
   }
   const banyan::Problem& problem = (*request)->call.problem;
-  const bool message = problem.collective == banyan::Collective::kSend ||
-                       problem.collective == banyan::Collective::kRecv;
-  if (message && problem.root == (*request)->communicator->membership->rank())
+  if (is_message(problem.collective) &&
+      problem.root == (*request)->communicator->membership->rank())
     return {Code::kInvalidUsage,
             fmt::format("peer {} is this rank itself: a message to oneself needs a group",
                         problem.root)};

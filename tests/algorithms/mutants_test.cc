@@ -221,7 +221,7 @@ bool is_unread(const Schedule& schedule, Slice slice) {
 
 // In place, the block that a rank gives to itself is where it belongs from the start.
 bool fills_own_block(const Step& step, const Problem& problem, size_t rank) {
-  if (step.op != Op::kCopy || !problem.in_place || is_reduction(problem.collective)) return false;
+  if (step.op != Op::kCopy || !problem.in_place || reduces(problem.collective)) return false;
   const bool listed = problem.collective == Collective::kAllgatherv;
   const uint64_t place = listed ? problem.recv_displacements[rank] : problem.count * rank;
   const uint64_t count = listed ? problem.recv_counts[rank] : problem.count;
@@ -328,7 +328,7 @@ TEST(Mutants, AreCaughtOrExplained) {
                           .count = static_cast<uint64_t>(ranks) + 1};
         ++turn;
         if (has_root(call.collective)) call.root = ranks - 1;
-        if (is_reduction(call.collective)) {
+        if (reduces(call.collective)) {
           call.type = kCodecs[turn % std::size(kCodecs)].first;
           call.op = kCodecs[turn % std::size(kCodecs)].second;
         }
