@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "src/base/most_ranks.h"
 #include "src/base/process.h"
 #include "src/bootstrap/launcher.h"
 #include "src/bootstrap/rendezvous.h"
@@ -20,6 +21,7 @@
 using banyan::Code;
 using banyan::Collective;
 using banyan::door;
+using banyan::kMostRanks;
 using banyan::open_communicator;
 using banyan::OpenCommunicator;
 using banyan::Result;
@@ -29,8 +31,6 @@ using banyan::settings_of;
 using banyan::Status;
 
 namespace {
-
-constexpr int kMostRanks = 65536;
 
 template <typename... Values>
 Status wrong(fmt::format_string<Values...> text, Values&&... values) {
