@@ -227,12 +227,7 @@ Status finish_requests(OpenCommunicator& communicator) {
   for (const uint64_t place : communicator.requests) {
     auto* request = static_cast<banyan::OpenRequest*>(banyan::process().requests.find(place));
     if (request == nullptr || request->state != banyan::OpenRequest::State::kRunning) continue;
-    banyan::Membership* membership = communicator.membership.get();
-    membership->take_baton();
-    const Status driven = banyan::drive_through({&membership, 1}, {&request->operation, 1});
-    membership->take_baton();
-    banyan::settle_request(*request);
-    membership->leave_baton();
+    const Status driven = banyan::complete_request(*request);
     if (status.ok()) status = driven;
   }
   return status;
