@@ -5,28 +5,23 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/lengths.h"
 #include "src/engine/trace.h"
 #include "transports/quick.h"
 
 namespace banyan {
 namespace {
 
-// An output of so much is not in the caches of its core any more when it is done (lengths.h cuts
-// vectors of that size into segments, for the same reason).
-constexpr uint64_t kLargeLeast = 16 << 20;
 // Of more input and output, what one rank reads is in no cache when another one wants it.
 constexpr uint64_t kCachedMost = 32 << 20;
 // A sum was written just before, by an earlier step. Memory that another core has just written is
 // read from afar at half the speed of memory that has lain there for a while; for longer messages
 // than this the second copy of a slot costs more.
 constexpr uint64_t kFreshMost = (1 << 20) - 1;
-// Messages of this length and more go the way that costs less (Flow): it is worth looking at a
-// clock, and no program has them. Of ranks that share cores only those of outputs that no cache
-// holds: with shorter ones a time is too often that of another rank's turn.
-constexpr uint64_t kWeighedLeast = 64 << 10;
 // What a slot takes whole needs no turns of sender and receiver. Two ranks that share a core are
 // faster so than by asking the kernel for a copy; of more ranks one has other work meanwhile.
-constexpr uint64_t kSlotMost = 32 << 10;
+constexpr uint64_t kSlotMost = QuickLink::kBytesMost;
+static_assert(kWeighedLeast > QuickLink::kBytesMost, "programs have no messages that are weighed");
 
 uint64_t bytes_of(const Schedule& schedule, Space space) {
   uint64_t end = 0;
@@ -182,14 +177,16 @@ bool Engine::run_local() {
 // Through slots, although the peer could read the memory. First hand is what no step writes.
 bool Engine::streams(const Execution& execution, uint64_t bytes, bool first_hand) const {
   if (execution.sums_)
-    return ranks_per_core_ > 1 || execution.output_bytes_ >= kLargeLeast ||
+    return ranks_per_core_ > 1 || execution.output_bytes_ >= kUncachedLeast ||
            (bytes <= kFreshMost && !first_hand);
   return (ranks_per_core_ > 1 && execution.caller_bytes_ > kCachedMost) ||
          (ranks_per_core_ == 2 && bytes <= kSlotMost);
 }
 
+// Messages are weighed (kWeighedLeast). Of ranks that share cores only those of outputs that no
+// cache holds are: with shorter ones a time is too often that of another rank's turn.
 Flow Engine::flow_of(const Execution& execution, uint64_t bytes, bool first_hand) const {
-  const bool far = execution.output_bytes_ >= kLargeLeast;
+  const bool far = execution.output_bytes_ >= kUncachedLeast;
   if (bytes < kWeighedLeast || ranks_per_core_ == 0 || (ranks_per_core_ > 1 && !far))
     return Flow::kAny;
   if (execution.sums_) return far ? Flow::kFarSums : first_hand ? Flow::kTerms : Flow::kSums;
@@ -205,7 +202,7 @@ Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
   const bool first_hand = what.op == Op::kSend && what.src.space == Space::kInput;
   transfer.stream = streams(execution, transfer.envelope.bytes, first_hand);
   transfer.flow = flow_of(execution, transfer.envelope.bytes, first_hand);
-  transfer.far = execution.output_bytes_ >= kLargeLeast && what.dst.space == Space::kOutput &&
+  transfer.far = execution.output_bytes_ >= kUncachedLeast && what.dst.space == Space::kOutput &&
                  execution.schedule_.successors_of(step).empty();
   transfer.cookie = (uint64_t{execution.slot_} << 32) | step;
   return transfer;
