@@ -186,6 +186,11 @@ void Monitor::decide(const Verdict& verdict) {
   if (failure_.decide(verdict)) broadcast({LinkFrameType::kFinal, verdict});
 }
 
+void Monitor::decide_alone(const Verdict& verdict) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.board().decided()) decide(proposed_.value_or(verdict));
+}
+
 // The maker of the verdict may have died before it had told all; a rank of this host, too, may have
 // put it on the board.
 void Monitor::pass_on() {
