@@ -101,9 +101,13 @@ struct CostModel {
 
 // Microseconds. Requires that the algorithm fits the collective. `hierarchy`: how ranks lie; its
 // first level is that of hosts, also where each has one rank. Null: all on one host. Takes time
-// logarithmic in the number of ranks.
+// logarithmic in the number of ranks. Infinite where the algorithm has no formula, so that nobody
+// chooses it for its cost.
 double predict(const Problem& problem, int algorithm, int ranks, const CostModel& model,
                const Hierarchy* hierarchy = nullptr, const Parameters& parameters = {});
+
+// Of the algorithm at that place of algorithms(): all of them have one, and a test holds that.
+bool has_formula(int algorithm);
 
 // The parameter `seg` with which hierarchical takes least by the model, with `parameters` as they
 // are otherwise: a power of two, or 0 where none is better than its own length, or it has none. Of
