@@ -9,10 +9,6 @@
 namespace banyan {
 namespace {
 
-bool is_message(Op op) {
-  return op == Op::kSend || op == Op::kRecv || op == Op::kRecvReduce || op == Op::kRecvDecodeAdd;
-}
-
 void link_dependencies(Schedule& schedule, const StepLists& predecessors) {
   const size_t count = schedule.steps.size();
   schedule.dependency_count.resize(count);
@@ -33,7 +29,7 @@ void link_dependencies(Schedule& schedule, const StepLists& predecessors) {
 void link_ports(Schedule& schedule) {
   const auto& steps = schedule.steps;
   for (uint32_t step = 0; step < steps.size(); ++step)
-    if (is_message(steps[step].op)) schedule.port_steps.push_back(step);
+    if (is_transfer(steps[step].op)) schedule.port_steps.push_back(step);
   const auto key_of = [&](uint32_t step) {
     return std::pair(steps[step].peer, steps[step].op == Op::kSend);
   };

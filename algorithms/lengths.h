@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "algorithms/problem.h"
+#include "src/base/lengths.h"
 
 namespace banyan {
 
@@ -81,8 +82,7 @@ inline uint64_t block_segments(uint64_t bytes, uint64_t given = 0) {
 // when it passes that on. Shorter ones gain nothing, and lose by more messages (measured on two
 // ranks); they are cut where the call says so.
 inline uint64_t cache_segments(uint64_t bytes, uint64_t ranks, uint64_t given = 0) {
-  constexpr uint64_t kCutLeast = 16 << 20;
-  if (bytes < kCutLeast && given == 0) return 1;
+  if (bytes < kUncachedLeast && given == 0) return 1;
   return pieces_of(bytes / ranks, 256 << 10, given, 1024);
 }
 

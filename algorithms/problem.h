@@ -62,11 +62,6 @@ struct Problem {
   DataType accumulator() const { return accumulator_of(type, op); }
 };
 
-// With `v`: blocks may be of different lengths.
-inline bool has_blocks_of_own_length(Collective collective) {
-  return collective == Collective::kAllgatherv || collective == Collective::kReduceScatterv ||
-         collective == Collective::kAlltoallv;
-}
 // With `count` elements; where blocks may be of different lengths, all have so many.
 Problem equal_blocks(Collective collective, DataType type, uint64_t count, int ranks);
 

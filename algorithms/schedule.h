@@ -51,6 +51,10 @@ enum class Op : uint8_t {
   kRecvDecodeAdd,  // dst = src (+) widened message; dst and src are A, the message is T
 };
 std::string_view name_of(Op op);
+// It sends or receives; the other steps are local.
+constexpr bool is_transfer(Op op) {
+  return op == Op::kSend || op == Op::kRecv || op == Op::kRecvReduce || op == Op::kRecvDecodeAdd;
+}
 
 struct Step {
   Op op = Op::kCopy;

@@ -139,15 +139,15 @@ Status check_vertex(const Topology& topology, size_t index) {
 
 // A vertex has one parent, so that whoever does not come to the root goes in a circle. Each is
 // walked over once.
-Fault check_nesting(const Topology& topology) {
+TopologyFault check_nesting(const Topology& topology) {
   std::vector<size_t> depth(topology.vertices.size(), 0);  // 0: not known
   depth[0] = 1;
   std::vector<size_t> trail;
   for (size_t i = 1; i < topology.vertices.size(); ++i) {
     const auto fault = [&](std::string_view what) {
-      return Fault{wrong(fmt::format("{} '{}' is {}", name_of(topology.vertices[i].kind),
-                                     topology.vertices[i].name, what)),
-                   static_cast<int>(i)};
+      return TopologyFault{wrong(fmt::format("{} '{}' is {}", name_of(topology.vertices[i].kind),
+                                             topology.vertices[i].name, what)),
+                           static_cast<int>(i)};
     };
     trail.clear();
     size_t at = i;
@@ -182,7 +182,7 @@ std::vector<int> homes(const Topology& topology) {
   return home;
 }
 
-Fault check_names(const Topology& topology) {
+TopologyFault check_names(const Topology& topology) {
   const std::vector<int> home = homes(topology);
   std::unordered_set<std::string> taken;
   taken.reserve(topology.vertices.size());
@@ -273,7 +273,7 @@ int add_vertex(Topology& topology, Vertex vertex) {
   return static_cast<int>(topology.vertices.size()) - 1;
 }
 
-Fault find_fault(const Topology& topology) {
+TopologyFault find_fault(const Topology& topology) {
   if (topology.vertices.empty() || topology.vertices.size() > kMostVertices)
     return {wrong(
         fmt::format("{} vertices; right are 1 to {}", topology.vertices.size(), kMostVertices))};
@@ -283,8 +283,8 @@ Fault find_fault(const Topology& topology) {
   for (size_t i = 0; i < topology.vertices.size(); ++i)
     if (const Status status = check_vertex(topology, i); !status.ok())
       return {status, static_cast<int>(i)};
-  if (Fault fault = check_nesting(topology); !fault.status.ok()) return fault;
-  if (Fault fault = check_names(topology); !fault.status.ok()) return fault;
+  if (TopologyFault fault = check_nesting(topology); !fault.status.ok()) return fault;
+  if (TopologyFault fault = check_names(topology); !fault.status.ok()) return fault;
   for (size_t i = 0; i < topology.links.size(); ++i)
     if (const Status status = check_link(topology, topology.links[i], i); !status.ok())
       return {status, -1, static_cast<int>(i)};

@@ -171,7 +171,7 @@ std::string set_id(std::string text);
 int add_vertex(Topology& topology, Vertex vertex);
 
 // What breaks a rule of this page, and its index where it is one vertex or one link.
-struct Fault {
+struct TopologyFault {
   Status status{};
   int vertex = -1;
   int link = -1;
@@ -179,7 +179,7 @@ struct Fault {
 // Gives a status that is ok, or kInvalidArgument, which names the vertex or link and what is wrong:
 // its parent, its place, a name that is empty or taken, a text that is too long, not printable or
 // not UTF-8, a figure that is negative or not finite.
-Fault find_fault(const Topology& topology);
+TopologyFault find_fault(const Topology& topology);
 Status check(const Topology& topology);
 // Gives the same topology with vertices in one order: cluster, switches, then node by node, in each
 // kind by kind, ports and partitions by what they are parts of. Equals and links stay in their

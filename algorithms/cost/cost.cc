@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
+#include <limits>
+#include <string_view>
 
 #include "algorithms/algorithms.h"
 #include "algorithms/cost/cost_rounds.h"
@@ -409,43 +412,78 @@ class Flat {
   Cost cost_;
 };
 
-// The formula of the algorithm.
-double by_rounds(const Problem& problem, int algorithm, const CostModel& model, const Site& site,
+// The formula of an algorithm.
+using Formula = double (*)(const Problem& problem, const CostModel& model, const Site& site,
+                           const Volume& volume);
+
+template <double (Flat::*formula)()>
+double flat_cost(const Problem& problem, const CostModel& model, const Site& site,
                  const Volume& volume) {
+  return (Flat(problem, model, site, volume).*formula)();
+}
+
+// On one host, algorithms by levels are flat ones.
+double hierarchical_or_flat_cost(const Problem& problem, const CostModel& model, const Site& site,
+                                 const Volume& volume) {
+  if (site.hosts() > 1) return hierarchical_cost(problem, model, site, volume);
   Flat flat(problem, model, site, volume);
+  return problem.collective == kAlltoall ? flat.pairwise() : flat.circulant();
+}
+
+double leaders_or_flat_cost(const Problem& problem, const CostModel& model, const Site& site,
+                            const Volume& volume) {
+  if (site.hosts() > 1) return leaders_cost(problem, model, site, volume);
+  Flat flat(problem, model, site, volume);
+  if (problem.collective == kAllreduce) return flat.recursive_doubling();
+  const bool words = fits(find_algorithm("dissemination"), problem.collective);
+  return words ? flat.dissemination() : flat.binomial();
+}
+
+struct Priced {
+  std::string_view algorithm;  // its name in algorithms()
+  Formula formula;
+};
+
+constexpr Priced kFormulas[] = {
+    {"recursive_doubling", flat_cost<&Flat::recursive_doubling>},
+    {"circulant", flat_cost<&Flat::circulant>},
+    {"ring", flat_cost<&Flat::ring>},
+    {"binomial", flat_cost<&Flat::binomial>},
+    {"double_tree", flat_cost<&Flat::double_tree>},
+    {"bruck", flat_cost<&Flat::bruck>},
+    {"pairwise", flat_cost<&Flat::pairwise>},
+    {"dissemination", flat_cost<&Flat::dissemination>},
+    {"direct", flat_cost<&Flat::direct>},
+    {"star", flat_cost<&Flat::star>},
+    {"torus", torus_cost},
+    {"hierarchical", hierarchical_or_flat_cost},
+    {"leaders", leaders_or_flat_cost},
+};
+
+// Null: it has none.
+Formula formula_of(int algorithm) {
   const std::string_view name = algorithms()[static_cast<size_t>(algorithm)].name;
-  if (site.hosts() == 1 && name == "hierarchical")
-    return problem.collective == kAlltoall ? flat.pairwise() : flat.circulant();
-  if (site.hosts() == 1 && name == "leaders") {
-    if (problem.collective == kAllreduce) return flat.recursive_doubling();
-    const bool words = fits(find_algorithm("dissemination"), problem.collective);
-    return words ? flat.dissemination() : flat.binomial();
-  }
-  if (name == "recursive_doubling") return flat.recursive_doubling();
-  if (name == "circulant") return flat.circulant();
-  if (name == "ring") return flat.ring();
-  if (name == "binomial") return flat.binomial();
-  if (name == "double_tree") return flat.double_tree();
-  if (name == "bruck") return flat.bruck();
-  if (name == "pairwise") return flat.pairwise();
-  if (name == "dissemination") return flat.dissemination();
-  if (name == "direct") return flat.direct();
-  if (name == "star") return flat.star();
-  if (name == "torus") return torus_cost(problem, model, site, volume);
-  if (name == "hierarchical") return hierarchical_cost(problem, model, site, volume);
-  return leaders_cost(problem, model, site, volume);
+  const Priced* row = std::find_if(std::begin(kFormulas), std::end(kFormulas),
+                                   [&](const Priced& each) { return each.algorithm == name; });
+  return row == std::end(kFormulas) ? nullptr : row->formula;
 }
 
 }  // namespace
 
+bool has_formula(int algorithm) {
+  return formula_of(algorithm) != nullptr;
+}
+
 double predict(const Problem& problem, int algorithm, int ranks, const CostModel& model,
                const Hierarchy* hierarchy, const Parameters& parameters) {
   if (ranks < 2) return number(model.call);
+  const Formula formula = formula_of(algorithm);
+  if (formula == nullptr) return std::numeric_limits<double>::infinity();
   const Site site(ranks, hierarchy);
   Volume volume = volume_of(problem, ranks);
   volume.parameters = effective(parameters, algorithm, problem.collective, hierarchy);
   const double cuts = number(model.call) + most_of_cuts(problem, site, model, volume).us;
-  return std::max(by_rounds(problem, algorithm, model, site, volume), cuts);
+  return std::max(formula(problem, model, site, volume), cuts);
 }
 
 }  // namespace banyan

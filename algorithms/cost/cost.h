@@ -106,9 +106,14 @@ struct CostModel {
 
 // Predicts the microseconds of a call. Requires that the algorithm fits the collective.
 // `hierarchy`: how ranks lie; its first level is that of hosts, also where each has one rank. Null:
-// all on one host. Takes time logarithmic in the number of ranks.
+// all on one host. Takes time logarithmic in the number of ranks. The result is infinite where the
+// algorithm has no formula, so that nobody chooses it for its cost.
 double predict(const Problem& problem, int algorithm, int ranks, const CostModel& model,
                const Hierarchy* hierarchy = nullptr, const Parameters& parameters = {});
+
+// Tells whether the algorithm at that place of algorithms() has a formula: all of them have, and a
+// test holds that.
+bool has_formula(int algorithm);
 
 // Finds the parameter `seg` with which hierarchical takes least by the model, with `parameters` as
 // they are otherwise. It is a power of two, or 0 where none is better than its own length, or it

@@ -13,13 +13,8 @@
 namespace banyan {
 namespace {
 
-bool is_reduction(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
-         collective == Collective::kReduceScatter || collective == Collective::kReduceScatterv;
-}
-
 // The lists that a `v` call needs have an entry for each rank.
-Fault check_lists(const Problem& problem, size_t ranks) {
+ScheduleFault check_lists(const Problem& problem, size_t ranks) {
   const bool receives =
       problem.collective == Collective::kAllgatherv || problem.collective == Collective::kAlltoallv;
   const bool sends = problem.collective == Collective::kAlltoallv;
@@ -32,11 +27,10 @@ Fault check_lists(const Problem& problem, size_t ranks) {
   return {};
 }
 
-Fault check_problems(const VerifiedCall& call) {
+ScheduleFault check_problems(const VerifiedCall& call) {
   if (call.ranks == 0 || call.schedules.size() != call.problems.size())
     return "there is not one schedule and one problem for each rank";
-  if (call.collective == Collective::kSend || call.collective == Collective::kRecv)
-    return "a single message is no collective";
+  if (is_message(call.collective)) return "a single message is no collective";
   const Problem& first = call.problems.front();
   if (first.root < 0 || first.root >= call.ranks)
     return "there is no rank " + std::to_string(first.root);
@@ -46,14 +40,14 @@ Fault check_problems(const VerifiedCall& call) {
         problem.op != first.op || problem.count != first.count || problem.root != first.root ||
         problem.check != first.check)
       return "rank " + std::to_string(rank) + " has another call than rank 0";
-    Fault fault = check_lists(problem, static_cast<size_t>(call.ranks));
+    ScheduleFault fault = check_lists(problem, static_cast<size_t>(call.ranks));
     if (!fault.empty()) return "rank " + std::to_string(rank) + ": " + fault;
   }
   return {};
 }
 
-Fault verify_call(const VerifiedCall& call, const VerifyOptions& options) {
-  Fault fault = check_problems(call);
+ScheduleFault verify_call(const VerifiedCall& call, const VerifyOptions& options) {
+  ScheduleFault fault = check_problems(call);
   if (!fault.empty()) return fault;
   Symbols symbols(call.ranks,
                   call.reduces && !call.needs_decode ? SymbolStage::kPartial : SymbolStage::kRaw,
@@ -69,10 +63,10 @@ Fault verify_call(const VerifiedCall& call, const VerifyOptions& options) {
 
 }  // namespace
 
-Fault check_each(int ranks, const std::function<Fault(int)>& check) {
+ScheduleFault check_each(int ranks, const std::function<ScheduleFault(int)>& check) {
   constexpr int kMany = 4096;
   const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  std::vector<Fault> faults(ranks < kMany ? 1 : static_cast<size_t>(cores));
+  std::vector<ScheduleFault> faults(ranks < kMany ? 1 : static_cast<size_t>(cores));
   const auto look = [&](size_t share) {
     const Part part = part_of(static_cast<uint64_t>(ranks), static_cast<int>(faults.size()),
                               static_cast<int>(share));
@@ -85,9 +79,9 @@ Fault check_each(int ranks, const std::function<Fault(int)>& check) {
   for (size_t share = 1; share < faults.size(); ++share) others.emplace_back(look, share);
   look(0);
   for (std::thread& other : others) other.join();
-  const auto found =
-      std::find_if(faults.begin(), faults.end(), [](const Fault& fault) { return !fault.empty(); });
-  return found == faults.end() ? Fault{} : *found;
+  const auto found = std::find_if(faults.begin(), faults.end(),
+                                  [](const ScheduleFault& fault) { return !fault.empty(); });
+  return found == faults.end() ? ScheduleFault{} : *found;
 }
 
 VerifiedCall::VerifiedCall(std::span<const Schedule> all_schedules,
@@ -98,7 +92,7 @@ VerifiedCall::VerifiedCall(std::span<const Schedule> all_schedules,
   collective = problem.collective;
   type = problem.type;
   op = problem.op;
-  reduces = is_reduction(collective);
+  reduces = banyan::reduces(collective);
   accumulator = reduces ? problem.accumulator() : type;
   needs_decode = reduces && (accumulator != type || op == ReduceOp::kPreMulSum);
   needs_encode = reduces && (accumulator != type || op == ReduceOp::kAvg);
@@ -106,7 +100,7 @@ VerifiedCall::VerifiedCall(std::span<const Schedule> all_schedules,
 
 Verification verify(std::span<const Schedule> schedules, std::span<const Problem> problems,
                     const VerifyOptions& options) {
-  Fault fault = verify_call(VerifiedCall(schedules, problems), options);
+  ScheduleFault fault = verify_call(VerifiedCall(schedules, problems), options);
   return {fault.empty(), std::move(fault)};
 }
 

@@ -11,14 +11,14 @@ namespace {
 
 // Calls visit(left, right) with the pieces, of equal range, that both lists have in common.
 template <class Visit>
-Fault walk(const std::vector<Run>& left, const std::vector<Run>& right, Visit visit) {
+ScheduleFault walk(const std::vector<Run>& left, const std::vector<Run>& right, Visit visit) {
   auto one = left.begin();
   auto other = right.begin();
   while (one != left.end() && other != right.end()) {
     const uint64_t begin = std::max(one->begin, other->begin);
     const uint64_t end = std::min(one->end, other->end);
     if (begin < end) {
-      Fault fault = visit(one->cut(begin, end), other->cut(begin, end));
+      ScheduleFault fault = visit(one->cut(begin, end), other->cut(begin, end));
       if (!fault.empty()) return fault;
     }
     if (one->end == end) ++one;
@@ -42,7 +42,7 @@ std::string bytes_of(const Run& run) {
 
 }  // namespace
 
-Fault SymbolArithmetic::decode(std::vector<Run>& runs, int rank, bool with_scalar) {
+ScheduleFault SymbolArithmetic::decode(std::vector<Run>& runs, int rank, bool with_scalar) {
   const uint64_t narrow = size_of(call_.type);
   const uint64_t wide = size_of(call_.accumulator);
   const bool scales = call_.op == ReduceOp::kPreMulSum;
@@ -61,7 +61,7 @@ Fault SymbolArithmetic::decode(std::vector<Run>& runs, int rank, bool with_scala
   return {};
 }
 
-Fault SymbolArithmetic::encode(std::vector<Run>& runs) {
+ScheduleFault SymbolArithmetic::encode(std::vector<Run>& runs) {
   const uint64_t narrow = size_of(call_.type);
   const uint64_t wide = size_of(call_.accumulator);
   for (Run& run : runs) {
@@ -72,10 +72,10 @@ Fault SymbolArithmetic::encode(std::vector<Run>& runs) {
   return {};
 }
 
-Fault SymbolArithmetic::combine(std::vector<Run>& left, const std::vector<Run>& right) {
+ScheduleFault SymbolArithmetic::combine(std::vector<Run>& left, const std::vector<Run>& right) {
   const uint64_t width = size_of(call_.accumulator);
   result_.clear();
-  Fault fault = walk(left, right, [&](const Run& one, const Run& other) -> Fault {
+  ScheduleFault fault = walk(left, right, [&](const Run& one, const Run& other) -> ScheduleFault {
     if (symbols_.stage(one.symbol) != SymbolStage::kPartial ||
         symbols_.stage(other.symbol) != SymbolStage::kPartial)
       return "combines what is not decoded, or is encoded already";
@@ -92,8 +92,8 @@ Fault SymbolArithmetic::combine(std::vector<Run>& left, const std::vector<Run>& 
   return fault;
 }
 
-Fault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Run>& left,
-                              std::vector<Run>& right) {
+ScheduleFault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Run>& left,
+                                      std::vector<Run>& right) {
   switch (step.op) {
     case Op::kSend:
     case Op::kCopy: return {};
@@ -104,7 +104,7 @@ Fault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Run>& left
     case Op::kRecvReduce: return combine(left, right);
     case Op::kDecodeAdd:
     case Op::kRecvDecodeAdd: {
-      Fault fault = decode(right, rank, false);
+      ScheduleFault fault = decode(right, rank, false);
       return fault.empty() ? combine(left, right) : fault;
     }
   }
@@ -112,7 +112,7 @@ Fault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Run>& left
 }
 
 // A single rank may copy its contribution, unless it has to be scaled.
-Fault SymbolArithmetic::compare_result(const Run& found, uint64_t origin) const {
+ScheduleFault SymbolArithmetic::compare_result(const Run& found, uint64_t origin) const {
   const bool copied = call_.ranks == 1 && call_.op != ReduceOp::kPreMulSum &&
                       symbols_.is_contribution(found.symbol);
   const SymbolStage wanted = call_.needs_encode ? SymbolStage::kFinal : SymbolStage::kPartial;
@@ -121,14 +121,14 @@ Fault SymbolArithmetic::compare_result(const Run& found, uint64_t origin) const 
   if (found.origin != origin)
     return bytes_of(found) + " of the output are the result for the element at byte " +
            std::to_string(found.origin) + " instead of " + std::to_string(origin);
-  Fault fault = symbols_.incomplete(found.symbol);
+  ScheduleFault fault = symbols_.incomplete(found.symbol);
   return fault.empty() ? fault : bytes_of(found) + " of the output: " + fault;
 }
 
 // The lists cover the same bytes: only output that was there from the start can be written.
-Fault SymbolArithmetic::compare(const std::vector<Run>& found,
-                                const std::vector<Run>& expected) const {
-  return walk(found, expected, [&](const Run& is, const Run& wanted) -> Fault {
+ScheduleFault SymbolArithmetic::compare(const std::vector<Run>& found,
+                                        const std::vector<Run>& expected) const {
+  return walk(found, expected, [&](const Run& is, const Run& wanted) -> ScheduleFault {
     if (wanted.symbol == symbols_.result()) return compare_result(is, wanted.origin);
     if (is.symbol == wanted.symbol && is.origin == wanted.origin) return {};
     const bool kept = symbols_.stage(wanted.symbol) == SymbolStage::kUntouched;
@@ -138,9 +138,9 @@ Fault SymbolArithmetic::compare(const std::vector<Run>& found,
   });
 }
 
-Fault SymbolArithmetic::same_order(const std::vector<Run>& left,
-                                   const std::vector<Run>& right) const {
-  return walk(left, right, [&](const Run& one, const Run& other) -> Fault {
+ScheduleFault SymbolArithmetic::same_order(const std::vector<Run>& left,
+                                           const std::vector<Run>& right) const {
+  return walk(left, right, [&](const Run& one, const Run& other) -> ScheduleFault {
     if (one.symbol == other.symbol) return {};
     return bytes_of(one) + " of the output were combined in another order";
   });

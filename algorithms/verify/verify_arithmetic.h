@@ -19,16 +19,16 @@ class SymbolArithmetic {
 
   // `left` is what the step reads from src, and becomes what it writes; `right` is src2 or the
   // message.
-  Fault apply(const Step& step, int rank, std::vector<Run>& left, std::vector<Run>& right);
+  ScheduleFault apply(const Step& step, int rank, std::vector<Run>& left, std::vector<Run>& right);
   // Both are sorted lists of what is in an output.
-  Fault compare(const std::vector<Run>& found, const std::vector<Run>& expected) const;
-  Fault same_order(const std::vector<Run>& left, const std::vector<Run>& right) const;
+  ScheduleFault compare(const std::vector<Run>& found, const std::vector<Run>& expected) const;
+  ScheduleFault same_order(const std::vector<Run>& left, const std::vector<Run>& right) const;
 
  private:
-  Fault decode(std::vector<Run>& runs, int rank, bool with_scalar);
-  Fault encode(std::vector<Run>& runs);
-  Fault combine(std::vector<Run>& left, const std::vector<Run>& right);
-  Fault compare_result(const Run& found, uint64_t origin) const;
+  ScheduleFault decode(std::vector<Run>& runs, int rank, bool with_scalar);
+  ScheduleFault encode(std::vector<Run>& runs);
+  ScheduleFault combine(std::vector<Run>& left, const std::vector<Run>& right);
+  ScheduleFault compare_result(const Run& found, uint64_t origin) const;
 
   const VerifiedCall& call_;
   Symbols& symbols_;

@@ -96,7 +96,7 @@ class Execution {
   Execution(const VerifiedCall& call, std::vector<Layout>& layouts, Symbols& symbols,
             const VerifyOptions& options);
 
-  Fault run();
+  ScheduleFault run();
 
  private:
   const Step& step_at(StepAt at) const {
@@ -125,17 +125,17 @@ class Execution {
   void consider(StepAt at);
   void consider(Channel& channel);
   StepAt draw();
-  Fault run_step(StepAt at);
-  Fault run_local(StepAt at);
+  ScheduleFault run_step(StepAt at);
+  ScheduleFault run_local(StepAt at);
   uint32_t new_message();
-  Fault run_send(Channel& channel);
-  Fault run_recv(Channel& channel);
+  ScheduleFault run_send(Channel& channel);
+  ScheduleFault run_recv(Channel& channel);
   void complete(StepAt at);
-  Fault read(StepAt at, Slice slice, std::vector<Run>& runs);
-  Fault write(StepAt at, Slice slice, const std::vector<Run>& runs);
-  Fault check_end();
-  Fault check_finished() const;
-  Fault stuck() const;
+  ScheduleFault read(StepAt at, Slice slice, std::vector<Run>& runs);
+  ScheduleFault write(StepAt at, Slice slice, const std::vector<Run>& runs);
+  ScheduleFault check_end();
+  ScheduleFault check_finished() const;
+  ScheduleFault stuck() const;
 
   const VerifiedCall& call_;
   SymbolArithmetic arithmetic_;
@@ -267,7 +267,7 @@ StepAt Execution::draw() {
   return drawn;
 }
 
-Fault Execution::read(StepAt at, Slice slice, std::vector<Run>& runs) {
+ScheduleFault Execution::read(StepAt at, Slice slice, std::vector<Run>& runs) {
   runs.clear();
   if (slice.size == 0) return {};
   RankState& mine = state(at.rank);
@@ -291,7 +291,7 @@ int Execution::unheard(StepAt at, const std::vector<Run>& runs) const {
   return -1;
 }
 
-Fault Execution::write(StepAt at, Slice slice, const std::vector<Run>& runs) {
+ScheduleFault Execution::write(StepAt at, Slice slice, const std::vector<Run>& runs) {
   if (slice.size == 0) return {};
   RankState& mine = state(at.rank);
   if (slice.space == Space::kScratch) {
@@ -308,9 +308,9 @@ Fault Execution::write(StepAt at, Slice slice, const std::vector<Run>& runs) {
   return {};
 }
 
-Fault Execution::run_local(StepAt at) {
+ScheduleFault Execution::run_local(StepAt at) {
   const Step& step = step_at(at);
-  Fault fault = read(at, step.src, left_);
+  ScheduleFault fault = read(at, step.src, left_);
   if (fault.empty()) fault = read(at, step.src2, right_);
   if (!fault.empty()) return fault;
   fault = arithmetic_.apply(step, at.rank, left_, right_);
@@ -331,11 +331,11 @@ uint32_t Execution::new_message() {
   return message;
 }
 
-Fault Execution::run_send(Channel& channel) {
+ScheduleFault Execution::run_send(Channel& channel) {
   const StepAt at{channel.sender, channel.send_step};
   const uint32_t message = new_message();
   messages_[message].sender = static_cast<uint32_t>(global(at));
-  Fault fault = read(at, step_at(at).src, messages_[message].runs);
+  ScheduleFault fault = read(at, step_at(at).src, messages_[message].runs);
   if (!fault.empty()) return fault;
   (channel.waiting == 0 ? channel.oldest : messages_[channel.newest].next) = message;
   channel.newest = message;
@@ -347,7 +347,7 @@ Fault Execution::run_send(Channel& channel) {
   return {};
 }
 
-Fault Execution::run_recv(Channel& channel) {
+ScheduleFault Execution::run_recv(Channel& channel) {
   const StepAt at{channel.receiver, channel.recv_step};
   const Step& step = step_at(at);
   const uint32_t index = channel.oldest;
@@ -356,7 +356,7 @@ Fault Execution::run_recv(Channel& channel) {
   --channel.waiting;
   if (knowledge_) knowledge_->join(global(at), message.sender);
   left_.clear();
-  Fault fault = step.op == Op::kRecv ? Fault{} : read(at, step.src, left_);
+  ScheduleFault fault = step.op == Op::kRecv ? ScheduleFault{} : read(at, step.src, left_);
   if (!fault.empty()) return fault;
   fault = arithmetic_.apply(step, at.rank, left_, message.runs);
   if (!fault.empty()) return place_of(call_, at.rank, at.step) + " " + fault;
@@ -381,19 +381,19 @@ void Execution::complete(StepAt at) {
   }
 }
 
-Fault Execution::run_step(StepAt at) {
+ScheduleFault Execution::run_step(StepAt at) {
   const int32_t index = node(at).channel;
   if (index < 0) return run_local(at);
   Channel& channel = channels_[static_cast<size_t>(index)];
   const bool receives = is_receiving(step_at(at).op);
-  Fault fault;
+  ScheduleFault fault;
   if (!receives || slots_ == 0) fault = run_send(channel);
   if (fault.empty() && receives) fault = run_recv(channel);
   if (fault.empty()) consider(channel);
   return fault;
 }
 
-Fault Execution::stuck() const {
+ScheduleFault Execution::stuck() const {
   for (int rank = 0; rank < call_.ranks; ++rank) {
     const Schedule& schedule = call_.schedules[static_cast<size_t>(rank)];
     const RankState& mine = states_[static_cast<size_t>(rank)];
@@ -413,25 +413,26 @@ Fault Execution::stuck() const {
 }
 
 // Compares each rank's output with what is expected, and the results of all ranks with each other.
-Fault Execution::check_end() {
+ScheduleFault Execution::check_end() {
   for (int rank = 0; rank < call_.ranks; ++rank) {
     const RankState& mine = state(rank);
     const int missing = knowledge_ ? knowledge_->missing(end_of(rank)) : -1;
     if (missing >= 0)
       return "rank " + std::to_string(rank) + " ends without having heard from rank " +
              std::to_string(missing);
-    Fault fault = arithmetic_.compare(mine.layout.output.runs(), mine.layout.expected.runs());
+    ScheduleFault fault =
+        arithmetic_.compare(mine.layout.output.runs(), mine.layout.expected.runs());
     if (!fault.empty()) return "rank " + std::to_string(rank) + ": " + fault;
     if (call_.collective != Collective::kAllreduce || rank == 0 || by_content_) continue;
     fault = arithmetic_.same_order(mine.layout.output.runs(), state(0).layout.output.runs());
     if (!fault.empty()) return "ranks 0 and " + std::to_string(rank) + ": " + fault;
   }
-  return by_content_ ? check_finished() : Fault{};
+  return by_content_ ? check_finished() : ScheduleFault{};
 }
 
 // Each element's sum came out once at least, so if they are as many as the elements, once each; all
 // ranks then have copies of it.
-Fault Execution::check_finished() const {
+ScheduleFault Execution::check_finished() const {
   if (call_.collective != Collective::kAllreduce || call_.ranks == 1) return {};
   const uint64_t once = call_.problems.front().count * size_of(call_.accumulator);
   if (arithmetic_.finished() == once) return {};
@@ -439,23 +440,23 @@ Fault Execution::check_finished() const {
          std::to_string(once) + ": some by more than one rank";
 }
 
-Fault Execution::run() {
+ScheduleFault Execution::run() {
   for (int rank = 0; rank < call_.ranks; ++rank)
     for (uint32_t step = 0; step < call_.schedules[static_cast<size_t>(rank)].steps.size(); ++step)
       if (call_.schedules[static_cast<size_t>(rank)].dependency_count[step] == 0)
         consider(StepAt{rank, step});
   while (!ready_.empty()) {
-    Fault fault = run_step(draw());
+    ScheduleFault fault = run_step(draw());
     if (!fault.empty()) return fault;
   }
-  Fault fault = stuck();
+  ScheduleFault fault = stuck();
   return fault.empty() ? check_end() : fault;
 }
 
 }  // namespace
 
-Fault execute(const VerifiedCall& call, std::vector<Layout> layouts, Symbols& symbols,
-              const VerifyOptions& options) {
+ScheduleFault execute(const VerifiedCall& call, std::vector<Layout> layouts, Symbols& symbols,
+                      const VerifyOptions& options) {
   return Execution(call, layouts, symbols, options).run();
 }
 

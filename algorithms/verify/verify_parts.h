@@ -47,7 +47,7 @@ struct Layout {
 Layout layout_of(const VerifiedCall& call, const Symbols& symbols, int rank);
 
 // The fault of the lowest rank that has one. Of thousands, each core looks at its share.
-Fault check_each(int ranks, const std::function<Fault(int)>& check);
+ScheduleFault check_each(int ranks, const std::function<ScheduleFault(int)>& check);
 
 std::string place_of(const VerifiedCall& call, int rank, uint32_t step);
 uint64_t message_size(const VerifiedCall& call, const Step& step);
@@ -58,11 +58,11 @@ const Port* find_port(const Schedule& schedule, int peer, bool sending);
 
 // Checks dependencies, ports, sizes, types, bounds; then what the ports of different ranks say
 // about each other.
-Fault check_structure(const VerifiedCall& call, std::span<const Layout> layouts);
+ScheduleFault check_structure(const VerifiedCall& call, std::span<const Layout> layouts);
 // Steps of a rank that touch the same bytes, one of them writing, wait for each other.
-Fault check_races(const VerifiedCall& call, uint32_t seed);
+ScheduleFault check_races(const VerifiedCall& call, uint32_t seed);
 // Runs everything, in an order drawn from the seed, and compares what is left with the layouts.
-Fault execute(const VerifiedCall& call, std::vector<Layout> layouts, Symbols& symbols,
-              const VerifyOptions& options);
+ScheduleFault execute(const VerifiedCall& call, std::vector<Layout> layouts, Symbols& symbols,
+                      const VerifyOptions& options);
 
 }  // namespace banyan

@@ -70,7 +70,7 @@ class Order {
   std::vector<uint64_t> earlier_;  // words_ per step: the chosen steps that it waits for
 };
 
-Fault check_rank(const VerifiedCall& call, int rank, uint32_t seed) {
+ScheduleFault check_rank(const VerifiedCall& call, int rank, uint32_t seed) {
   const Schedule& schedule = call.schedules[static_cast<size_t>(rank)];
   const std::vector<Access> accesses = accesses_of(schedule);
   const Order order(schedule, seed);
@@ -92,7 +92,7 @@ Fault check_rank(const VerifiedCall& call, int rank, uint32_t seed) {
 
 }  // namespace
 
-Fault check_races(const VerifiedCall& call, uint32_t seed) {
+ScheduleFault check_races(const VerifiedCall& call, uint32_t seed) {
   return check_each(call.ranks, [&](int rank) { return check_rank(call, rank, seed); });
 }
 

@@ -16,7 +16,7 @@ std::string text_of(Slice slice) {
          std::to_string(slice.offset) + ".." + std::to_string(slice.end()) + ")";
 }
 
-Fault check_dependencies(const Schedule& schedule) {
+ScheduleFault check_dependencies(const Schedule& schedule) {
   const size_t count = schedule.steps.size();
   if (schedule.dependency_count.size() != count || schedule.port_of.size() != count ||
       schedule.successors_begin.size() != count + 1 || schedule.successors_begin.front() != 0 ||
@@ -35,7 +35,7 @@ Fault check_dependencies(const Schedule& schedule) {
   return {};
 }
 
-Fault check_ports(const Schedule& schedule, int rank, int ranks) {
+ScheduleFault check_ports(const Schedule& schedule, int rank, int ranks) {
   std::vector<bool> seen(2 * static_cast<size_t>(ranks));  // by peer and direction
   size_t listed = 0;
   for (size_t index = 0; index < schedule.ports.size(); ++index) {
@@ -93,7 +93,7 @@ Shape shape_of(const VerifiedCall& call, Op op) {
   return {};
 }
 
-Fault check_shape(const VerifiedCall& call, const Step& step) {
+ScheduleFault check_shape(const VerifiedCall& call, const Step& step) {
   const Shape shape = shape_of(call, step.op);
   if (shape.combines && !call.reduces) return "combines, but the call is no reduction";
   if (shape.converts && !call.has_codec()) return "converts, but there is nothing to convert";
@@ -124,7 +124,7 @@ bool overlaps_badly(Slice read, Slice write) {
   return meets && read != write;
 }
 
-Fault check_slices(const Layout& layout, uint64_t scratch, const Step& step) {
+ScheduleFault check_slices(const Layout& layout, uint64_t scratch, const Step& step) {
   for (const Slice slice : {step.src, step.src2, step.dst}) {
     if (slice.size == 0) continue;
     const uint64_t limits[] = {layout.input_size, layout.output_size, scratch};
@@ -139,7 +139,7 @@ Fault check_slices(const Layout& layout, uint64_t scratch, const Step& step) {
 }
 
 // The port at the other end has as many messages; of the same sizes, as the sender's is looked at.
-Fault check_partner(const VerifiedCall& call, int rank, const Port& port) {
+ScheduleFault check_partner(const VerifiedCall& call, int rank, const Port& port) {
   const Schedule& mine = call.schedules[static_cast<size_t>(rank)];
   const Schedule& theirs = call.schedules[static_cast<size_t>(port.peer)];
   const Port* partner = find_port(theirs, rank, !port.sending);
@@ -160,9 +160,9 @@ Fault check_partner(const VerifiedCall& call, int rank, const Port& port) {
   return {};
 }
 
-Fault check_rank(const VerifiedCall& call, const Layout& layout, int rank) {
+ScheduleFault check_rank(const VerifiedCall& call, const Layout& layout, int rank) {
   const Schedule& schedule = call.schedules[static_cast<size_t>(rank)];
-  Fault fault = check_dependencies(schedule);
+  ScheduleFault fault = check_dependencies(schedule);
   if (fault.empty()) fault = check_ports(schedule, rank, call.ranks);
   if (!fault.empty()) return "rank " + std::to_string(rank) + ": " + fault;
   for (uint32_t step = 0; step < schedule.steps.size(); ++step) {
@@ -201,17 +201,17 @@ uint64_t message_size(const VerifiedCall& call, const Step& step) {
   return step.dst.size / size_of(call.accumulator) * size_of(call.type);
 }
 
-Fault check_structure(const VerifiedCall& call, std::span<const Layout> layouts) {
-  Fault fault = check_each(call.ranks, [&](int rank) {
+ScheduleFault check_structure(const VerifiedCall& call, std::span<const Layout> layouts) {
+  ScheduleFault fault = check_each(call.ranks, [&](int rank) {
     return check_rank(call, layouts[static_cast<size_t>(rank)], rank);
   });
   if (!fault.empty()) return fault;
   return check_each(call.ranks, [&](int rank) {
     for (const Port& port : call.schedules[static_cast<size_t>(rank)].ports) {
-      Fault wrong = check_partner(call, rank, port);
+      ScheduleFault wrong = check_partner(call, rank, port);
       if (!wrong.empty()) return wrong;
     }
-    return Fault{};
+    return ScheduleFault{};
   });
 }
 

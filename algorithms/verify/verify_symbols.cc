@@ -74,7 +74,7 @@ std::vector<uint8_t> Symbols::times(SymbolId id) const {
   return times;
 }
 
-Fault Symbols::incomplete(SymbolId id) const {
+ScheduleFault Symbols::incomplete(SymbolId id) const {
   if (is_complete(id)) return {};
   const std::vector<uint8_t> found = times(id);
   const auto rank_of = [&](uint8_t count) {

@@ -18,7 +18,7 @@
 namespace banyan {
 
 // What is wrong; empty when nothing is.
-using Fault = std::string;
+using ScheduleFault = std::string;
 
 using SymbolId = uint32_t;
 
@@ -48,7 +48,7 @@ class Symbols {
   // Every rank's contribution is in it exactly once, but for a chance of 2^-64.
   bool is_complete(SymbolId id) const { return entries_[id].print == complete_; }
   // Empty when it is complete.
-  Fault incomplete(SymbolId id) const;
+  ScheduleFault incomplete(SymbolId id) const;
   // A rank whose contribution is not in it, -1 if there is none.
   int missing(SymbolId id) const;
 

@@ -22,7 +22,8 @@ namespace banyan::info {
 namespace {
 
 constexpr int kUsage = 2;
-constexpr int kMostRanks = 1024;
+constexpr int kMostScheduledRanks = 1024;  // of --schedule
+constexpr int kMostRanksPerNode = 1024;
 constexpr int kMostDrawn = 16;    // ranks, in a picture
 constexpr int kMostInGraph = 64;  // that Graphviz draws
 constexpr int kMostNodes = 65536;
@@ -72,7 +73,9 @@ std::vector<std::string_view> names_of_collectives() {
 
 // The ranks of each host: "5" is one host, "4x2", "1+2+3".
 Result<std::vector<int>> parse_hosts(std::string_view text) {
-  const auto number = [](std::string_view word) { return parse_integer(word, 1, kMostRanks); };
+  const auto number = [](std::string_view word) {
+    return parse_integer(word, 1, kMostScheduledRanks);
+  };
   std::vector<int> hosts;
   const size_t times = text.find('x');
   if (times != std::string_view::npos && times != 0) {
@@ -90,9 +93,9 @@ Result<std::vector<int>> parse_hosts(std::string_view text) {
   }
   int64_t all = 0;
   for (const int ranks : hosts) all += ranks;
-  if (all <= kMostRanks) return hosts;
+  if (all <= kMostScheduledRanks) return hosts;
   return Status(Code::kInvalidArgument,
-                fmt::format("{}: {} ranks; valid: 1 to {}", text, all, kMostRanks));
+                fmt::format("{}: {} ranks; valid: 1 to {}", text, all, kMostScheduledRanks));
 }
 
 Hierarchy hierarchy_of(const std::vector<int>& hosts) {
@@ -150,7 +153,7 @@ Status read_machine(const Words& words, Options& options) {
                                 fmt::format("{}: {}", option, number.status().message()));
   };
   BANYAN_TRY(read("--nodes", words.nodes, kMostNodes, &options.nodes));
-  return read("--ranks-per-node", words.ranks_per_node, kMostRanks, &options.ranks_per_node);
+  return read("--ranks-per-node", words.ranks_per_node, kMostRanksPerNode, &options.ranks_per_node);
 }
 
 Status read_words(const Words& words, Options& options) {
@@ -314,8 +317,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   if (app.count("--explain") != 0 && words.explain.empty())
     return refusal(fmt::format("--explain '': this is not {}", kCall));
   if (app.count("--ranks-per-node") != 0 && words.ranks_per_node.empty())
-    return refusal(
-        fmt::format("--ranks-per-node '': this is not a whole number from 1 to {}", kMostRanks));
+    return refusal(fmt::format("--ranks-per-node '': this is not a whole number from 1 to {}",
+                               kMostRanksPerNode));
   if (app.count("--from") != 0 && options.from.empty())
     return refusal("--from '': this is not the name of a file");
   if (app.count("--nodes") != 0 && words.nodes.empty())

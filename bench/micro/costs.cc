@@ -158,7 +158,7 @@ class Steps {
     program_ = Program::lower(plan_->schedule, {}, envelope_, *engine_);
     need(program_.has_value(), "a program");
     for (const Step& step : plan_->schedule.steps) {
-      if (!is_message(step.op)) continue;
+      if (!is_transfer(step.op)) continue;
       Transfer& transfer =
           by_hand_.emplace_back(transfer_of(step, ReduceOp::kSum, envelope_, engine_->kernels()));
       place(transfer, step, spaces());

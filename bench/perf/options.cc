@@ -144,7 +144,7 @@ Status read_words(const Words& words, Options& options) {
   options.pattern = *pattern;
   int64_t ranks = 0;
   int64_t rounds = 1;
-  BANYAN_TRY(read_number("-n", words.ranks, 1, kMostRanks, &ranks));
+  BANYAN_TRY(read_number("-n", words.ranks, 1, kMostLocalRanks, &ranks));
   BANYAN_TRY(read_number("--rounds", words.rounds, 1, 1000000, &rounds));
   options.ranks = static_cast<int>(ranks);
   options.rounds = static_cast<int>(rounds);

@@ -14,7 +14,8 @@
 
 namespace banyan::perf {
 
-inline constexpr int kMostRanks = 1024;
+// That it starts on this machine.
+inline constexpr int kMostLocalRanks = 1024;
 
 struct Options {
   Pattern pattern = Pattern::kAllreduce;

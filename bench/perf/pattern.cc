@@ -75,7 +75,7 @@ bool is_pair(Pattern pattern) {
   return pattern >= Pattern::kLatency;
 }
 
-bool is_reduction(Pattern pattern) {
+bool is_reducing_pattern(Pattern pattern) {
   return pattern == Pattern::kAllreduce || pattern == Pattern::kReduceScatter ||
          pattern == Pattern::kReduce;
 }

@@ -39,7 +39,7 @@ std::span<const std::string_view> pattern_names();
 Result<Pattern> parse_pattern(std::string_view text);
 // Between ranks 0 and 1; any others look on.
 bool is_pair(Pattern pattern);
-bool is_reduction(Pattern pattern);
+bool is_reducing_pattern(Pattern pattern);
 // Every rank ends with the same output.
 bool is_replicated(Pattern pattern);
 

@@ -184,7 +184,7 @@ std::string text_header(const Options& options, const Setting& setting) {
   const bool typed = options.pattern != Pattern::kBarrier;
   std::string type;
   if (typed) type = fmt::format(", {}", name_of(options.type));
-  if (is_reduction(options.pattern)) type += fmt::format(" {}", name_of(options.op));
+  if (is_reducing_pattern(options.pattern)) type += fmt::format(" {}", name_of(options.op));
   return fmt::format(
       "# banyan_perf {} {}\n"
       "# {} rank{} on {} host{}{}{}, transports {}, {}\n"

@@ -67,7 +67,7 @@ Status read_collectives(const std::string& text, std::vector<perf::Pattern>* col
 
 Status read_words(const Words& words, Options* options) {
   if (!words.ranks.empty()) {
-    const auto ranks = parse_integer(words.ranks, kLeastRanks, perf::kMostRanks);
+    const auto ranks = parse_integer(words.ranks, kLeastRanks, perf::kMostLocalRanks);
     if (!ranks.ok())
       return {Code::kInvalidArgument,
               fmt::format("-n {}: {}", words.ranks, ranks.status().message())};

@@ -150,7 +150,7 @@ std::vector<TuningRule> rules_of(const Subject& subject, const Spread& spread, b
     rules.push_back(
         {fmt::format("{}{} ranks={}-{} nodes={}-{} ppn={}-{}{}: {}", perf::name_of(subject.pattern),
                      size_condition(subject, all, run), ranks, ranks, nodes, nodes, ppn, ppn,
-                     perf::is_reduction(subject.pattern) ? " dtype=float32" : "",
+                     perf::is_reducing_pattern(subject.pattern) ? " dtype=float32" : "",
                      algorithm_name(first.best)),
          std::move(measured)});
   }

@@ -66,6 +66,12 @@ constexpr bool reduces(Collective collective) {
          collective == Collective::kReduceScatter || collective == Collective::kReduceScatterv;
 }
 
+// With `v`: blocks may be of different lengths, and the call has a list of counts.
+constexpr bool has_blocks_of_own_length(Collective collective) {
+  return collective == Collective::kAllgatherv || collective == Collective::kReduceScatterv ||
+         collective == Collective::kAlltoallv;
+}
+
 constexpr size_t size_of(DataType type) {
   switch (type) {
     case DataType::kInt8:

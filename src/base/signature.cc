@@ -34,11 +34,6 @@ std::string text_of(int32_t root) {
   return fmt::format("{}", root);
 }
 
-bool has_list_of_counts(Collective collective) {
-  return collective == Collective::kAllgatherv || collective == Collective::kReduceScatterv ||
-         collective == Collective::kAlltoallv;
-}
-
 }  // namespace
 
 std::string text_of(Collective value) {
@@ -82,7 +77,7 @@ std::string describe_difference(const CallSignature& mine, int my_rank, const Ca
           "or not for the same count ({}, call {})",
           rank_a, rank_b, name_of_algorithm(a.algorithm & ~uint32_t{kWithParameters}, algorithms),
           call, call_number);
-    if (has_list_of_counts(a.collective))
+    if (has_blocks_of_own_length(a.collective))
       return fmt::format(
           "counts differ: the lists of rank {} and rank {} are not the same "
           "({}, call {})",

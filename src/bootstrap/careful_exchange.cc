@@ -4,16 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "src/base/failure_code.h"
 #include "src/base/parse.h"
 
 namespace banyan {
 namespace {
 
 constexpr size_t kMostText = 4096;
-
-bool is_code(uint32_t code) {
-  return (code >= 1 && code <= 8 && code != 7) || (code >= 32 && code <= 37);
-}
 
 }  // namespace
 
@@ -27,7 +24,7 @@ Status status_in(int rank, int self, const Bytes& bytes) {
   const auto code = reader.get<uint32_t>();
   if (reader.bad()) return {Code::kCorrupt, fmt::format("rank {} sent a short round", rank)};
   if (code == 0) return {};
-  const Status said(is_code(code) ? static_cast<Code>(code) : Code::kInternal,
+  const Status said(is_failure_code(code) ? static_cast<Code>(code) : Code::kInternal,
                     printable(reader.get_text(kMostText)));
   return rank == self ? said : said_by(rank, said);
 }

@@ -7,6 +7,7 @@
 
 #include <optional>
 
+#include "src/base/most_ranks.h"
 #include "src/base/parse.h"
 #include "src/bootstrap/launcher_claims.h"
 #include "src/bootstrap/slurm.h"

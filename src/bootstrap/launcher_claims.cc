@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "src/base/most_ranks.h"
 #include "src/base/parse.h"
 #include "src/bootstrap/wire.h"
 

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "src/base/most_ranks.h"
 #include "src/bootstrap/launcher.h"
 #include "src/bootstrap/wire.h"
 

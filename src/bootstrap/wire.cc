@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "src/base/most_ranks.h"
 #include "src/base/parse.h"
 
 namespace banyan {

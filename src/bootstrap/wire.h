@@ -48,7 +48,6 @@ inline constexpr size_t kMacSize = sizeof(Mac);
 inline constexpr size_t kPayloadMost = 64 * 1024;
 // Hello, challenge, response and welcome are no larger.
 inline constexpr size_t kHandshakePayloadMost = 64;
-inline constexpr int kMostRanks = 65536;
 
 struct FrameHeader {
   FrameType type = FrameType::kHello;

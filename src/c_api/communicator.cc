@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "src/base/most_ranks.h"
 #include "src/base/process.h"
 #include "src/bootstrap/launcher.h"
 #include "src/bootstrap/rendezvous.h"
@@ -20,6 +21,7 @@
 using banyan::Code;
 using banyan::Collective;
 using banyan::door;
+using banyan::kMostRanks;
 using banyan::open_communicator;
 using banyan::OpenCommunicator;
 using banyan::Result;
@@ -29,8 +31,6 @@ using banyan::settings_of;
 using banyan::Status;
 
 namespace {
-
-constexpr int kMostRanks = 65536;
 
 template <typename... Values>
 Status wrong(fmt::format_string<Values...> text, Values&&... values) {
@@ -225,12 +225,7 @@ Status finish_requests(OpenCommunicator& communicator) {
   for (const uint64_t place : communicator.requests) {
     auto* request = static_cast<banyan::OpenRequest*>(banyan::process().requests.find(place));
     if (request == nullptr || request->state != banyan::OpenRequest::State::kRunning) continue;
-    banyan::Membership* membership = communicator.membership.get();
-    membership->take_baton();
-    const Status driven = banyan::drive_through({&membership, 1}, {&request->operation, 1});
-    membership->take_baton();
-    banyan::settle_request(*request);
-    membership->leave_baton();
+    const Status driven = banyan::complete_request(*request);
     if (status.ok()) status = driven;
   }
   return status;

@@ -17,6 +17,16 @@ using banyan::Result;
 using banyan::Status;
 using State = banyan::OpenRequest::State;
 
+Status banyan::complete_request(OpenRequest& request) {
+  Membership* membership = request.communicator->membership.get();
+  membership->take_baton();
+  Status driven = drive_through({&membership, 1}, {&request.operation, 1});
+  membership->take_baton();
+  settle_request(request);
+  membership->leave_baton();
+  return driven;
+}
+
 namespace {
 
 Status create(banyan_comm_t comm, const banyan_call_t* given, banyan_request_t* request) {
@@ -62,9 +72,8 @@ Status start(banyan_request_t handle) {
     return {};
   }
   const banyan::Problem& problem = (*request)->call.problem;
-  const bool message = problem.collective == banyan::Collective::kSend ||
-                       problem.collective == banyan::Collective::kRecv;
-  if (message && problem.root == (*request)->communicator->membership->rank())
+  if (is_message(problem.collective) &&
+      problem.root == (*request)->communicator->membership->rank())
     return {Code::kInvalidUsage,
             fmt::format("peer {} is this rank itself: a message to oneself needs a group",
                         problem.root)};
@@ -106,16 +115,7 @@ Status wait(banyan_request_t handle) {
   BANYAN_TRY(found.status());
   OpenRequest& request = **found;
   if (request.state == State::kNew) return never_started(request);
-  if (request.state == State::kRunning) {
-    banyan::Membership* membership = request.communicator->membership.get();
-    membership->take_baton();
-    // The result is the operation's own, which the failure of the communicator decides.
-    Status driven = banyan::drive_through({&membership, 1}, {&request.operation, 1});
-    membership->take_baton();
-    banyan::settle_request(request);
-    membership->leave_baton();
-    if (!driven.ok()) return driven;
-  }
+  if (request.state == State::kRunning) BANYAN_TRY(banyan::complete_request(request));
   return request.result;
 }
 

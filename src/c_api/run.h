@@ -65,5 +65,8 @@ Status start_request(OpenRequest& request);
 void refuse_request(OpenRequest& request, const Status& why);
 // After its operation is done or the communicator has failed.
 void settle_request(OpenRequest& request);
+// Drives one that is running to its end and settles it. The result is that of driving; its own may
+// be another, which the failure of the communicator decides.
+Status complete_request(OpenRequest& request);
 
 }  // namespace banyan

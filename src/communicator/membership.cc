@@ -175,10 +175,17 @@ Result<Operation*> Membership::start(const std::shared_ptr<Plan>& plan, const Ca
   return operation;
 }
 
+// Another rank may have to decide, and may not answer. After the time that a call may take, this
+// rank decides alone, so that the failure stands then in any case.
 Status Membership::give_up(std::string_view why) {
-  report(
-      {Code::kSystem, rank(), fmt::format("rank {} cannot take part in a call: {}", rank(), why)});
-  while (!failure_.failed()) sleep(1);
+  const Verdict verdict{Code::kSystem, rank(),
+                        fmt::format("rank {} cannot take part in a call: {}", rank(), why)};
+  const TimePoint deadline = deadline_after(settings_.timeout_s);
+  report(verdict);
+  while (!failure_.failed()) {
+    sleep(1);
+    if (Clock::now() >= deadline) monitor_.decide_alone(verdict);
+  }
   return failure_.status();
 }
 

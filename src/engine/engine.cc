@@ -5,29 +5,24 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/lengths.h"
 #include "src/engine/trace.h"
 #include "transports/quick.h"
 
 namespace banyan {
 namespace {
 
-// An output of so much is not in the caches of its core any more when it is done. (lengths.h cuts
-// vectors of that size into segments for the same reason.)
-constexpr uint64_t kLargeLeast = 16 << 20;
 // Beyond so much input and output, what one rank reads is in no cache when another one wants it.
 constexpr uint64_t kCachedMost = 32 << 20;
 // A sum that is sent was just written, by an earlier step. Memory that another core has just
 // written is read from afar at half the speed of memory that has lain there for a while. For
 // messages longer than this the second copy of a slot costs more than that.
 constexpr uint64_t kFreshMost = (1 << 20) - 1;
-// Messages of this length and more go the way that costs less (Flow): it is worth looking at a
-// clock, and no program has them. Where ranks share cores only the messages of outputs that no
-// cache holds do so: with shorter ones a time is too often that of another rank's turn.
-constexpr uint64_t kWeighedLeast = 64 << 10;
 // A message that a slot takes whole needs no turns of sender and receiver. Two ranks that share a
 // core are faster so than by asking the kernel for a copy. Where more ranks share it, one of them
 // has other work meanwhile.
-constexpr uint64_t kSlotMost = 32 << 10;
+constexpr uint64_t kSlotMost = QuickLink::kBytesMost;
+static_assert(kWeighedLeast > QuickLink::kBytesMost, "programs have no messages that are weighed");
 
 uint64_t bytes_of(const Schedule& schedule, Space space) {
   uint64_t end = 0;
@@ -85,7 +80,7 @@ void Engine::list(size_t port) {
 // it is their turn there.
 void Engine::offer(Execution& execution, uint32_t step) {
   const Schedule& schedule = execution.schedule_;
-  if (!is_message(schedule.steps[step].op)) {
+  if (!is_transfer(schedule.steps[step].op)) {
     if (execution.ready_.empty()) with_local_work_.push_back(&execution);
     execution.ready_.push_back(step);
     return;
@@ -183,14 +178,16 @@ bool Engine::run_local() {
 // Through slots, although the peer could read the memory. First hand is what no step writes.
 bool Engine::streams(const Execution& execution, uint64_t bytes, bool first_hand) const {
   if (execution.sums_)
-    return ranks_per_core_ > 1 || execution.output_bytes_ >= kLargeLeast ||
+    return ranks_per_core_ > 1 || execution.output_bytes_ >= kUncachedLeast ||
            (bytes <= kFreshMost && !first_hand);
   return (ranks_per_core_ > 1 && execution.caller_bytes_ > kCachedMost) ||
          (ranks_per_core_ == 2 && bytes <= kSlotMost);
 }
 
+// Messages are weighed (kWeighedLeast). Of ranks that share cores only those of outputs that no
+// cache holds are: with shorter ones a time is too often that of another rank's turn.
 Flow Engine::flow_of(const Execution& execution, uint64_t bytes, bool first_hand) const {
-  const bool far = execution.output_bytes_ >= kLargeLeast;
+  const bool far = execution.output_bytes_ >= kUncachedLeast;
   if (bytes < kWeighedLeast || ranks_per_core_ == 0 || (ranks_per_core_ > 1 && !far))
     return Flow::kAny;
   if (execution.sums_) return far ? Flow::kFarSums : first_hand ? Flow::kTerms : Flow::kSums;
@@ -206,7 +203,7 @@ Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
   const bool first_hand = what.op == Op::kSend && what.src.space == Space::kInput;
   transfer.stream = streams(execution, transfer.envelope.bytes, first_hand);
   transfer.flow = flow_of(execution, transfer.envelope.bytes, first_hand);
-  transfer.far = execution.output_bytes_ >= kLargeLeast && what.dst.space == Space::kOutput &&
+  transfer.far = execution.output_bytes_ >= kUncachedLeast && what.dst.space == Space::kOutput &&
                  execution.schedule_.successors_of(step).empty();
   transfer.cookie = (uint64_t{execution.slot_} << 32) | step;
   return transfer;
@@ -368,7 +365,7 @@ int Engine::waiting_for() const {
   int sending_to = -1;
   for (size_t step = 0; step < schedule.steps.size(); ++step) {
     const Op op = schedule.steps[step].op;
-    if (!is_message(op) || first->waiting_for_[step] != 0 || first->finished_[step] != 0) continue;
+    if (!is_transfer(op) || first->waiting_for_[step] != 0 || first->finished_[step] != 0) continue;
     if (op != Op::kSend) return schedule.steps[step].peer;
     if (sending_to < 0) sending_to = schedule.steps[step].peer;
   }

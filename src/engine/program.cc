@@ -30,7 +30,7 @@ std::optional<Program> Program::lower(const Schedule& schedule, const Arithmetic
   for (const Step& step : schedule.steps) {
     Instruction& instruction = instructions.emplace_back();
     instruction.step = &step;
-    if (!is_message(step.op)) continue;
+    if (!is_transfer(step.op)) continue;
     instruction.link = engine.transport_to(step.peer).quick_link(step.peer, lane);
     instruction.transfer = transfer_of(step, arithmetic.op, envelope, engine.kernels());
     if (instruction.link == nullptr ||

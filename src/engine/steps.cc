@@ -8,10 +8,6 @@
 
 namespace banyan {
 
-bool is_message(Op op) {
-  return op == Op::kSend || op == Op::kRecv || op == Op::kRecvReduce || op == Op::kRecvDecodeAdd;
-}
-
 bool sums_messages(const Schedule& schedule) {
   return std::any_of(schedule.steps.begin(), schedule.steps.end(), [](const Step& step) {
     return step.op == Op::kRecvReduce || step.op == Op::kRecvDecodeAdd;

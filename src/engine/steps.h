@@ -37,8 +37,6 @@ struct Arithmetic {
   std::array<std::byte, 8> scalar{};  // of kDecode for kPreMulSum
 };
 
-// Sends and receives; the other steps are local.
-bool is_message(Op op);
 // Whether messages are summed as they come.
 bool sums_messages(const Schedule& schedule);
 

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "src/base/bytes.h"
+#include "src/base/failure_code.h"
 #include "src/base/parse.h"
 
 namespace banyan {
@@ -21,10 +22,6 @@ constexpr size_t kFrameTextBytes = 484;
 constexpr double kPatienceSeconds = 1;             // with the first who should decide
 constexpr double kPatienceWithTheNextSeconds = 3;  // it loses patience with the first one, too
 constexpr size_t kSignedBytes = kFrameBytes - sizeof(Mac);
-
-bool is_failure(uint32_t code) {
-  return (code >= 1 && code <= 8 && code != 7) || (code >= 32 && code <= 37);
-}
 
 // Tells whether this rank is the one that watches the process. A process that ends shows at its
 // link, unless children of it hold that; then it is enough that one rank sees it and tells the
@@ -93,7 +90,7 @@ std::optional<LinkFrame> decode_frame(std::span<const std::byte, kFrameBytes> by
   if (type < 1 || type > 3 || length > kFrameTextBytes || sent_counter != counter)
     return std::nullopt;
   if (failed_rank < -1 || failed_rank >= ranks) return std::nullopt;
-  if (type != static_cast<uint32_t>(LinkFrameType::kGoodbye) && !is_failure(code))
+  if (type != static_cast<uint32_t>(LinkFrameType::kGoodbye) && !is_failure_code(code))
     return std::nullopt;
 
   LinkFrame frame;
@@ -187,6 +184,11 @@ void Monitor::settle() {
 void Monitor::decide(const Verdict& verdict) {
   patience_ends_ = TimePoint::max();
   if (failure_.decide(verdict)) broadcast({LinkFrameType::kFinal, verdict});
+}
+
+void Monitor::decide_alone(const Verdict& verdict) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.board().decided()) decide(proposed_.value_or(verdict));
 }
 
 // The maker of the verdict may have died before it had told all; a rank of this host, too, may have

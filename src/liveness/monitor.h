@@ -60,6 +60,9 @@ class Monitor {
   bool report(const Verdict& verdict);
   // This rank aborts: as report(), but its own calls say kAborted.
   void abort();
+  // What this rank has reported before, or else `verdict`, is the failure at once, whoever should
+  // have decided, and all others are told. They may have heard of another one. Any thread.
+  void decide_alone(const Verdict& verdict);
   // This rank leaves in good order: its silence is no death from now on.
   void say_goodbye();
 

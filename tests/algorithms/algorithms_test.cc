@@ -43,7 +43,7 @@ VerifiedCase case_of(int algorithm, Collective collective, int ranks, uint32_t d
   call.in_place = draw / 3 % 2 == 1 && collective != Collective::kAlltoallv;
   call.check = draw % 5 != 4;
   if (has_root(collective)) call.root = static_cast<int>(draw * 7 % static_cast<uint32_t>(ranks));
-  if (is_reduction(collective)) {
+  if (reduces(collective)) {
     const Codec codec = kCodecs[(draw + draw / 8) % std::size(kCodecs)];
     call.type = codec.type;
     call.op = codec.op;

@@ -373,6 +373,11 @@ TEST(Cost, bound_of_the_edges_of_parts) {
   EXPECT_DOUBLE_EQ(bound(kAlltoall, 32, &hosts), 8 * 24);
 }
 
+TEST(Cost, every_algorithm_has_a_formula) {
+  for (int i = 0; i < static_cast<int>(algorithms().size()); ++i)
+    EXPECT_TRUE(has_formula(i)) << algorithms()[static_cast<size_t>(i)].name;
+}
+
 TEST(Cost, is_finite_for_any_number_of_ranks) {
   for (int ranks = 1; ranks <= 65536; ranks = ranks < 70 ? ranks + 1 : ranks * 3 / 2 + 1)
     for (const Collective collective : collectives()) {

@@ -84,7 +84,7 @@ std::vector<Mutant> mutants_of(const Schedule& schedule, int rank, const Verifie
     const Step& step = schedule.steps[at];
     add(Mutation::kDrop, at, without_step(schedule, at));
     add(Mutation::kRepeat, at, with_repeated(schedule, at));
-    for (int peer = 0; is_message(step) && peer < call.ranks; ++peer) {
+    for (int peer = 0; has_peer(step) && peer < call.ranks; ++peer) {
       if (peer == rank || peer == step.peer) continue;
       Step changed = step;
       changed.peer = peer;
@@ -219,7 +219,7 @@ bool is_unread(const Schedule& schedule, Slice slice) {
 
 // In place, the block that a rank gives to itself is where it belongs from the start.
 bool fills_own_block(const Step& step, const Problem& problem, size_t rank) {
-  if (step.op != Op::kCopy || !problem.in_place || is_reduction(problem.collective)) return false;
+  if (step.op != Op::kCopy || !problem.in_place || reduces(problem.collective)) return false;
   const bool listed = problem.collective == Collective::kAllgatherv;
   const uint64_t place = listed ? problem.recv_displacements[rank] : problem.count * rank;
   const uint64_t count = listed ? problem.recv_counts[rank] : problem.count;
@@ -238,7 +238,7 @@ const char* explain(const Mutant& mutant, const std::vector<Schedule>& schedules
       return right ? kFence : nullptr;
     }
     case Mutation::kRepeat:
-      return !is_message(step) && !meets(step.src, step.dst) && !meets(step.src2, step.dst)
+      return !has_peer(step) && !meets(step.src, step.dst) && !meets(step.src2, step.dst)
                  ? kRepeatable
                  : nullptr;
     case Mutation::kShift:
@@ -248,7 +248,7 @@ const char* explain(const Mutant& mutant, const std::vector<Schedule>& schedules
                  : nullptr;
     case Mutation::kDrop:
       if (fills_own_block(step, problem, rank)) return kOwnBlock;
-      return !is_message(step) && is_unread(original, step.dst) ? kUnread : nullptr;
+      return !has_peer(step) && is_unread(original, step.dst) ? kUnread : nullptr;
     case Mutation::kRetarget:
     case Mutation::kOperation:
     case Mutation::kType: return nullptr;
@@ -326,7 +326,7 @@ TEST(Mutants, AreCaughtOrExplained) {
                           .count = static_cast<uint64_t>(ranks) + 1};
         ++turn;
         if (has_root(call.collective)) call.root = ranks - 1;
-        if (is_reduction(call.collective)) {
+        if (reduces(call.collective)) {
           call.type = kCodecs[turn % std::size(kCodecs)].first;
           call.op = kCodecs[turn % std::size(kCodecs)].second;
         }

@@ -22,7 +22,7 @@ inline Edges edges_of(const Schedule& schedule) {
   return edges;
 }
 
-inline bool is_message(const Step& step) {
+inline bool has_peer(const Step& step) {
   return step.peer >= 0;
 }
 
@@ -39,7 +39,7 @@ inline Schedule relinked(std::vector<Step> steps, const Edges& predecessors,
     schedule.dependency_count.push_back(static_cast<uint32_t>(predecessors[step].size()));
     for (const uint32_t before : predecessors[step]) successors[before].push_back(step);
     const Step& each = schedule.steps[step];
-    if (is_message(each)) ports[{each.peer, each.op == Op::kSend}].push_back(step);
+    if (has_peer(each)) ports[{each.peer, each.op == Op::kSend}].push_back(step);
   }
   for (const auto& each : successors) {
     schedule.successors_begin.push_back(static_cast<uint32_t>(schedule.successors.size()));

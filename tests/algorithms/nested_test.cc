@@ -123,7 +123,7 @@ class Drawn {
     call.in_place = below(2) == 0;
     call.check = below(4) != 0;
     if (has_root(collective)) call.root = below(ranks);
-    if (is_reduction(collective)) {
+    if (reduces(collective)) {
       call.type = one_of(std::vector{DataType::kFloat32, DataType::kBfloat16, DataType::kInt8});
       call.op = one_of(std::vector{ReduceOp::kSum, ReduceOp::kSum, ReduceOp::kMin});
       if (call.type != DataType::kInt8 && below(3) == 0)

@@ -291,7 +291,7 @@ void verify_with(const std::string& text, Collective collective, int ranks, uint
   call.in_place = draw / 3 % 2 == 1;
   call.check = draw % 5 != 4;
   if (has_root(collective)) call.root = static_cast<int>(draw * 7 % static_cast<uint32_t>(ranks));
-  if (is_reduction(collective)) {
+  if (reduces(collective)) {
     const Codec codec = kCodecs[(draw + draw / 7) % std::size(kCodecs)];
     call.type = codec.type;
     call.op = codec.op;

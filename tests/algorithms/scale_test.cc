@@ -76,7 +76,7 @@ TEST_F(Scale, allreduce_of_65536_ranks_is_right) {
 }
 
 TEST_F(Scale, mutants_with_another_message_are_caught) {
-  const auto is_any = [](const Step& step) { return is_message(step); };
+  const auto is_any = [](const Step& step) { return has_peer(step); };
   expect_caught("dropped", is_any, without_step);
   expect_caught("repeated", is_any, with_repeated);
   expect_caught("to the next host", is_any, [](const Schedule& schedule, uint32_t at) {

@@ -34,9 +34,7 @@ Problem call(Collective collective, uint64_t bytes, int ranks, DataType type = D
   problem.op = op;
   const uint64_t count = bytes / size_of(type);
   EXPECT_EQ(count * size_of(type), bytes);
-  const bool lists = collective == Collective::kAllgatherv ||
-                     collective == Collective::kReduceScatterv ||
-                     collective == Collective::kAlltoallv;
+  const bool lists = has_blocks_of_own_length(collective);
   if (!lists) {
     problem.count = count;
     return problem;

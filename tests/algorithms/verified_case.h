@@ -99,11 +99,6 @@ inline std::ostream& operator<<(std::ostream& out, const VerifiedCase& call) {
              << (call.shape == nullptr ? "" : ", " + call.shape->name);
 }
 
-inline bool is_reduction(Collective collective) {
-  return collective == Collective::kAllreduce || collective == Collective::kReduce ||
-         collective == Collective::kReduceScatter || collective == Collective::kReduceScatterv;
-}
-
 inline bool is_synchronisation(Collective collective) {
   return collective == Collective::kBarrier || collective == Collective::kFinalize ||
          collective == Collective::kSplit;

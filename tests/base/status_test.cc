@@ -6,8 +6,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+
+#include "src/base/failure_code.h"
 
 namespace banyan {
 namespace {
@@ -22,6 +26,14 @@ TEST(Status, IsOkOrACodeWithASentence) {
   EXPECT_FALSE(failure.ok());
   EXPECT_EQ(failure.code(), Code::kTimeout);
   EXPECT_EQ(failure.message(), "rank 3 did not come");
+}
+
+TEST(Status, KnowsTheNumbersOfFailures) {
+  const std::set<uint64_t> failures = {1, 2, 3, 4, 5, 6, 8, 32, 33, 34, 35, 36, 37};
+  for (uint64_t number = 0; number < 300; ++number)
+    EXPECT_EQ(is_failure_code(number), failures.count(number) == 1) << number;
+  for (const uint64_t wraps : {UINT64_MAX, uint64_t{1} << 31, (uint64_t{1} << 32) + 1})
+    EXPECT_FALSE(is_failure_code(wraps)) << wraps;
 }
 
 TEST(Result, HasWhatItWasMadeOf) {

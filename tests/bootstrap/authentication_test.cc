@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 
+#include "src/base/most_ranks.h"
 #include "src/bootstrap/handshake.h"
 #include "src/bootstrap/wire.h"
 #include "src/liveness/wire_links.h"

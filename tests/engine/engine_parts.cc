@@ -180,9 +180,7 @@ Calls make_calls(Collective collective, DataType type, ReduceOp op, int ranks, u
                  bool in_place, int algorithm, uint64_t salt) {
   Calls calls;
   const auto size = static_cast<size_t>(ranks);
-  const bool lists = collective == Collective::kAllgatherv ||
-                     collective == Collective::kReduceScatterv ||
-                     collective == Collective::kAlltoallv;
+  const bool lists = has_blocks_of_own_length(collective);
   const size_t room = (size * (count + 2) + 1) * size_of(type);
   for (int rank = 0; rank < ranks; ++rank) {
     Problem problem;

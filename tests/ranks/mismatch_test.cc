@@ -117,9 +117,7 @@ bool disagree(Rank& self, const Spoken& mine, const Memories& memories, std::str
 enum class Field : uint8_t { kCount, kNoCount, kType, kOp, kRoot, kList, kAlgorithm };
 
 bool has(Collective collective, Field field) {
-  const bool list = collective == Collective::kAllgatherv ||
-                    collective == Collective::kReduceScatterv ||
-                    collective == Collective::kAlltoallv;
+  const bool list = has_blocks_of_own_length(collective);
   switch (field) {
     case Field::kCount:
     case Field::kNoCount: return !list && collective != Collective::kBarrier;

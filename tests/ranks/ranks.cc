@@ -75,7 +75,7 @@ struct SharedPage {
     char where[240] = {};
     std::byte box[kBoxBytes] = {};
   };
-  std::array<Slot, kMostRanks> slots;
+  std::array<Slot, kMostTestRanks> slots;
 
   Slot& of(int rank) { return slots[static_cast<size_t>(rank)]; }
 };

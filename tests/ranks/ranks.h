@@ -31,7 +31,7 @@ inline std::ostream& operator<<(std::ostream& out, Kind kind) {
   return out << name_of(kind);
 }
 
-inline constexpr int kMostRanks = 16;
+inline constexpr int kMostTestRanks = 16;
 
 // By which sanitizers and the like stretch time limits; 1 in an ordinary build.
 double time_factor();

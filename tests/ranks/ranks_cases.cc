@@ -156,9 +156,7 @@ size_t room_of(const std::vector<Piece>& pieces) {
 }
 
 Layout layout_of(const Case& call, int size, int me) {
-  const bool lists = call.collective == Collective::kAllgatherv ||
-                     call.collective == Collective::kReduceScatterv ||
-                     call.collective == Collective::kAlltoallv;
+  const bool lists = has_blocks_of_own_length(call.collective);
   Layout layout = lists ? layout_of_lists(call.collective, call.count, size, me)
                   : reduces(call.collective)
                       ? layout_of_reduction(call.collective, call.count, size, me, me == call.root)

@@ -141,7 +141,7 @@ class Reader {
     BANYAN_TRY(expect(*root.find("links"), Kind::kArray));
     for (const JsonValue& link : root.find("links")->children) BANYAN_TRY(read_link(link));
     BANYAN_TRY(check_levels(*root.find("levels")));
-    if (const Fault fault = find_fault(topology_); !fault.status.ok()) {
+    if (const TopologyFault fault = find_fault(topology_); !fault.status.ok()) {
       const int line = fault.link >= 0     ? link_line_[static_cast<size_t>(fault.link)]
                        : fault.vertex >= 0 ? line_[static_cast<size_t>(fault.vertex)]
                                            : root.line;

@@ -33,6 +33,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/base/most_ranks.h"
 #include "src/base/sealed_memory.h"
 #include "transports/message.h"
 #include "transports/transport.h"
@@ -210,7 +211,7 @@ struct Layout {
 };
 
 inline constexpr size_t kProbeBytes = 256 << 10;
-inline constexpr uint32_t kPeersMost = 1 << 16;
+inline constexpr uint32_t kPeersMost = kMostRanks;
 inline constexpr uint32_t kSlotsMost = 128;
 inline constexpr uint32_t kSlotBytesLeast = kMessageElementMost;
 inline constexpr uint32_t kSlotBytesMost = 1 << 20;

@@ -36,6 +36,8 @@ inline constexpr uint64_t kOfferMost = 16 << 20;
 static_assert(kOfferLeast >= 2 * kPageBytes);
 // Bytes that one port moves in one call, so that ports share a thread fairly.
 inline constexpr size_t kBytesAtOnce = 512 << 10;
+// A message, or a slot of one, counts as so many of them at the least: a short one takes time, too.
+inline constexpr size_t kLeastCost = 1024;
 
 class SendPort {
  public:

@@ -245,7 +245,7 @@ size_t RecvPort::move(Completions& completions, std::span<std::byte> bounce) {
   complete(completions, Code::kOk, head_->envelope, passage_by(head_->word.kind));
   head_.reset();
   open_ = false;
-  return 1024;
+  return kLeastCost;
 }
 
 bool RecvPort::may_be_weighed() const {
@@ -301,7 +301,7 @@ size_t RecvPort::move_fragment(Completions& completions) {
     const SlotWord word = unpack(line().word.load(std::memory_order_acquire));
     if (word.first || word.kind != SlotKind::kFragment || word.bytes != bytes) {
       fail(completions, Code::kCorrupt);
-      return 1024;
+      return kLeastCost;
     }
   }
   const bool timed = is_weighed() && is_timed(bytes_done_, channel_.slot_bytes);
@@ -320,7 +320,7 @@ size_t RecvPort::move_fragment(Completions& completions) {
     head_.reset();
     open_ = false;
   }
-  return std::max<size_t>(bytes, 1024);
+  return std::max<size_t>(bytes, kLeastCost);
 }
 
 int RecvPort::read_from_afar(uint64_t address, size_t bytes, std::span<std::byte> bounce) {
@@ -353,14 +353,14 @@ size_t RecvPort::move_from_afar(Completions& completions, std::span<std::byte> b
   }
   if (read_error_ != 0) {
     fail(completions, code_of(read_error_));
-    return 1024;
+    return kLeastCost;
   }
   if (is_weighed()) spend(nanoseconds_since(begin));
   bytes_done_ += bytes;
   if (bytes_done_ == head_->envelope.bytes) {
     if (is_withdrawn()) {
       fail(completions, Code::kPeerLost);
-      return 1024;
+      return kLeastCost;
     }
     take(true);
     judge_way();
@@ -384,7 +384,7 @@ bool RecvPort::progress(Completions& completions, std::span<std::byte> bounce) {
       if (whole == Whole::kNotThere && !head_) break;
       if (whole == Whole::kTaken) {
         const Envelope envelope = pending_.front().envelope;
-        moved += std::max<size_t>(envelope.bytes, 1024);
+        moved += std::max<size_t>(envelope.bytes, kLeastCost);
         complete(completions, Code::kOk, envelope);
         continue;
       }
@@ -392,7 +392,7 @@ bool RecvPort::progress(Completions& completions, std::span<std::byte> bounce) {
     if (!open_ && !open(completions)) {
       // A mismatch completes a receive and leaves the message for the next one.
       if (head_ && broken_ == Code::kOk) {
-        moved += 1024;
+        moved += kLeastCost;
         continue;
       }
       if (broken_ == Code::kOk) break;

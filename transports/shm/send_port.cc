@@ -240,7 +240,7 @@ size_t SendPort::send_slot(Pending& pending) {
   pending.sent = in_place || pending.bytes_sent == bytes;
   const bool until_read = in_place || channel_.lane == Lane::kMessage;
   if (pending.sent) pending.done_at = until_read ? slots_sent_ : 0;
-  return std::max<size_t>(word.bytes, 1024);
+  return std::max<size_t>(word.bytes, kLeastCost);
 }
 
 bool SendPort::progress(Completions& completions) {

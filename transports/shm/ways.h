@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/base/lengths.h"
 #include "transports/transport.h"
 
 namespace banyan::shm {
@@ -75,12 +76,11 @@ class WayJudge {
 
 // Messages of one kind are of one flow and of about one length: what is right for 64 KiB, which
 // caches hold, is not for 1 MiB.
-inline constexpr uint64_t kShortestWeighed = 64 << 10;  // and below
-inline constexpr int kLengthClasses = 6;                // from there on each twice the one before
+inline constexpr int kLengthClasses = 6;  // from kWeighedLeast on, each twice the one before
 inline constexpr size_t kKindCount = static_cast<size_t>(kFlowCount) * kLengthClasses;
 // Not of kAny.
 constexpr size_t kind_of(Flow flow, uint64_t bytes) {
-  const int length = std::clamp(static_cast<int>(std::bit_width(bytes / kShortestWeighed)) - 1, 0,
+  const int length = std::clamp(static_cast<int>(std::bit_width(bytes / kWeighedLeast)) - 1, 0,
                                 kLengthClasses - 1);
   return (static_cast<size_t>(flow) - 1) * kLengthClasses + static_cast<size_t>(length);
 }
