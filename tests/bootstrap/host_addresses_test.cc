@@ -67,7 +67,7 @@ std::vector<std::string> dead_ends(const std::vector<HostAddresses>& hosts, int 
   return names;
 }
 
-const std::vector<HostAddress> kHost = {
+const std::vector<HostAddress> one_host = {
     at("lo", "127.0.0.1"),  at("usb0", "169.254.3.1"), at("docker0", "172.17.0.1", true),
     at("eth0", "10.0.0.1"), at("eth1", "10.1.0.1"),    at("lo", "::1"),
     at("eth1", "fd00::1"),
@@ -75,30 +75,30 @@ const std::vector<HostAddress> kHost = {
 
 TEST(HostAddresses, ComeInTheOrderOfTheirUse) {
   const std::vector<Address> outward = {ip("10.1.0.1")};
-  const HostAddresses plain = in_order(kHost, "", std::nullopt, outward);
+  const HostAddresses plain = in_order(one_host, "", std::nullopt, outward);
   EXPECT_THAT(texts(plain),
               ElementsAre("eth1 10.1.0.1", "eth0 10.0.0.1", "eth1 fd00::1", "docker0 172.17.0.1",
                           "lo 127.0.0.1", "lo ::1", "usb0 169.254.3.1"));
   EXPECT_EQ(plain.usable, 6);
   EXPECT_FALSE(plain.chosen);
-  EXPECT_THAT(texts(in_order(kHost, "", ip("10.0.0.1"), outward)).front(), "eth0 10.0.0.1");
-  EXPECT_THAT(texts(in_order(kHost, "", ip("fd00::1"), outward)).front(), "eth1 fd00::1");
+  EXPECT_THAT(texts(in_order(one_host, "", ip("10.0.0.1"), outward)).front(), "eth0 10.0.0.1");
+  EXPECT_THAT(texts(in_order(one_host, "", ip("fd00::1"), outward)).front(), "eth1 fd00::1");
   // Where ranks have met by one, it works.
-  const HostAddresses cable = in_order(kHost, "", ip("169.254.3.1"), outward);
+  const HostAddresses cable = in_order(one_host, "", ip("169.254.3.1"), outward);
   EXPECT_THAT(texts(cable).front(), "usb0 169.254.3.1");
   EXPECT_EQ(cable.usable, 7);
 }
 
 TEST(HostAddresses, OfTheChosenInterfaceAreTheOnlyOnesThatAreUsed) {
-  const HostAddresses docker = in_order(kHost, "docker0", ip("10.0.0.1"), {});
+  const HostAddresses docker = in_order(one_host, "docker0", ip("10.0.0.1"), {});
   EXPECT_EQ(docker.usable, 1);
   EXPECT_TRUE(docker.chosen);
   EXPECT_EQ(texts(docker).front(), "docker0 172.17.0.1");
-  EXPECT_EQ(docker.all.size(), kHost.size());
-  const HostAddresses usb = in_order(kHost, "usb0", std::nullopt, {});
+  EXPECT_EQ(docker.all.size(), one_host.size());
+  const HostAddresses usb = in_order(one_host, "usb0", std::nullopt, {});
   EXPECT_EQ(usb.usable, 1);
   EXPECT_EQ(texts(usb).front(), "usb0 169.254.3.1");
-  EXPECT_EQ(in_order(kHost, "nosuch0", std::nullopt, {}).usable, 0);
+  EXPECT_EQ(in_order(one_host, "nosuch0", std::nullopt, {}).usable, 0);
 }
 
 TEST(AddressBook, PassesByWhatTwoHostsHave) {

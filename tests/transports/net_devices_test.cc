@@ -71,7 +71,7 @@ TEST(NetDevices, are_not_judged_where_the_machine_says_nothing) {
   EXPECT_EQ(*choose_net_devices("zz", {}), "zz");
 }
 
-const std::string kShared = "172.17.0.1 is an address of rank 1's host, too";
+const std::string shared_address = "172.17.0.1 is an address of rank 1's host, too";
 
 std::string left(std::string_view text, const std::vector<Interface>& interfaces) {
   const Result<std::string> result =
@@ -81,7 +81,7 @@ std::string left(std::string_view text, const std::vector<Interface>& interfaces
 
 TEST(NetDevices, that_lead_nowhere_are_left_out) {
   const std::vector<Interface> docker = {
-      {"lo", "is loopback", true}, {"eth0"}, {"docker0", kShared}};
+      {"lo", "is loopback", true}, {"eth0"}, {"docker0", shared_address}};
   EXPECT_EQ(left("", docker), "eth0,mlx5_0:1,mlx5_0:2,mlx5_1:1");
   EXPECT_EQ(left("all", docker), "eth0,mlx5_0:1,mlx5_0:2,mlx5_1:1");
   EXPECT_EQ(left("mlx5_0", docker), "mlx5_0:1,mlx5_0:2");
@@ -93,16 +93,17 @@ TEST(NetDevices, that_lead_nowhere_are_left_out) {
 }
 
 TEST(NetDevices, of_which_none_leads_anywhere_are_named_with_the_reasons) {
-  EXPECT_THAT(left("eth0", {{"eth0", kShared}, {"eth1"}}),
-              AllOf(HasSubstr("BANYAN_NET_DEVICES=eth0: none leads to this host from the others"),
-                    HasSubstr("eth0: " + kShared), EndsWith("name others (eth1), or unset it")));
+  EXPECT_THAT(
+      left("eth0", {{"eth0", shared_address}, {"eth1"}}),
+      AllOf(HasSubstr("BANYAN_NET_DEVICES=eth0: none leads to this host from the others"),
+            HasSubstr("eth0: " + shared_address), EndsWith("name others (eth1), or unset it")));
   EXPECT_THAT(left("lo", {{"lo", "127.0.0.1 is loopback", true}}),
               AllOf(HasSubstr("lo: 127.0.0.1 is loopback"), EndsWith("and no other does")));
   const std::vector<std::string> one = {"docker0", "lo"};
   const Result<std::string> none =
-      leading_out("", "", one, std::vector<Interface>{{"docker0", kShared}});
+      leading_out("", "", one, std::vector<Interface>{{"docker0", shared_address}});
   EXPECT_EQ(none.status().code(), Code::kSystem);
-  EXPECT_THAT(std::string(none.status().message()), HasSubstr("docker0: " + kShared));
+  EXPECT_THAT(std::string(none.status().message()), HasSubstr("docker0: " + shared_address));
 }
 
 class Machine : public testing::Test {
