@@ -2,9 +2,9 @@
 //
 // Ranks of one host share a verdict board, so the first verdict there is final. Across hosts the
 // lowest rank that is still connected decides: others propose to it, and it tells everybody.
-// (Should it die in the middle of telling, the next one decides again; hosts told before keep the
-// first verdict. An agreement that survives that too is not built yet.) Frames are of one size and
-// carry a MAC under the communicator's key.
+// Should it die or fall silent in the middle of telling, the next one hears everybody first, since
+// one of them may have its verdict, and tells that. Frames are of one size and carry a MAC under the
+// communicator's key.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
