@@ -4,6 +4,15 @@
 // Two steps are ordered exactly when they touch the same bytes and at least one writes them. An
 // algorithm therefore never names a dependency, and cannot forget one. (After MSCCLang's
 // last-writer / last-readers rule, Cowan et al., ASPLOS 2023.)
+//
+//   ScheduleBuilder builder;
+//   const Slice input{Space::kInput, 0, 4096}, output{Space::kOutput, 0, 4096};
+//   const Slice theirs = builder.scratch(4096);
+//   builder.send(input, peer);
+//   builder.recv(theirs, peer);
+//   builder.reduce(DataType::kFloat32, input, theirs, output);  // waits for the receive only
+//   builder.copy(output, builder.scratch(4096));                // waits for the sum
+//   const Schedule schedule = fuse(std::move(builder).finish());
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -4,6 +4,17 @@
 // Within a lane and direction, messages arrive in the order they were posted, and the n-th posted
 // send meets the n-th posted receive: nothing is matched by tag. A receive names the envelope that
 // it expects; any other envelope at the head of the lane is reported, never delivered.
+//
+//   Result<std::unique_ptr<Transport>> shm = transport_kinds()[0].connect(wiring, peers);
+//   Transport& transport = **shm;
+//   while (transport.post(transfer).code() == Code::kBusy) transport.poll(completions);
+//   for (bool done = false; !done;) {
+//     const Result<size_t> count = transport.poll(completions);  // makes progress, never blocks
+//     done = *count > 0 && completions[0].cookie == transfer.cookie;
+//     if (done || !transport.arm()) continue;                     // it has something to do now
+//     wait_until_readable(transport.descriptor());
+//     transport.disarm();
+//   }
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -3,8 +3,8 @@
 // Ranks of one host share a verdict board, so the first verdict there is final. Across hosts the
 // lowest rank that is still connected decides: others propose to it, and it tells everybody.
 // Should it die or fall silent in the middle of telling, the next one hears everybody first, since
-// one of them may have its verdict, and tells that. Frames are of one size and carry a MAC under the
-// communicator's key.
+// one of them may have its verdict, and tells that. Frames are of one size and carry a MAC under
+// the communicator's key.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
