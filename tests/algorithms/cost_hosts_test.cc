@@ -107,7 +107,7 @@ int expect_same_order(const std::vector<Times>& all, double clearly, const std::
 
 // Phases of hierarchical have long segments here: in the simulator the latencies of those that are
 // at the top at once are felt once, in the model each by itself.
-TEST(CostOnHosts, ranks_ways_of_hierarchical_as_the_simulator_does) {
+TEST(CostOnHosts, RanksWaysOfHierarchicalAsTheSimulatorDoes) {
   for (const Hierarchy& hosts : {hosts_of({2, 2, 2, 2}), hosts_of({4, 4, 4, 4, 4, 4, 4, 4})})
     for (const uint64_t bytes : {uint64_t{256} << 10, uint64_t{4} << 20}) {
       const std::string what = hosts.text() + ", " + std::to_string(bytes);
@@ -127,7 +127,7 @@ TEST(CostOnHosts, ranks_ways_of_hierarchical_as_the_simulator_does) {
 
 // A host of few ranks has as many messages to others for each of them as one of many, or more: it
 // decides what a root on it takes, and the largest host what pairs do.
-TEST(CostOnHosts, flat_algorithms_on_hosts_of_different_sizes) {
+TEST(CostOnHosts, FlatAlgorithmsOnHostsOfDifferentSizes) {
   using enum Collective;
   struct Case {
     Collective collective;
@@ -184,7 +184,7 @@ int expect_rails(Collective collective, const Network& network, const Agreement&
 
 // What is no chain, a round of blocks and those to or from the root, is predicted too fast by a
 // fifth; a chain is not.
-TEST(CostOnHosts, rails_where_the_wire_is_slow) {
+TEST(CostOnHosts, RailsWhereTheWireIsSlow) {
   using enum Collective;
   const Network memory;
   const Network sockets{.socket_byte = kWireByte / 2, .overhead = 1};
@@ -200,7 +200,7 @@ TEST(CostOnHosts, rails_where_the_wire_is_slow) {
 // In the model every rail has a rank of its own; where a host has fewer ranks, they have several to
 // work on. And the simulator's cores do what could begin first, though others wait for what could
 // begin later.
-TEST(CostOnHosts, rails_where_cores_are_as_slow_as_the_wire) {
+TEST(CostOnHosts, RailsWhereCoresAreAsSlowAsTheWire) {
   using enum Collective;
   const Network sockets{.socket_byte = kWireByte};
   int pairs = expect_rails(kAllreduce, sockets, {0.6, 1.2});
@@ -212,7 +212,7 @@ TEST(CostOnHosts, rails_where_cores_are_as_slow_as_the_wire) {
 // A broadcast of fewer owners than ranks is not in order at 64 KiB: the root's host passes nothing
 // on inside, which the model does not know. Where all own, segments overlap in the model; in the
 // simulator a core first does the inside of all segments, which could begin first.
-TEST(CostOnHosts, rails_where_memory_is_as_slow_as_the_wire) {
+TEST(CostOnHosts, RailsWhereMemoryIsAsSlowAsTheWire) {
   using enum Collective;
   const Network memory{.memory_byte = kWireByte};
   int pairs = expect_rails(kAllreduce, memory, {0.45, 1.2});

@@ -57,14 +57,14 @@ double of_eight_by_eight(std::string_view name, double nics, bool round_robin = 
 }
 
 // However ranks are numbered: the ring enters each host once.
-TEST(Cost, flat_rings_leave_each_host_once) {
+TEST(Cost, FlatRingsLeaveEachHostOnce) {
   EXPECT_NEAR(of_eight_by_eight("ring", 1), 19.69, 0.01);
   EXPECT_NEAR(of_eight_by_eight("ring", 8), 19.69, 0.01);  // one ring uses one NIC
   EXPECT_NEAR(of_eight_by_eight("ring", 1, true), 19.69, 0.01);
   EXPECT_NEAR(of_eight_by_eight("ring", 8, true), 19.69, 0.01);
 }
 
-TEST(Cost, hosts_of_different_sizes_are_left_once_too) {
+TEST(Cost, HostsOfDifferentSizesAreLeftOnceToo) {
   const CostModel model = pure(0, 0, 10);
   const Hierarchy levels = Hierarchy::of_labels("host", std::vector<int>{0, 1, 1, 2, 2, 2, 2, 2});
   const double bytes = 1 << 20;
@@ -72,11 +72,11 @@ TEST(Cost, hosts_of_different_sizes_are_left_once_too) {
   EXPECT_NEAR(predict(problem, find_algorithm("ring"), 8, model, &levels) / bytes, 17.5, 0.01);
 }
 
-TEST(Cost, far_first_rounds_are_dear_between_hosts) {
+TEST(Cost, FarFirstRoundsAreDearBetweenHosts) {
   EXPECT_NEAR(of_eight_by_eight("circulant", 1), 146.6, 0.1);
 }
 
-TEST(Cost, levels_one_after_the_other_and_overlapping) {
+TEST(Cost, LevelsOneAfterTheOtherAndOverlapping) {
   EXPECT_NEAR(of_eight_by_eight("hierarchical", 1), 19.25, 0.01);  // one segment
   EXPECT_NEAR(of_eight_by_eight("hierarchical", 8), 3.94, 0.01);
   const uint64_t long_vector = uint64_t{1} << 30;  // 64 segments
@@ -89,7 +89,7 @@ TEST(Cost, levels_one_after_the_other_and_overlapping) {
   EXPECT_NEAR(of_eight_by_eight("hierarchical", 1, false, 64), 21.4, 0.1);
 }
 
-TEST(Cost, fewer_rails_take_longer_where_each_has_a_nic) {
+TEST(Cost, FewerRailsTakeLongerWhereEachHasANic) {
   CostModel model = pure(0, 1, 10);
   model.nics = 8;
   const Hierarchy levels = hosts_of(8, 8);
@@ -105,7 +105,7 @@ TEST(Cost, fewer_rails_take_longer_where_each_has_a_nic) {
   EXPECT_GT(by(4), by(8));
 }
 
-TEST(Cost, the_bound_is_the_cut_around_a_host) {
+TEST(Cost, TheBoundIsTheCutAroundAHost) {
   CostModel model = pure(0, 1, 10);
   const Hierarchy levels = hosts_of(8, 8);
   const Problem problem = call(Collective::kAllreduce, 1 << 20, 64);
@@ -131,7 +131,7 @@ double simulated(const Problem& problem, const Algorithm& algorithm, int ranks, 
 
 // They agree within a half: in the simulator a core that has several messages takes them as they
 // come, and ranks beyond a power of two are told while others still exchange.
-TEST(Cost, is_what_the_simulator_takes) {
+TEST(Cost, IsWhatTheSimulatorTakes) {
   constexpr double kAlpha = 5, kByte = 1e-3;
   const CostModel model = pure(kAlpha, kByte, 0);
   struct Line {
@@ -163,7 +163,7 @@ TEST(Cost, is_what_the_simulator_takes) {
 }
 
 // The same, cut or laid out as parameters say.
-TEST(Cost, is_what_the_simulator_takes_with_parameters) {
+TEST(Cost, IsWhatTheSimulatorTakesWithParameters) {
   constexpr double kAlpha = 5, kByte = 1e-3, kOverhead = 0.5;
   CostModel model = pure(kAlpha, kByte, 0);
   model.within.overhead = table(kOverhead);
@@ -187,7 +187,7 @@ TEST(Cost, is_what_the_simulator_takes_with_parameters) {
 }
 
 // The network takes 0.1 of a byte, memory 1: a chain through both goes as fast as memory lets it.
-TEST(Cost, streams_go_as_fast_as_their_dearest_hop) {
+TEST(Cost, StreamsGoAsFastAsTheirDearestHop) {
   CostModel model = pure(0, 1, 0.1);
   model.between.recv_byte = model.between.long_byte = table(0);
   const Hierarchy hosts = hosts_of(2, 4);
@@ -201,7 +201,7 @@ TEST(Cost, streams_go_as_fast_as_their_dearest_hop) {
 }
 
 // A piece of 8 KiB from rank to rank, the next ones behind it; the copy at the root is free here.
-TEST(Cost, chunks_of_broadcasts_are_as_long_as_they_say) {
+TEST(Cost, ChunksOfBroadcastsAreAsLongAsTheySay) {
   const CostModel model = pure(5, 1e-3, 0);
   Problem problem = call(Collective::kBroadcast, 256 << 10, 16);
   problem.check = false;
@@ -239,7 +239,7 @@ std::vector<CostModel> networks() {
 }
 
 // By any model: as good as whatever length of all, and never worse than the default one.
-TEST(Segment, is_the_best_of_all_powers_of_two) {
+TEST(Segment, IsTheBestOfAllPowersOfTwo) {
   using enum Collective;
   const std::vector<Hierarchy> shapes = {
       hosts_of(2, 2),       hosts_of(4, 2),
@@ -269,7 +269,7 @@ TEST(Segment, is_the_best_of_all_powers_of_two) {
 
 // The network of two hosts of two takes 1 us a segment and 1e-3 a byte. For a shard of 1 MB that is
 // 1000 us; memory, for both halves, takes 100. q = sqrt(100 / 2).
-TEST(Segment, follows_the_closed_form) {
+TEST(Segment, FollowsTheClosedForm) {
   CostModel model = pure(0, 1e-4, 1e-3);
   model.between.alpha = table(1);
   const Hierarchy hosts = hosts_of(2, 2);
@@ -280,7 +280,7 @@ TEST(Segment, follows_the_closed_form) {
   EXPECT_NEAR(std::log2(count), std::log2(std::sqrt(inside / 2)), 1);
 }
 
-TEST(Segment, is_a_question_of_hierarchical_on_hosts) {
+TEST(Segment, IsAQuestionOfHierarchicalOnHosts) {
   const CostModel model = pure(1, 1e-4, 1e-3);
   const Hierarchy hosts = hosts_of(4, 2);
   const Hierarchy flat;
@@ -291,7 +291,7 @@ TEST(Segment, is_a_question_of_hierarchical_on_hosts) {
   EXPECT_EQ(best_segment(call(Collective::kAllreduce, 0, 8), 8, model, &hosts), 0U);
 }
 
-TEST(Cost, no_algorithm_is_below_the_bound) {
+TEST(Cost, NoAlgorithmIsBelowTheBound) {
   const std::vector<Hierarchy> shapes = {
       Hierarchy(),
       hosts_of(4, 2),
@@ -328,7 +328,7 @@ TEST(Cost, no_algorithm_is_below_the_bound) {
 }
 
 // By the host whose cut has most to carry.
-TEST(Cost, bound_of_hosts_of_different_sizes) {
+TEST(Cost, BoundOfHostsOfDifferentSizes) {
   const Hierarchy hosts = Hierarchy::of_labels("host", std::vector<int>{0, 1, 1, 2, 2, 2});
   const auto bound = [&](Collective collective, int root) {
     Problem problem = call(collective, 4096, 6);
@@ -343,7 +343,7 @@ TEST(Cost, bound_of_hosts_of_different_sizes) {
 }
 
 // Five of eight ranks share an edge; on four such hosts what is theirs may also go over two NICs.
-TEST(Cost, bound_of_the_edges_of_parts) {
+TEST(Cost, BoundOfTheEdgesOfParts) {
   using enum Collective;
   CostModel model = pure(0, 0, 0);
   model.parts = {{"package", 5, table(1)}, {"pci_switch", 2, table(0.1)}};
@@ -373,12 +373,12 @@ TEST(Cost, bound_of_the_edges_of_parts) {
   EXPECT_DOUBLE_EQ(bound(kAlltoall, 32, &hosts), 8 * 24);
 }
 
-TEST(Cost, every_algorithm_has_a_formula) {
+TEST(Cost, EveryAlgorithmHasAFormula) {
   for (int i = 0; i < static_cast<int>(algorithms().size()); ++i)
     EXPECT_TRUE(has_formula(i)) << algorithms()[static_cast<size_t>(i)].name;
 }
 
-TEST(Cost, is_finite_for_any_number_of_ranks) {
+TEST(Cost, IsFiniteForAnyNumberOfRanks) {
   for (int ranks = 1; ranks <= 65536; ranks = ranks < 70 ? ranks + 1 : ranks * 3 / 2 + 1)
     for (const Collective collective : collectives()) {
       const Problem problem = call(collective, 1 << 20, ranks);
@@ -398,7 +398,7 @@ TEST(Cost, is_finite_for_any_number_of_ranks) {
 
 // There are exceptions where an algorithm changes how it does it: direct at 4 KiB (one shot) and 32
 // KiB (staged), long vectors at 16 MiB (segments).
-TEST(Cost, grows_with_bytes) {
+TEST(Cost, GrowsWithBytes) {
   for (const int ranks : {2, 3, 8, 64})
     for (const CostModel& model : models(ranks))
       for (const Collective collective :

@@ -50,7 +50,7 @@ double on_two_leaves(std::string_view name, double uplink, bool dealt = false) {
 }
 
 // Also where leaves have different sizes, and the root is in the small one or in the large one.
-TEST(CostOfTiers, no_algorithm_is_below_the_bound) {
+TEST(CostOfTiers, NoAlgorithmIsBelowTheBound) {
   const Hierarchy shapes[] = {leaves_of(2, 4, 2), leaves_of(2, 3, 1, true),
                               leaves_of({0, 1, 1, 1, 1, 1, 2, 2}, {0, 1, 1, 1, 1, 1, 1, 1}),
                               leaves_of({0, 0, 0, 0, 1, 2, 3, 4}, {0, 0, 0, 0, 0, 0, 0, 1})};
@@ -71,14 +71,14 @@ TEST(CostOfTiers, no_algorithm_is_below_the_bound) {
         }
 }
 
-TEST(CostOfTiers, rings_leave_each_leaf_once) {
+TEST(CostOfTiers, RingsLeaveEachLeafOnce) {
   EXPECT_NEAR(on_two_leaves("ring", 0.5), 1.75, 0.01);
   EXPECT_NEAR(on_two_leaves("ring", 4), 7, 0.01);
   EXPECT_NEAR(on_two_leaves("ring", 4, true), 7, 0.01);
 }
 
 // Four ranks of a leaf at a time, in the last round or, where hosts are dealt out, in the first.
-TEST(CostOfTiers, what_all_ranks_send_at_once_shares_the_uplink) {
+TEST(CostOfTiers, WhatAllRanksSendAtOnceSharesTheUplink) {
   EXPECT_NEAR(on_two_leaves("recursive_doubling", 1), 1 + 1 + 4, 0.01);
   EXPECT_NEAR(on_two_leaves("recursive_doubling", 1, true), 4 + 1 + 1, 0.01);
   EXPECT_NEAR(on_two_leaves("recursive_doubling", 0.1), 3, 0.01);
@@ -86,14 +86,14 @@ TEST(CostOfTiers, what_all_ranks_send_at_once_shares_the_uplink) {
 
 // Where the uplinks are the slowest the cut around a leaf is reached but for the first segment;
 // else the NICs, which all levels share.
-TEST(CostOfTiers, segments_go_through_all_levels_at_once) {
+TEST(CostOfTiers, SegmentsGoThroughAllLevelsAtOnce) {
   const double inside = 1.5 / 64;
   EXPECT_NEAR(on_two_leaves("hierarchical", 4), 4 + inside, 0.01);
   EXPECT_NEAR(on_two_leaves("hierarchical", 4, true), 4 + inside, 0.01);
   EXPECT_NEAR(on_two_leaves("hierarchical", 1), 1.75 + (1.5 + 1 - 1.75) / 64, 0.01);
 }
 
-TEST(CostOfTiers, three_levels_have_a_stage_each) {
+TEST(CostOfTiers, ThreeLevelsHaveAStageEach) {
   const Hierarchy levels = leaves_of(2, 2, 2);
   CostModel model = with_uplinks(4);
   const double n = static_cast<double>(kLong);
@@ -111,7 +111,7 @@ TEST(CostOfTiers, three_levels_have_a_stage_each) {
   EXPECT_NEAR(time(), 10 + 1.5 / 64, 0.01);
 }
 
-TEST(CostOfTiers, latencies_are_those_of_the_highest_level_left) {
+TEST(CostOfTiers, LatenciesAreThoseOfTheHighestLevelLeft) {
   const Hierarchy levels = leaves_of(2, 4, 1);
   CostModel model = with_uplinks(0, 10, 30);
   model.wire_byte = table(0);
@@ -128,7 +128,7 @@ TEST(CostOfTiers, latencies_are_those_of_the_highest_level_left) {
   EXPECT_NEAR(time("ring", Collective::kBroadcast), 6 * 10 + 30, 0.1);
 }
 
-TEST(CostOfTiers, the_bound_is_the_tightest_cut) {
+TEST(CostOfTiers, TheBoundIsTheTightestCut) {
   const Hierarchy levels = leaves_of(2, 4, 1);
   const Problem problem = call(Collective::kAllreduce, 1 << 20, 8);
   const auto bound = [&](double uplink) {
@@ -138,7 +138,7 @@ TEST(CostOfTiers, the_bound_is_the_tightest_cut) {
   EXPECT_NEAR(bound(4), 4, 0.01);
 }
 
-TEST(CostOfTiers, levels_of_which_nothing_is_known_cost_what_hosts_do) {
+TEST(CostOfTiers, LevelsOfWhichNothingIsKnownCostWhatHostsDo) {
   const Hierarchy hosts = Hierarchy::of_labels("host", std::vector<int>{0, 0, 1, 1, 2, 2, 3, 3});
   const Hierarchy levels = leaves_of(2, 2, 2);
   CostModel model = pure(5, 1e-4, 1e-3);
@@ -153,7 +153,7 @@ TEST(CostOfTiers, levels_of_which_nothing_is_known_cost_what_hosts_do) {
 }
 
 // Nothing leaves the only leaf.
-TEST(CostOfTiers, a_level_of_one_part_has_no_uplinks) {
+TEST(CostOfTiers, ALevelOfOnePartHasNoUplinks) {
   const std::vector<int> hosts{0, 1, 2, 3};
   const Hierarchy levels = leaves_of(hosts, {0, 0, 0, 0});
   const Hierarchy without = Hierarchy::of_labels("host", hosts);
@@ -177,7 +177,7 @@ std::vector<Hierarchy> shapes() {
           leaves_of({0, 1, 2, 3, 4, 5}, {0, 1, 1, 1, 1, 0})};
 }
 
-TEST(CostOfTiers, nothing_is_faster_than_the_bound) {
+TEST(CostOfTiers, NothingIsFasterThanTheBound) {
   CostModel dear = with_uplinks(3e-3, 5, 12);
   dear.wire_byte = table(1e-3);
   dear.within.recv_byte = dear.within.long_byte = table(1e-4);
@@ -196,7 +196,7 @@ TEST(CostOfTiers, nothing_is_faster_than_the_bound) {
         }
 }
 
-TEST(CostOfTiers, the_best_segment_is_better_than_its_neighbours) {
+TEST(CostOfTiers, TheBestSegmentIsBetterThanItsNeighbours) {
   CostModel model = with_uplinks(3e-3, 20, 40);
   model.wire_byte = table(1e-3);
   const int algorithm = find_algorithm("hierarchical");
@@ -252,7 +252,7 @@ double ratio_to_simulated(Collective collective, std::string_view name, uint64_t
          simulate(schedules, machine_of(levels, uplink_byte)).seconds;
 }
 
-TEST(CostOfTiers, is_what_the_simulator_takes) {
+TEST(CostOfTiers, IsWhatTheSimulatorTakes) {
   using enum Collective;
   struct Line {
     std::string_view name;
@@ -287,7 +287,7 @@ MeasuredLink link_of(double us, double rate, double busy_rate, int pairs) {
           .pairs = pairs};
 }
 
-TEST(CostOfTiers, measured_links_are_those_of_the_level_of_their_name) {
+TEST(CostOfTiers, MeasuredLinksAreThoseOfTheLevelOfTheirName) {
   MeasuredLinks links{.between = link_of(20, 1, 1, 1)};
   links.beyond.push_back({"leaf", link_of(50, 1, 0.25, 4)});
   const auto network = measured_network(links, 4, leaves_of(2, 4, 1));
@@ -302,7 +302,7 @@ TEST(CostOfTiers, measured_links_are_those_of_the_level_of_their_name) {
 }
 
 // Ranks that know hosts alone may have any two of them on different leaves.
-TEST(CostOfTiers, a_level_that_nobody_knows_makes_hosts_as_slow) {
+TEST(CostOfTiers, ALevelThatNobodyKnowsMakesHostsAsSlow) {
   MeasuredLinks links{.between = link_of(20, 1, 1, 1)};
   links.beyond.push_back({"leaf", link_of(50, 0.5, 0.25, 4)});
   const Hierarchy hosts = Hierarchy::of_labels("host", std::vector<int>{0, 1, 2, 3});

@@ -60,7 +60,7 @@ void expect_what_calls_get(Collective collective, DataType type, int ranks, Medi
 }
 
 // Few cores for many ranks: what a hub does is least in all (measured with up to 256 on two cores).
-TEST(DecisionTable, of_many_ranks_on_few_cores_is_by_stars) {
+TEST(DecisionTable, OfManyRanksOnFewCoresIsByStars) {
   for (const int ranks : {32, 65, 128, 256}) {
     const auto lines = decision_lines(ranks, Medium::kCrowdedCores, {});
     for (const char* line : {"barrier: star", "reduce of float32 up to 16K: star",
@@ -71,7 +71,7 @@ TEST(DecisionTable, of_many_ranks_on_few_cores_is_by_stars) {
   }
 }
 
-TEST(DecisionTable, says_what_calls_get) {
+TEST(DecisionTable, SaysWhatCallsGet) {
   const Rules some = rules(
       "allreduce size=1000-1003: ring; size=4097-8191 ranks=3-: direct; "
       "broadcast size=0-1G: ^binomial; reduce_scatter dtype=bfloat16 size=77-: pairwise");
@@ -86,7 +86,7 @@ TEST(DecisionTable, says_what_calls_get) {
         }
 }
 
-TEST(DecisionTable, finds_a_range_of_one_size) {
+TEST(DecisionTable, FindsARangeOfOneSize) {
   const auto all = of_allreduce(rules("allreduce size=1001-1005: ring; direct"));
   ASSERT_EQ(all.size(), 3U);
   EXPECT_EQ(all[0].most, 1000U);
@@ -96,19 +96,19 @@ TEST(DecisionTable, finds_a_range_of_one_size) {
 }
 
 // No float32 has such a size.
-TEST(DecisionTable, has_no_range_that_no_call_is_in) {
+TEST(DecisionTable, HasNoRangeThatNoCallIsIn) {
   const Rules odd = rules("allreduce size=1001-1003: ring; direct");
   EXPECT_EQ(of_allreduce(odd).size(), 1U);
   EXPECT_EQ(of_allreduce(odd, DataType::kInt8).size(), 3U);
 }
 
-TEST(DecisionTable, goes_to_the_largest_size) {
+TEST(DecisionTable, GoesToTheLargestSize) {
   const auto all = of_allreduce(rules("allreduce size=0-1024G: ring; direct"));
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].most, uint64_t{1} << 40);
 }
 
-TEST(DecisionTable, tells_people) {
+TEST(DecisionTable, TellsPeople) {
   const auto lines = decision_lines(4, Medium::kMemory,
                                     rules("allreduce size=0-8K: star; allreduce dtype=bfloat16: "
                                           "direct; allreduce: ring(seg=1M); barrier: star"));
@@ -122,7 +122,7 @@ TEST(DecisionTable, tells_people) {
   EXPECT_THAT(lines, Not(Contains(StartsWith("send"))));
 }
 
-TEST(AlgorithmVariable, has_a_word_that_is_no_rule) {
+TEST(AlgorithmVariable, HasAWordThatIsNoRule) {
   const auto both = parse_algorithm_variable("allreduce: ring; explain ;^direct");
   ASSERT_TRUE(both.ok()) << both.status().message();
   EXPECT_TRUE(both->explain);
@@ -133,7 +133,7 @@ TEST(AlgorithmVariable, has_a_word_that_is_no_rule) {
   EXPECT_FALSE(parse_algorithm_variable("")->explain);
 }
 
-TEST(AlgorithmVariable, names_the_word_among_those_that_are_valid) {
+TEST(AlgorithmVariable, NamesTheWordAmongThoseThatAreValid) {
   const auto message = [](std::string_view text) {
     return std::string(parse_algorithm_variable(text).status().message());
   };

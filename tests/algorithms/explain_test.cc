@@ -19,7 +19,7 @@ constexpr uint64_t kSizes[] = {4,        1 << 10, 4 << 10,  16 << 10,
                                64 << 10, 1 << 20, 16 << 20, 64 << 20};
 
 // Whatever decides: what is kept is no faster, by the model, than what a call gets.
-TEST(Explain, chosen_is_what_a_call_gets_and_comes_first) {
+TEST(Explain, ChosenIsWhatACallGetsAndComesFirst) {
   const auto some = parse_rules("allreduce size=1M-: binomial, star; ^ring");
   ASSERT_TRUE(some.ok());
   int others = 0;
@@ -58,7 +58,7 @@ TEST(Explain, chosen_is_what_a_call_gets_and_comes_first) {
 }
 
 // A name that means another one there is what the call gets all the same.
-TEST(Explain, of_a_rule_that_names_one_by_levels) {
+TEST(Explain, OfARuleThatNamesOneByLevels) {
   const auto rules = parse_rules("hierarchical");
   ASSERT_TRUE(rules.ok());
   const Explanation explanation = explain(call(Collective::kAllreduce, 1 << 20, 4), 4,
@@ -68,7 +68,7 @@ TEST(Explain, of_a_rule_that_names_one_by_levels) {
   EXPECT_GT(explanation.percent_of_bound, 0);
 }
 
-TEST(Explain, rules_leave_algorithms_out) {
+TEST(Explain, RulesLeaveAlgorithmsOut) {
   const Problem problem = call(Collective::kAllreduce, 1 << 20, 4);
   const auto with = [&](std::string_view text) {
     const auto rules = parse_rules(text);
@@ -91,7 +91,7 @@ TEST(Explain, rules_leave_algorithms_out) {
 
 // Lengths of segments count, and a rule of the tuning file names as well behind one that leaves
 // out.
-TEST(Explain, fastest_is_with_the_best_segments_and_names_are_of_any_rule) {
+TEST(Explain, FastestIsWithTheBestSegmentsAndNamesAreOfAnyRule) {
   std::vector<int> labels;
   for (int rank = 0; rank < 32; ++rank) labels.push_back(rank / 8);
   const Hierarchy hosts = Hierarchy::of_labels("host", labels);
@@ -125,7 +125,7 @@ TEST(Explain, fastest_is_with_the_best_segments_and_names_are_of_any_rule) {
 }
 
 // Hosts under other numbers are the same hosts.
-TEST(Explain, does_not_depend_on_how_hosts_are_called) {
+TEST(Explain, DoesNotDependOnHowHostsAreCalled) {
   const std::vector<int> one = {0, 0, 1, 1, 2, 2}, other = {7, 7, 3, 3, 5, 5};
   const Hierarchy a = Hierarchy::of_labels("host", one), b = Hierarchy::of_labels("host", other);
   for (const uint64_t bytes : kSizes) {

@@ -67,7 +67,7 @@ Shape hosts_of(const std::vector<int>& sizes) {
 }
 
 // 2(N - 1)/N of the vector leaves every host, whatever its number of ranks.
-TEST(Hierarchical, allreduce_moves_the_least_between_hosts) {
+TEST(Hierarchical, AllreduceMovesTheLeastBetweenHosts) {
   for (const std::vector<int>& sizes :
        {std::vector<int>{2, 2, 2, 2}, {8, 4, 2}, {3, 5, 1, 2}, {1, 1, 1, 7}, {1, 3}}) {
     const Shape shape = hosts_of(sizes);
@@ -83,7 +83,7 @@ TEST(Hierarchical, allreduce_moves_the_least_between_hosts) {
 }
 
 // Shards of one owner are neighbours: beside a host of eight, two exchange four at once.
-TEST(Hierarchical, allreduce_has_one_message_for_the_shards_of_a_member) {
+TEST(Hierarchical, AllreduceHasOneMessageForTheShardsOfAMember) {
   const Shape shape = hosts_of({8, 4, 2});
   const BuiltCase built = build_case(call_on(shape, "hierarchical", 3 * 8 * 64));
   for (const size_t rank : {12, 13}) {
@@ -95,7 +95,7 @@ TEST(Hierarchical, allreduce_has_one_message_for_the_shards_of_a_member) {
   }
 }
 
-TEST(Hierarchical, allreduce_takes_every_rank_to_the_network) {
+TEST(Hierarchical, AllreduceTakesEveryRankToTheNetwork) {
   const Shape shape = hosts_of({4, 4, 4});
   const auto all =
       crossings(build_case(call_on(shape, "hierarchical", 48 * kMiB)), shape.hierarchy);
@@ -103,7 +103,7 @@ TEST(Hierarchical, allreduce_takes_every_rank_to_the_network) {
     EXPECT_NEAR(static_cast<double>(each.bytes), 2.0 * 2 * 48 * kMiB / 3 / 4, 64);
 }
 
-TEST(Hierarchical, allreduce_of_three_levels_crosses_each_once) {
+TEST(Hierarchical, AllreduceOfThreeLevelsCrossesEachOnce) {
   const Shape shape = shape_of("racks", {0, 0, 1, 1, 2, 2, 3, 3}, {0, 0, 0, 0, 1, 1, 1, 1});
   const BuiltCase built = build_case(call_on(shape, "hierarchical", 8 * kMiB));
   const auto racks = crossings(built, shape.hierarchy, 1);
@@ -115,7 +115,7 @@ TEST(Hierarchical, allreduce_of_three_levels_crosses_each_once) {
 
 // A chain of hosts passes the vector on: it leaves each of them once, but for the last. Blocks
 // would make that 2(N - 1)/N vectors of the root's.
-TEST(Hierarchical, broadcast_and_reduce_pass_the_vector_on) {
+TEST(Hierarchical, BroadcastAndReducePassTheVectorOn) {
   for (const std::vector<int>& sizes : {std::vector<int>{2, 2, 2, 2}, {1, 2, 3}, {4, 4}, {1, 3}})
     for (const Collective collective : {Collective::kBroadcast, Collective::kReduce})
       for (const int root : {0, static_cast<int>(sizes.size()) - 1}) {
@@ -134,7 +134,7 @@ TEST(Hierarchical, broadcast_and_reduce_pass_the_vector_on) {
       }
 }
 
-TEST(Hierarchical, chains_have_segments_that_fill_them) {
+TEST(Hierarchical, ChainsHaveSegmentsThatFillThem) {
   EXPECT_TRUE(rooted_segments(4, 1, 2, false).chained);  // nothing to fill
   EXPECT_EQ(rooted_segments(4, 1, 2, false).count, 1U);
   EXPECT_FALSE(rooted_segments(128 * 1024 - 1, 2, 4, false).chained);
@@ -147,7 +147,7 @@ TEST(Hierarchical, chains_have_segments_that_fill_them) {
 }
 
 // While one segment is between the hosts, the next ones are summed inside.
-TEST(Hierarchical, allreduce_lets_segments_follow_each_other) {
+TEST(Hierarchical, AllreduceLetsSegmentsFollowEachOther) {
   const Shape shape = hosts_of({2, 2});
   const BuiltCase built = build_case(call_on(shape, "hierarchical", 64 * kMiB));
   const std::vector<Step>& steps = built.schedules.front().steps;
@@ -172,7 +172,7 @@ TEST(Hierarchical, allreduce_lets_segments_follow_each_other) {
   EXPECT_EQ(static_cast<size_t>(free) * 2, inside.size());
 }
 
-TEST(Hierarchical, allreduce_sends_16_bit_results_as_they_are) {
+TEST(Hierarchical, AllreduceSends16BitResultsAsTheyAre) {
   const Shape shape = hosts_of({2, 2});
   const auto all = crossings(
       build_case(call_on(shape, "hierarchical", 8 * kMiB, DataType::kBfloat16)), shape.hierarchy);
@@ -182,7 +182,7 @@ TEST(Hierarchical, allreduce_sends_16_bit_results_as_they_are) {
 
 // One message goes to each rank of the own place on the other hosts, of everybody's blocks
 // together. Where hosts have different sizes the smaller ones' ranks take several.
-TEST(Hierarchical, alltoall_sends_to_each_host_once) {
+TEST(Hierarchical, AlltoallSendsToEachHostOnce) {
   const Shape equal = hosts_of({4, 4, 4});
   VerifiedCase call = call_on(equal, "hierarchical", 64);
   call.collective = Collective::kAlltoall;
@@ -204,7 +204,7 @@ TEST(Hierarchical, alltoall_sends_to_each_host_once) {
 }
 
 // And one to each other rack, of all that its own has for the rank that gets it.
-TEST(Hierarchical, alltoall_sends_to_each_rack_once) {
+TEST(Hierarchical, AlltoallSendsToEachRackOnce) {
   const Shape racks = shape_of("racks", {0, 0, 1, 1, 2, 2, 3, 3}, {0, 0, 0, 0, 1, 1, 1, 1});
   VerifiedCase call = call_on(racks, "hierarchical", 64);
   call.collective = Collective::kAlltoall;
@@ -223,7 +223,7 @@ TEST(Hierarchical, alltoall_sends_to_each_rack_once) {
     EXPECT_EQ(bytes_of_part(all, unequal.hierarchy, rack, 1), 2U * 5 * 64);
 }
 
-TEST(Leaders, are_alone_between_hosts) {
+TEST(Leaders, AreAloneBetweenHosts) {
   const Shape shape = hosts_of({3, 1, 2, 4});
   const auto all = crossings(build_case(call_on(shape, "leaders", 4096)), shape.hierarchy);
   for (int place = 0; place < shape.hierarchy.places(); ++place) {
@@ -234,7 +234,7 @@ TEST(Leaders, are_alone_between_hosts) {
 }
 
 // In one message, with the blocks of its host.
-TEST(Leaders, bring_the_root_what_their_hosts_have) {
+TEST(Leaders, BringTheRootWhatTheirHostsHave) {
   const Shape shape = hosts_of({3, 1, 2, 4});
   for (const Collective collective : {Collective::kGather, Collective::kScatter}) {
     VerifiedCase call = call_on(shape, "leaders", 64);
@@ -251,7 +251,7 @@ TEST(Leaders, bring_the_root_what_their_hosts_have) {
 }
 
 // One rank of 65,536 on 8,192 hosts: its steps grow with the logarithm of the hosts only.
-TEST(Hierarchical, schedules_of_many_ranks_are_short) {
+TEST(Hierarchical, SchedulesOfManyRanksAreShort) {
   constexpr int kRanks = 65536;
   std::vector<int> labels(kRanks);
   for (int place = 0; place < kRanks; ++place) labels[static_cast<size_t>(place)] = place / 8;

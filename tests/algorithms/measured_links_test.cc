@@ -23,7 +23,7 @@ std::vector<LinkSample> samples_on(double us, double byte_us, int each) {
   return samples;
 }
 
-TEST(FitLine, finds_the_line_that_samples_lie_on) {
+TEST(FitLine, FindsTheLineThatSamplesLieOn) {
   const auto line = fit_line(samples_on(7, 0.008, 3));
   ASSERT_TRUE(line);
   EXPECT_NEAR(line->us, 7, 1e-6);
@@ -31,7 +31,7 @@ TEST(FitLine, finds_the_line_that_samples_lie_on) {
 }
 
 // One in four is interrupted, and takes up to twenty times as long.
-TEST(FitLine, does_not_mind_wild_samples) {
+TEST(FitLine, DoesNotMindWildSamples) {
   std::mt19937 random(5);
   std::uniform_real_distribution<double> noise(0.99, 1.01);
   std::uniform_real_distribution<double> wild(2, 20);
@@ -45,7 +45,7 @@ TEST(FitLine, does_not_mind_wild_samples) {
   }
 }
 
-TEST(FitLine, says_nothing_where_there_is_no_line) {
+TEST(FitLine, SaysNothingWhereThereIsNoLine) {
   EXPECT_FALSE(fit_line({}));
   EXPECT_FALSE(fit_line(std::vector<LinkSample>{{8, 1}}));
   EXPECT_FALSE(fit_line(std::vector<LinkSample>{{8, 1}, {8, 2}, {8, 3}}));
@@ -66,7 +66,7 @@ MeasuredLink link(double rate, double busy_rate, int pairs) {
           .pairs = pairs};
 }
 
-TEST(WithLinks, has_as_many_nics_as_pairs_are_faster_together) {
+TEST(WithLinks, HasAsManyNicsAsPairsAreFasterTogether) {
   const CostModel model = memory_model(4, 4);
   struct Case {
     double GBps, busy_GBps;
@@ -90,7 +90,7 @@ TEST(WithLinks, has_as_many_nics_as_pairs_are_faster_together) {
   }
 }
 
-TEST(WithLinks, leaves_one_host_to_what_is_known_of_memory) {
+TEST(WithLinks, LeavesOneHostToWhatIsKnownOfMemory) {
   const CostModel model = memory_model(4, 2);
   EXPECT_EQ(with_links(model, {}), model);
   EXPECT_EQ(with_links(model, {.within = link(8, 4, 2), .between = {}}), model);
@@ -100,7 +100,7 @@ TEST(WithLinks, leaves_one_host_to_what_is_known_of_memory) {
   EXPECT_EQ(*known.turn.value, 0);  // in the latency
 }
 
-TEST(WithLinks, has_the_sums_of_a_core) {
+TEST(WithLinks, HasTheSumsOfACore) {
   const CostModel model = memory_model(4, 4);
   MeasuredLinks links{.between = link(1, 1, 1), .sums = MeasuredSums{.GBps = 20, .far_GBps = 4}};
   const CostModel known = with_links(model, links);
@@ -122,7 +122,7 @@ MessageTimes met(double times) {
 }
 
 // What messages take decides long calls, where all of them take as many times as long.
-TEST(WithMessageTimes, predictions_follow_what_was_measured) {
+TEST(WithMessageTimes, PredictionsFollowWhatWasMeasured) {
   const CostModel table = memory_model(2, Medium::kMemory);
   EXPECT_EQ(with_message_times(table, {}, 2), table);
   const CostModel near = with_message_times(table, met(1), 2);
@@ -152,7 +152,7 @@ TEST(WithMessageTimes, predictions_follow_what_was_measured) {
 }
 
 // Ranks that share a core wait for turns, which come with words.
-TEST(WithMessageTimes, a_word_is_a_latency_or_a_turn) {
+TEST(WithMessageTimes, AWordIsALatencyOrATurn) {
   const CostModel shared = with_message_times(memory_model(4, 2), met(1), 4);
   EXPECT_EQ(shared.turn.source, Source::kMeasured);
   EXPECT_EQ(*shared.within.alpha.value, 0);
@@ -163,7 +163,7 @@ TEST(WithMessageTimes, a_word_is_a_latency_or_a_turn) {
 }
 
 // A long allreduce takes what the slowest cut says, by that model.
-TEST(WithLinks, predicts_the_cut) {
+TEST(WithLinks, PredictsTheCut) {
   const MeasuredLinks links{.within = link(8, 4, 1), .between = link(0.12, 0.06, 2)};
   const CostModel model = with_links(memory_model(2, 2), links);
   const Hierarchy hosts = Hierarchy::of_labels("host", std::vector<int>{0, 0, 1, 1, 2, 2, 3, 3});

@@ -163,7 +163,7 @@ void for_each_by_levels(Visit visit) {
   }
 }
 
-TEST(Nested, hierarchies_that_are_drawn_are_right) {
+TEST(Nested, HierarchiesThatAreDrawnAreRight) {
   constexpr uint32_t kDraws = test::kAddressSanitizer ? 20 : 150;
   for_each_by_levels([](int algorithm, Collective collective) {
     for (uint32_t seed = 0; seed < kDraws; ++seed) {
@@ -178,7 +178,7 @@ TEST(Nested, hierarchies_that_are_drawn_are_right) {
 }
 
 // One within another, in every order of their parts' sizes that is worst for somebody; every root.
-TEST(Nested, hierarchies_of_uneven_parts_are_right_for_every_root) {
+TEST(Nested, HierarchiesOfUnevenPartsAreRightForEveryRoot) {
   const std::vector<Sizes> all = {
       {{8, 4, 2}},
       {{3, 5, 1, 2}},
@@ -229,7 +229,7 @@ Crossed crossed(const BuiltCase& built, const Hierarchy& hierarchy, int level) {
 // To be summed among N parts, each element takes N - 1 messages, and as many to be known in all of
 // them; a block takes N - 1 to get everywhere. That is what crosses every level, and in an
 // allreduce every rank takes its share out of its host.
-TEST(Nested, the_least_crosses_every_level) {
+TEST(Nested, TheLeastCrossesEveryLevel) {
   using enum Collective;
   constexpr uint64_t kCount = 997;
   for (uint32_t seed = 0; seed < 100; ++seed) {
@@ -257,7 +257,7 @@ TEST(Nested, the_least_crosses_every_level) {
   }
 }
 
-TEST(Nested, leaders_are_alone_between_the_parts_of_every_level) {
+TEST(Nested, LeadersAreAloneBetweenThePartsOfEveryLevel) {
   for (uint32_t seed = 0; seed < 100; ++seed) {
     Drawn drawn(seed);
     const std::shared_ptr<const Shape> shape = drawn.shape(40);
@@ -271,7 +271,7 @@ TEST(Nested, leaders_are_alone_between_the_parts_of_every_level) {
 }
 
 // Each block crosses the highest level once, by whatever ways it goes below.
-TEST(Nested, blocks_for_one_rank_cross_the_highest_level_once) {
+TEST(Nested, BlocksForOneRankCrossTheHighestLevelOnce) {
   using enum Collective;
   for (uint32_t seed = 0; seed < 100; ++seed) {
     Drawn drawn(seed);

@@ -50,7 +50,7 @@ VerifiedCase case_of(const std::string& text, Collective collective, int ranks, 
   return call;
 }
 
-TEST(Parameters, are_written_as_they_are_read) {
+TEST(Parameters, AreWrittenAsTheyAreRead) {
   for (const std::string& text : std::vector<std::string>{
            "ring(seg=1M)", "ring(seg=1)", "ring(seg=1G)", "hierarchical(intra=ring)",
            "hierarchical(seg=96K,intra=direct,inter=pairwise,rails=2)",
@@ -62,7 +62,7 @@ TEST(Parameters, are_written_as_they_are_read) {
   EXPECT_EQ(text_of(named("hierarchical(inter=ring,seg=1024K)").parameters), "seg=1M,inter=ring");
 }
 
-TEST(Parameters, have_values_of_their_own) {
+TEST(Parameters, HaveValuesOfTheirOwn) {
   const auto with = [](ParameterKey key, std::string_view value) {
     const Result<Parameters> parameters = with_parameter({}, key, value);
     return parameters.ok() ? text_of(*parameters) : std::string(parameters.status().message());
@@ -84,7 +84,7 @@ TEST(Parameters, have_values_of_their_own) {
         << wrong;
 }
 
-TEST(Parameters, dimensions_are_for_their_number_of_ranks) {
+TEST(Parameters, DimensionsAreForTheirNumberOfRanks) {
   EXPECT_TRUE(fit_ranks({}, 7));
   EXPECT_TRUE(fit_ranks(named("torus(dims=2x3)").parameters, 6));
   EXPECT_FALSE(fit_ranks(named("torus(dims=2x3)").parameters, 7));
@@ -93,7 +93,7 @@ TEST(Parameters, dimensions_are_for_their_number_of_ranks) {
   EXPECT_THAT(torus_shape(24), ElementsAre(3, 4, 2));
 }
 
-TEST(Parameters, count_where_an_algorithm_goes_by_them) {
+TEST(Parameters, CountWhereAnAlgorithmGoesByThem) {
   const Shape hosts = shapes_of(6).front();
   const auto [hierarchical, given] = named("hierarchical(seg=8,intra=ring,inter=ring,rails=2)");
   const auto kept = [&, which = hierarchical, all = given](Collective collective,
@@ -128,7 +128,7 @@ std::string chosen_with(const Problem& problem, int ranks, std::string_view text
   return text_of(choice.algorithm, choice.parameters);
 }
 
-TEST(Choose, parameters_come_with_their_algorithm) {
+TEST(Choose, ParametersComeWithTheirAlgorithm) {
   const Hierarchy hosts = Hierarchy::of_labels("host", std::vector<int>{0, 0, 1, 1, 2, 2});
   const Problem sum = call(Collective::kAllreduce, kMiB);
   const std::string_view text =
@@ -143,14 +143,14 @@ TEST(Choose, parameters_come_with_their_algorithm) {
   EXPECT_EQ(reason_of(choose(sum, 6, Medium::kNetwork, {}, &hosts)), "default table");
 }
 
-TEST(Choose, parameters_come_from_the_tuning_file) {
+TEST(Choose, ParametersComeFromTheTuningFile) {
   const Problem sum = call(Collective::kAllreduce, kMiB);
   const Rules both = join_rules(rules("^direct"), rules("direct,ring(seg=64K)"));
   const Choice choice = choose(sum, 6, Medium::kMemory, both);
   EXPECT_EQ(text_of(choice.algorithm, choice.parameters), "ring(seg=64K)");
 }
 
-TEST(Choose, a_torus_of_another_number_of_ranks_does_not_fit) {
+TEST(Choose, ATorusOfAnotherNumberOfRanksDoesNotFit) {
   const Problem sum = call(Collective::kAllreduce, kMiB);
   const std::string_view text = "torus(dims=2x2),torus(dims=2x3);torus";
   EXPECT_EQ(chosen_with(sum, 6, text), "torus(dims=2x3)");
@@ -159,7 +159,7 @@ TEST(Choose, a_torus_of_another_number_of_ranks_does_not_fit) {
   EXPECT_EQ(choose(sum, 5, Medium::kMemory, rules("torus(dims=2x2)")).rule, -1);
 }
 
-TEST(Candidates, are_built_with_the_parameters_of_the_chosen) {
+TEST(Candidates, AreBuiltWithTheParametersOfTheChosen) {
   const Problem sum = call(Collective::kAllreduce, kMiB);
   const auto plain = candidates(sum, 4, Medium::kMemory, rules("ring"));
   const auto cut = candidates(sum, 4, Medium::kMemory, rules("ring(seg=64K)"));
@@ -178,7 +178,7 @@ size_t sends(VerifiedCase call) {
   return sends_of(build_case(call).schedules.front());
 }
 
-TEST(Parameters, segments_are_as_long_as_they_say) {
+TEST(Parameters, SegmentsAreAsLongAsTheySay) {
   using enum Collective;
   // 4 blocks of 256 bytes, in 4 segments, in both halves.
   EXPECT_EQ(sends(case_of("ring(seg=64)", kAllreduce, 4, 256)), 4U * 2 * 3);
@@ -195,7 +195,7 @@ TEST(Parameters, segments_are_as_long_as_they_say) {
 }
 
 // However short they are to be: an element is the least, and there are not more than ever.
-TEST(Parameters, segments_are_never_without_end) {
+TEST(Parameters, SegmentsAreNeverWithoutEnd) {
   using enum Collective;
   constexpr uint64_t kLong = uint64_t{1} << 40;
   EXPECT_EQ(cache_segments(kLong, 2, 1), 1024U);
@@ -217,7 +217,7 @@ std::multiset<int> peers_of(const Schedule& schedule) {
   return peers;
 }
 
-TEST(Parameters, phases_go_inside_and_between_the_hosts) {
+TEST(Parameters, PhasesGoInsideAndBetweenTheHosts) {
   const auto peers = [](const std::string& text) {
     VerifiedCase call = case_of(text, Collective::kAllreduce, 16, 64);
     call.check = false;
@@ -237,7 +237,7 @@ TEST(Parameters, phases_go_inside_and_between_the_hosts) {
 }
 
 // Those of the largest hosts send to other hosts that own a shard, everybody where there are fewer.
-TEST(Parameters, rails_are_so_many_ranks_of_a_host) {
+TEST(Parameters, RailsAreSoManyRanksOfAHost) {
   const auto senders = [](const std::string& text, Collective collective) {
     VerifiedCase call = case_of(text, collective, 9, 720);
     call.check = false;
@@ -260,7 +260,7 @@ TEST(Parameters, rails_are_so_many_ranks_of_a_host) {
   EXPECT_THAT(senders("hierarchical(rails=1)", kBroadcast), ElementsAre(0, 4, 7));
 }
 
-TEST(Parameters, dimensions_are_those_of_the_torus) {
+TEST(Parameters, DimensionsAreThoseOfTheTorus) {
   const auto peers = [](const std::string& text) {
     VerifiedCase call = case_of(text, Collective::kAllreduce, 12, 144);
     call.check = false;
@@ -308,7 +308,7 @@ void verify_with(const std::string& text, Collective collective, int ranks, uint
 
 constexpr int kEvery = test::kAddressSanitizer ? 5 : 1;  // of the numbers of ranks
 
-TEST(Parameters, segments_of_any_length_are_right) {
+TEST(Parameters, SegmentsOfAnyLengthAreRight) {
   for (const std::string& name :
        std::vector<std::string>{"ring", "circulant", "pairwise", "double_tree"}) {
     const Algorithm& algorithm = algorithms()[static_cast<size_t>(find_algorithm(name))];
@@ -326,7 +326,7 @@ TEST(Parameters, segments_of_any_length_are_right) {
 }
 
 // All phases inside meet all between, in turn with lengths and shapes.
-TEST(Parameters, hierarchies_of_any_phases_are_right) {
+TEST(Parameters, HierarchiesOfAnyPhasesAreRight) {
   const std::string phases[] = {"circulant", "ring", "pairwise", "direct"};
   const std::string lengths[] = {"1", "8", "13", "64"};
   const Algorithm& algorithm = algorithms()[static_cast<size_t>(find_algorithm("hierarchical"))];
@@ -348,7 +348,7 @@ TEST(Parameters, hierarchies_of_any_phases_are_right) {
   }
 }
 
-TEST(Parameters, tori_of_any_dimensions_are_right) {
+TEST(Parameters, ToriOfAnyDimensionsAreRight) {
   using enum Collective;
   uint32_t draw = 0;
   for (const Collective collective :

@@ -42,7 +42,7 @@ size_t occurrences(std::string_view text, std::string_view word) {
   return count;
 }
 
-TEST(ToText, every_operation) {
+TEST(ToText, EveryOperation) {
   ScheduleBuilder builder;
   const Slice scratch = builder.scratch(40);
   const Slice wide = builder.scratch(80);
@@ -64,7 +64,7 @@ TEST(ToText, every_operation) {
             "rank 2  s6: copy 40 B, output[40..80) -> output[80..120)  after s5\n");
 }
 
-TEST(ToText, fused_operations) {
+TEST(ToText, FusedOperations) {
   ScheduleBuilder builder;
   const Slice message = builder.scratch(40);
   const Slice narrow = builder.scratch(20);
@@ -81,7 +81,7 @@ TEST(ToText, fused_operations) {
             "  after s1\n");
 }
 
-TEST(ToText, no_steps) {
+TEST(ToText, NoSteps) {
   EXPECT_EQ(to_text(ScheduleBuilder().finish(), 7), "rank 7  no steps\n");
 }
 
@@ -124,7 +124,7 @@ size_t sends_of(std::span<const Schedule> schedules) {
   return sends;
 }
 
-TEST(ToText, one_line_a_step) {
+TEST(ToText, OneLineAStep) {
   for_all({1, 2, 5}, [](const std::vector<Schedule>& schedules) {
     for (size_t rank = 0; rank < schedules.size(); ++rank) {
       const std::string text = to_text(schedules[rank], static_cast<int>(rank));
@@ -134,7 +134,7 @@ TEST(ToText, one_line_a_step) {
   });
 }
 
-TEST(Messages, every_send_meets_a_receive) {
+TEST(Messages, EverySendMeetsAReceive) {
   for_all({1, 2, 3, 8, 9}, [](const std::vector<Schedule>& schedules) {
     const auto messages = match_messages(schedules, all_of(static_cast<int>(schedules.size())));
     EXPECT_EQ(messages.size(), sends_of(schedules));
@@ -149,7 +149,7 @@ TEST(Messages, every_send_meets_a_receive) {
   });
 }
 
-TEST(Messages, depths_grow_along_every_edge) {
+TEST(Messages, DepthsGrowAlongEveryEdge) {
   for_all({2, 5, 8}, [](const std::vector<Schedule>& schedules) {
     const auto messages = match_messages(schedules, all_of(static_cast<int>(schedules.size())));
     const auto depths = depths_of(schedules, messages, {.dependency = 1, .message = 1});
@@ -163,7 +163,7 @@ TEST(Messages, depths_grow_along_every_edge) {
 }
 
 // Each of two ranks receives before it sends: nothing can run, and printing still ends.
-TEST(Messages, a_circle_ends) {
+TEST(Messages, ACircleEnds) {
   std::vector<Schedule> schedules;
   for (const int rank : {0, 1}) {
     ScheduleBuilder builder;
@@ -176,7 +176,7 @@ TEST(Messages, a_circle_ends) {
   EXPECT_THAT(to_dot(schedules, all_of(2)), HasSubstr("r0_s1 -> r1_s0 [style=dashed];"));
 }
 
-TEST(Messages, more_sends_than_receives) {
+TEST(Messages, MoreSendsThanReceives) {
   ScheduleBuilder sender;
   sender.send(input(0, 4), 1);
   sender.send(input(4, 4), 1);
@@ -189,7 +189,7 @@ TEST(Messages, more_sends_than_receives) {
   EXPECT_EQ(messages[0].from.step, 0U);
 }
 
-TEST(ToDot, small) {
+TEST(ToDot, Small) {
   ScheduleBuilder zero;
   zero.send(input(0, 4), 1);
   ScheduleBuilder one;
@@ -230,7 +230,7 @@ void check_dot(const std::string& dot, size_t ranks, size_t messages) {
   }
 }
 
-TEST(ToDot, holds_together) {
+TEST(ToDot, HoldsTogether) {
   for_all({1, 2, 3, 5}, [](const std::vector<Schedule>& schedules) {
     check_dot(to_dot(schedules, all_of(static_cast<int>(schedules.size()))), schedules.size(),
               sends_of(schedules));
@@ -279,7 +279,7 @@ std::string xml_problem(std::string_view xml) {
   return roots == 1 ? "" : std::to_string(roots) + " roots";
 }
 
-TEST(XmlProblem, finds_problems) {
+TEST(XmlProblem, FindsProblems) {
   const std::string head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
   EXPECT_EQ(xml_problem(head + "<a b=\"1\"><c/>x &gt; y</a>\n"), "");
   for (const char* text : {"<a><b></a>", "<a>", "<a/><b/>", "<a b=1/>", "<a>x > y</a>", "<a>&</a>",
@@ -301,7 +301,7 @@ std::vector<std::pair<int, int>> heights_of_messages(const std::string& svg) {
 }
 
 // Where things lie and what they cross is what the test pictures looks at.
-TEST(ToSvg, holds_together) {
+TEST(ToSvg, HoldsTogether) {
   for_all({1, 2, 3, 4, 5, 6, 7, 8, 9}, [](const std::vector<Schedule>& schedules) {
     const std::string svg =
         to_svg(schedules, all_of(static_cast<int>(schedules.size())), "Title & more");
@@ -314,7 +314,7 @@ TEST(ToSvg, holds_together) {
   });
 }
 
-TEST(ToSvg, is_well_formed_and_time_runs_downwards) {
+TEST(ToSvg, IsWellFormedAndTimeRunsDownwards) {
   for_all({1, 3, 4}, [](const std::vector<Schedule>& schedules) {
     const std::string svg = to_svg(schedules, all_of(static_cast<int>(schedules.size())), "");
     EXPECT_EQ(xml_problem(svg), "");
@@ -322,7 +322,7 @@ TEST(ToSvg, is_well_formed_and_time_runs_downwards) {
   });
 }
 
-TEST(Subset, one_rank) {
+TEST(Subset, OneRank) {
   Problem problem;
   problem.count = 100;
   const Algorithm& ring = algorithms()[static_cast<size_t>(find_algorithm("ring"))];
@@ -340,7 +340,7 @@ TEST(Subset, one_rank) {
   EXPECT_EQ(heights_of_messages(svg).size(), static_cast<size_t>(with_peer));
 }
 
-TEST(Subset, ranks_in_any_order) {
+TEST(Subset, RanksInAnyOrder) {
   Problem problem;
   problem.count = 100;
   const Algorithm& ring = algorithms()[static_cast<size_t>(find_algorithm("ring"))];
@@ -358,7 +358,7 @@ TEST(Subset, ranks_in_any_order) {
   EXPECT_EQ(xml_problem(to_svg(some, ranks, "")), "");
 }
 
-TEST(Subset, nobody) {
+TEST(Subset, Nobody) {
   check_dot(to_dot({}, {}), 0, 0);
   EXPECT_EQ(xml_problem(to_svg({}, {}, "")), "");
 }

@@ -52,7 +52,7 @@ void expect_each_once(const std::vector<int>& order, int hosts) {
   }
 }
 
-TEST(RingOrder, is_the_best_of_all_orders) {
+TEST(RingOrder, IsTheBestOfAllOrders) {
   std::mt19937 random(3);
   for (int hosts = 0; hosts <= 8; ++hosts)
     for (int trial = 0; trial < 12; ++trial) {
@@ -67,7 +67,7 @@ TEST(RingOrder, is_the_best_of_all_orders) {
     }
 }
 
-TEST(RingOrder, by_search_is_nearly_always_the_best) {
+TEST(RingOrder, BySearchIsNearlyAlwaysTheBest) {
   std::mt19937 random(4);
   int trials = 0, as_fast = 0, best = 0;
   for (int hosts = 3; hosts <= 10; ++hosts)
@@ -90,7 +90,7 @@ TEST(RingOrder, by_search_is_nearly_always_the_best) {
   EXPECT_GE(best, trials * 90 / 100) << "of " << trials;
 }
 
-TEST(RingOrder, by_search_finds_a_ring_that_was_planted) {
+TEST(RingOrder, BySearchFindsARingThatWasPlanted) {
   for (const int hosts : {13, 20, 40})
     for (uint32_t seed = 1; seed <= 10; ++seed) {
       std::mt19937 random(seed);
@@ -106,7 +106,7 @@ TEST(RingOrder, by_search_finds_a_ring_that_was_planted) {
 }
 
 // Racks whose hosts are dealt out in turn: a ring enters each rack once.
-TEST(RingOrder, goes_through_racks_one_after_the_other) {
+TEST(RingOrder, GoesThroughRacksOneAfterTheOther) {
   for (const auto& [hosts, racks] : {std::pair(6, 2), {12, 3}, {24, 4}, {64, 8}}) {
     EdgeCosts costs(hosts);
     for (int from = 0; from < hosts; ++from)
@@ -117,7 +117,7 @@ TEST(RingOrder, goes_through_racks_one_after_the_other) {
   }
 }
 
-TEST(RingOrder, takes_what_is_unknown_for_the_slowest) {
+TEST(RingOrder, TakesWhatIsUnknownForTheSlowest) {
   EdgeCosts costs(4);
   EXPECT_EQ(ring_order(costs), by_number(4));
   for (const auto& [from, to] : {std::pair(0, 2), {2, 1}, {1, 3}, {3, 0}}) costs.at(from, to) = 1;
@@ -128,7 +128,7 @@ TEST(RingOrder, takes_what_is_unknown_for_the_slowest) {
   EXPECT_EQ(ring_order(costs), by_number(4));
 }
 
-TEST(RingOrder, of_hundreds_of_hosts_is_found_in_time) {
+TEST(RingOrder, OfHundredsOfHostsIsFoundInTime) {
   for (const int hosts : {100, 300}) {
     std::mt19937 random(7);
     const EdgeCosts costs = random_costs(hosts, random, true, 1000000);

@@ -49,7 +49,7 @@ int crossing(const std::set<std::pair<int, int>>& edges, const Hierarchy& hierar
   }));
 }
 
-TEST(Rings, enters_each_part_of_every_level_once) {
+TEST(Rings, EntersEachPartOfEveryLevelOnce) {
   for (const int ranks : {4, 8, 12, 13})
     for (const Shape& shape : shapes_of(ranks))
       for (const Collective collective : kRings) {
@@ -63,7 +63,7 @@ TEST(Rings, enters_each_part_of_every_level_once) {
       }
 }
 
-TEST(Rings, is_that_of_ranks_where_hosts_follow_each_other) {
+TEST(Rings, IsThatOfRanksWhereHostsFollowEachOther) {
   for (const char* name : {"threes", "twos in racks of two", "1+2+3+...", "one each", "one host"})
     for (const Shape& shape : shapes_of(12)) {
       if (shape.name != name) continue;
@@ -80,7 +80,7 @@ TEST(Rings, is_that_of_ranks_where_hosts_follow_each_other) {
 }
 
 // From host to host as the ring was told, in rings and in the chains of hierarchical.
-TEST(Rings, is_the_one_that_was_told) {
+TEST(Rings, IsTheOneThatWasTold) {
   Shape shape = shape_of("four hosts", {0, 0, 1, 1, 2, 2, 3, 3});
   shape.hierarchy = shape.hierarchy.in_ring({0, 1, 4, 5, 2, 3, 6, 7});  // hosts 0, 2, 1, 3
   const auto hosts = [&](const VerifiedCase& call) {

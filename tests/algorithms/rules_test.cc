@@ -44,12 +44,12 @@ std::string error(std::string_view text) {
   return std::string(parsed.status().message());
 }
 
-TEST(Rules, nothing) {
+TEST(Rules, Nothing) {
   EXPECT_TRUE(rules("").empty());
   EXPECT_TRUE(rules(" \t\n ").empty());
 }
 
-TEST(Rules, choice_alone) {
+TEST(Rules, ChoiceAlone) {
   const Rules parsed = rules("ring");
   ASSERT_EQ(parsed.size(), 1U);
   EXPECT_TRUE(parsed[0].collectives.empty());
@@ -61,7 +61,7 @@ TEST(Rules, choice_alone) {
   EXPECT_FALSE(parsed[0].excluding);
 }
 
-TEST(Rules, everything_at_once) {
+TEST(Rules, EverythingAtOnce) {
   for (const std::string_view text :
        {"allreduce,reduce_scatter size=4K-1M ranks=3-9:^ring,direct;*:bruck,ring;:pairwise",
         "  allreduce , reduce_scatter\tsize = 4K - 1M  ranks = 3 - 9 : ^ ring , direct ; * : bruck "
@@ -84,7 +84,7 @@ TEST(Rules, everything_at_once) {
   }
 }
 
-TEST(Rules, open_ranges) {
+TEST(Rules, OpenRanges) {
   const Rules parsed = rules("size=8K- ranks=2-:ring; size=0-0:ring; gather size=5-:direct");
   ASSERT_EQ(parsed.size(), 3U);
   EXPECT_EQ(parsed[0].size_least, 8 * kKiB);
@@ -96,7 +96,7 @@ TEST(Rules, open_ranges) {
 }
 
 // However users write them.
-TEST(Rules, names_in_any_case) {
+TEST(Rules, NamesInAnyCase) {
   const Rules parsed =
       rules("AllReduce SIZE=1k- Dtype=FP32 MEM=Host: Hierarchical(Intra=RING,RAILS=Auto), RecDbl");
   ASSERT_EQ(parsed.size(), 1U);
@@ -109,7 +109,7 @@ TEST(Rules, names_in_any_case) {
   EXPECT_EQ(find_algorithm("Double_Tree"), find_algorithm("double_tree"));
 }
 
-TEST(Rules, name_a_missing_colon) {
+TEST(Rules, NameAMissingColon) {
   const auto missing = [](int position, const std::string& before) {
     return testing::StartsWith(
         fmt::format("missing ':' at position {}, before {}; valid: ", position, before));
@@ -124,7 +124,7 @@ TEST(Rules, name_a_missing_colon) {
   EXPECT_THAT(error("ring allreduce"), HasSubstr("unexpected 'allreduce' at position 6"));
 }
 
-TEST(Rules, that_no_call_can_follow_are_errors) {
+TEST(Rules, ThatNoCallCanFollowAreErrors) {
   for (const std::string_view wrong :
        {"barrier dtype=float32: star", "barrier mem=host: star", "barrier size=1-: star",
         "barrier dtype=fp32: ^star", "nodes=5- ranks=2-4: ring", "allreduce ppn=9- ranks=0-8: ring",
@@ -139,7 +139,7 @@ TEST(Rules, that_no_call_can_follow_are_errors) {
     EXPECT_EQ(error(right), "accepted") << right;
 }
 
-TEST(Rules, any_collective_swallows_named_ones) {
+TEST(Rules, AnyCollectiveSwallowsNamedOnes) {
   EXPECT_TRUE(rules("allreduce,*:ring")[0].collectives.empty());
 }
 
@@ -149,7 +149,7 @@ int fitting(Collective collective) {
   return algorithm;
 }
 
-TEST(Rules, every_name_is_a_word) {
+TEST(Rules, EveryNameIsAWord) {
   for (const Algorithm& algorithm : algorithms())
     EXPECT_EQ(name(rules(algorithm.name)[0].algorithms[0]), algorithm.name);
   for (int i = 0; i <= static_cast<int>(Collective::kBarrier); ++i) {
@@ -172,7 +172,7 @@ std::string with(std::string_view text, std::string_view valid) {
 }
 
 // A word of users of other libraries is as if the name itself stood there.
-TEST(Rules, other_names) {
+TEST(Rules, OtherNames) {
   struct Case {
     std::string_view word, name;
   };
@@ -191,7 +191,7 @@ TEST(Rules, other_names) {
             "dissemination, direct, star, leaders");
 }
 
-TEST(Rules, of_the_names_and_parameters_of_several_libraries) {
+TEST(Rules, OfTheNamesAndParametersOfSeveralLibraries) {
   const Rules parsed = rules(
       "allreduce size=0-32K : recdbl ; allreduce size=32K- nodes=2- : "
       "hier(intra=ring,inter=circulant,seg=1M,rails=auto) ; * : ^dtree");
@@ -219,7 +219,7 @@ TEST(Rules, of_the_names_and_parameters_of_several_libraries) {
 }
 
 // Ranks would choose differently by counts that only some of them know.
-TEST(Rules, sizes_of_alltoallv) {
+TEST(Rules, SizesOfAlltoallv) {
   for (const std::string_view text : {"alltoallv size=0-4K: direct", "alltoallv size=4-: direct",
                                       "alltoallv,alltoallv ranks=2- size=4-8: direct"})
     EXPECT_THAT(error(text), HasSubstr("unexpected 'size' at position ")) << text;
@@ -232,7 +232,7 @@ TEST(Rules, sizes_of_alltoallv) {
             4U);
 }
 
-TEST(Rules, unknown_algorithms) {
+TEST(Rules, UnknownAlgorithms) {
   EXPECT_EQ(error("rign"), with("unknown algorithm 'rign' at position 1", kAlgorithms));
   EXPECT_EQ(error("  Rnig"), with("unknown algorithm 'Rnig' at position 3", kAlgorithms));
   EXPECT_EQ(error("\x1b[31m"), with("unknown algorithm ' [31m' at position 1", kAlgorithms));
@@ -254,7 +254,7 @@ TEST(Rules, unknown_algorithms) {
             with("unknown algorithm '" + std::string(80, 'x') + "...' at position 1", kAlgorithms));
 }
 
-TEST(Rules, names_without_use) {
+TEST(Rules, NamesWithoutUse) {
   EXPECT_EQ(error("ring; barrier:ring"),
             "algorithm 'ring' at position 15 does no barrier; valid: recursive_doubling, binomial, "
             "dissemination, direct, star, leaders");
@@ -268,7 +268,7 @@ TEST(Rules, names_without_use) {
   EXPECT_EQ(rules("allreduce:^binomial,direct").size(), 1U);
 }
 
-TEST(Rules, unknown_collectives) {
+TEST(Rules, UnknownCollectives) {
   EXPECT_EQ(error("allreduc:ring"),
             with("unknown collective 'allreduc' at position 1", kCollectives));
   EXPECT_EQ(error("allreduce,brodcast size=0-4:ring"),
@@ -282,7 +282,7 @@ TEST(Rules, unknown_collectives) {
               with("unknown collective '" + std::string(text) + "' at position 1", kCollectives));
 }
 
-TEST(Rules, wrong_conditions) {
+TEST(Rules, WrongConditions) {
   EXPECT_EQ(error("sise=0-4:ring"),
             "unknown condition 'sise' at position 1; valid: size=LO-HI, ranks=LO-HI, nodes=LO-HI, "
             "ppn=LO-HI, dtype=TYPE,TYPE, mem=MEMORY,MEMORY");
@@ -314,7 +314,7 @@ TEST(Rules, wrong_conditions) {
             "unexpected 'ranks' at position 11; valid: ranks=LO-HI once");
 }
 
-TEST(Rules, nodes_and_types) {
+TEST(Rules, NodesAndTypes) {
   const Rules right =
       rules("allreduce nodes=2-4 dtype=fp32, bfloat16 :ring;dtype=int8 ranks=3- nodes=1-:ring");
   ASSERT_EQ(right.size(), 2U);
@@ -330,7 +330,7 @@ TEST(Rules, nodes_and_types) {
   EXPECT_EQ(right[1].number, 2);
 }
 
-TEST(Rules, ranks_of_a_node) {
+TEST(Rules, RanksOfANode) {
   const Rules right = rules("allreduce ppn=2-8 : ring; ppn=4- nodes=2-: ring");
   ASSERT_EQ(right.size(), 2U);
   EXPECT_EQ(right[0].ppn_least, 2);
@@ -344,7 +344,7 @@ TEST(Rules, ranks_of_a_node) {
   EXPECT_EQ(error("ppn=1- ppn=2-:ring"), "unexpected 'ppn' at position 8; valid: ppn=LO-HI once");
 }
 
-TEST(Rules, wrong_nodes_and_types) {
+TEST(Rules, WrongNodesAndTypes) {
   const std::string types =
       "int8, uint8, int32, uint32, int64, uint64, float16, float32, float64, bfloat16, "
       "float8_e4m3, float8_e5m2";
@@ -359,7 +359,7 @@ TEST(Rules, wrong_nodes_and_types) {
             "empty range '4-2' at position 7; valid: nodes=LO-HI, LO at most HI");
 }
 
-TEST(Rules, memory) {
+TEST(Rules, Memory) {
   const Rules right = rules("allreduce mem=host,cuda:ring; mem=managed dtype=int8:ring; ring");
   ASSERT_EQ(right.size(), 3U);
   EXPECT_THAT(right[0].memories, ElementsAre(MemoryKind::kHost, MemoryKind::kCuda));
@@ -373,7 +373,7 @@ TEST(Rules, memory) {
             "unexpected 'mem' at position 10; valid: mem=MEMORY,MEMORY once");
 }
 
-TEST(Rules, parameters) {
+TEST(Rules, Parameters) {
   for (const std::string_view text :
        {"allreduce nodes=2- : hierarchical(intra=ring,inter=circulant,seg=1M),ring ; * : "
         "torus(dims=2x3),circulant(seg=64K)",
@@ -398,7 +398,7 @@ constexpr std::string_view kHierarchicalForms =
     "seg=SIZE, intra=circulant|ring|pairwise|direct, inter=circulant|ring|pairwise|direct, "
     "rails=N|auto";
 
-TEST(Rules, wrong_parameters) {
+TEST(Rules, WrongParameters) {
   EXPECT_EQ(error("ring()"), with("missing parameter at position 6, found ')'", "seg=SIZE"));
   EXPECT_EQ(error("ring("), with("missing parameter at position 6, found the end", "seg=SIZE"));
   EXPECT_EQ(error("ring(seg=1M,)"),
@@ -433,7 +433,7 @@ TEST(Rules, wrong_parameters) {
   EXPECT_EQ(error("(seg=1M)"), with("missing algorithm at position 1, found '('", kAlgorithms));
 }
 
-TEST(Rules, wrong_punctuation) {
+TEST(Rules, WrongPunctuation) {
   EXPECT_EQ(error("allreduce:ring:direct"), "unexpected ':' at position 15; valid: ',' or ';'");
   EXPECT_EQ(error("ring direct"), "unexpected 'direct' at position 6; valid: ',' or ';'");
   EXPECT_EQ(error("ring-direct"), "unexpected '-' at position 5; valid: ',' or ';'");
@@ -441,7 +441,7 @@ TEST(Rules, wrong_punctuation) {
 }
 
 // Whatever the letters, an answer comes, and a refusal says where.
-TEST(Rules, too_long_a_text) {
+TEST(Rules, TooLongAText) {
   std::string text = "ring";
   while (text.size() + 5 <= kMostRulesText) text += ";ring";
   EXPECT_TRUE(parse_rules(text).ok());
@@ -449,7 +449,7 @@ TEST(Rules, too_long_a_text) {
             "4099 characters of rules; valid: at most 4096");
 }
 
-TEST(Rules, any_text_is_answered) {
+TEST(Rules, AnyTextIsAnswered) {
   const std::vector<std::string> pieces = {
       "allreduce", "ring", "size", "dtype", "4K",   "9",      "*", ",", ";",   ":",   "^",
       "=",         "-",    " ",    "\x01",  "\xff", "direct", "(", ")", "seg", "mem", "host"};

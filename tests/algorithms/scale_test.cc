@@ -71,11 +71,11 @@ class Scale : public ::testing::Test {
   static inline std::vector<Problem> problems;
 };
 
-TEST_F(Scale, allreduce_of_65536_ranks_is_right) {
+TEST_F(Scale, AllreduceOf65536RanksIsRight) {
   EXPECT_EQ(fault(), "");
 }
 
-TEST_F(Scale, mutants_with_another_message_are_caught) {
+TEST_F(Scale, MutantsWithAnotherMessageAreCaught) {
   const auto is_any = [](const Step& step) { return has_peer(step); };
   expect_caught("dropped", is_any, without_step);
   expect_caught("repeated", is_any, with_repeated);
@@ -87,7 +87,7 @@ TEST_F(Scale, mutants_with_another_message_are_caught) {
 }
 
 // All messages still meet: only what is in them tells.
-TEST_F(Scale, mutants_with_another_element_are_caught) {
+TEST_F(Scale, MutantsWithAnotherElementAreCaught) {
   expect_caught(
       "the elements before",
       [](const Step& step) { return step.op == Op::kSend && step.src.offset != 0; },

@@ -37,7 +37,7 @@ std::string_view chosen(Collective collective, uint64_t bytes, int ranks, const 
   return name(choose(call(collective, bytes), ranks, medium, *parse_rules(text), hosts).algorithm);
 }
 
-TEST(DefaultTable, goes_by_hosts_on_a_network) {
+TEST(DefaultTable, GoesByHostsOnANetwork) {
   using enum Collective;
   const Hierarchy hosts = hosts_of(3, 2);
   const Hierarchy flat;
@@ -72,7 +72,7 @@ TEST(DefaultTable, goes_by_hosts_on_a_network) {
   EXPECT_EQ(of(kAllreduce, 64 * kMiB, &hosts, Medium::kMemory), "circulant");
 }
 
-TEST(DefaultTable, knows_two_hosts) {
+TEST(DefaultTable, KnowsTwoHosts) {
   using enum Collective;
   const Hierarchy lone = Hierarchy::of_labels("host", std::vector<int>{0, 1, 1});
   EXPECT_EQ(chosen(kReduceScatter, 64 * kKiB, 3, &lone), "pairwise");
@@ -92,14 +92,14 @@ TEST(DefaultTable, knows_two_hosts) {
   EXPECT_EQ(chosen(kReduceScatter, 4, 3, &racks), "hierarchical");
 }
 
-TEST(DefaultTable, collects_small_blocks_where_hosts_have_many) {
+TEST(DefaultTable, CollectsSmallBlocksWhereHostsHaveMany) {
   const Hierarchy hosts = hosts_of(3, 4);
   EXPECT_EQ(chosen(Collective::kAlltoall, 256, 12, &hosts), "bruck");
   EXPECT_EQ(chosen(Collective::kAlltoall, 2 * kKiB, 12, &hosts), "hierarchical");
   EXPECT_EQ(chosen(Collective::kAlltoall, 2 * kKiB + 4, 12, &hosts), "direct");
 }
 
-TEST(Candidates, go_by_hosts) {
+TEST(Candidates, GoByHosts) {
   const Hierarchy hosts = hosts_of(2, 3);
   const auto list = candidates(call(Collective::kAllreduce, 1200), 6, Medium::kNetwork,
                                *parse_rules("allreduce:hierarchical"), &hosts);

@@ -68,7 +68,7 @@ std::string chosen(const Problem& problem, int ranks, std::string_view text = ""
   return name(choose(problem, ranks, medium, rules(text)).algorithm);
 }
 
-TEST(SelectionBytes, count_times_element_or_the_total) {
+TEST(SelectionBytes, CountTimesElementOrTheTotal) {
   EXPECT_EQ(selection_bytes(call(Collective::kAllreduce, 20, 3)), 20U);
   EXPECT_EQ(selection_bytes(call(Collective::kAlltoall, 6, 3, DataType::kBfloat16)), 6U);
   Problem problem;
@@ -84,7 +84,7 @@ TEST(SelectionBytes, count_times_element_or_the_total) {
   EXPECT_EQ(selection_bytes(problem), 120U);
 }
 
-TEST(SelectionBytes, ends_at_the_largest_number) {
+TEST(SelectionBytes, EndsAtTheLargestNumber) {
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
   Problem problem;
   problem.count = kMost / 2;
@@ -105,7 +105,7 @@ struct Boundary {
   std::string_view above;
 };
 
-TEST(DefaultTable, sizes) {
+TEST(DefaultTable, Sizes) {
   using enum Collective;
   using enum DataType;
   const Boundary boundaries[] = {
@@ -166,7 +166,7 @@ TEST(DefaultTable, sizes) {
   }
 }
 
-TEST(DefaultTable, sends_fewer_messages_over_a_network) {
+TEST(DefaultTable, SendsFewerMessagesOverANetwork) {
   using enum Collective;
   const auto of = [](Collective collective, uint64_t bytes, int ranks,
                      DataType type = DataType::kFloat32, std::string_view text = "") {
@@ -205,7 +205,7 @@ TEST(DefaultTable, sends_fewer_messages_over_a_network) {
   EXPECT_EQ(of(kBarrier, 0, 5), "direct");
 }
 
-TEST(DefaultTable, sends_fewest_messages_over_loopback) {
+TEST(DefaultTable, SendsFewestMessagesOverLoopback) {
   using enum Collective;
   const auto of = [](Collective collective, uint64_t bytes, int ranks,
                      DataType type = DataType::kFloat32) {
@@ -231,7 +231,7 @@ TEST(DefaultTable, sends_fewest_messages_over_loopback) {
   EXPECT_EQ(of(kBarrier, 0, 4), "star");  // as over any network
 }
 
-TEST(DefaultTable, does_little_in_all_where_ranks_share_cores) {
+TEST(DefaultTable, DoesLittleInAllWhereRanksShareCores) {
   using enum Collective;
   const auto of = [](Collective collective, uint64_t bytes, int ranks,
                      Medium medium = Medium::kSharedCores) {
@@ -251,7 +251,7 @@ TEST(DefaultTable, does_little_in_all_where_ranks_share_cores) {
   EXPECT_EQ(of(kReduce, 64 * kMiB, 65), "circulant");
 }
 
-TEST(DefaultTable, takes_few_turns_where_many_share_a_core) {
+TEST(DefaultTable, TakesFewTurnsWhereManyShareACore) {
   using enum Collective;
   const auto of = [](Collective collective, uint64_t bytes, int ranks, std::string_view text = "") {
     return chosen(call(collective, bytes, ranks, DataType::kFloat32), ranks, text,
@@ -285,7 +285,7 @@ TEST(DefaultTable, takes_few_turns_where_many_share_a_core) {
   EXPECT_EQ(of(kBarrier, 0, 6), "star");
 }
 
-TEST(DefaultTable, only_sums_and_products_of_narrow_floats_are_narrow) {
+TEST(DefaultTable, OnlySumsAndProductsOfNarrowFloatsAreNarrow) {
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kAvg, ReduceOp::kPreMulSum})
     EXPECT_EQ(chosen(call(Collective::kAllreduce, kMiB, 4, DataType::kBfloat16, op), 4), "direct");
   for (const ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin})
@@ -293,7 +293,7 @@ TEST(DefaultTable, only_sums_and_products_of_narrow_floats_are_narrow) {
               "circulant");
 }
 
-TEST(DefaultTable, always_finds_one_that_fits) {
+TEST(DefaultTable, AlwaysFindsOneThatFits) {
   for (int i = 0; i < kCollectiveCount; ++i) {
     const auto collective = static_cast<Collective>(i);
     if (collective == Collective::kSend || collective == Collective::kRecv) continue;
@@ -312,13 +312,13 @@ TEST(DefaultTable, always_finds_one_that_fits) {
   }
 }
 
-TEST(DefaultTable, messages_have_none) {
+TEST(DefaultTable, MessagesHaveNone) {
   EXPECT_EQ(chosen(call(Collective::kSend, 4, 2), 2), "none");
   EXPECT_EQ(chosen(call(Collective::kRecv, 4, 2), 2, "^ring;direct"), "none");
 }
 
 // Ranks that differ in what may differ must not choose differently.
-TEST(DefaultTable, does_not_look_at_what_ranks_may_differ_in) {
+TEST(DefaultTable, DoesNotLookAtWhatRanksMayDifferIn) {
   for (int i = 0; i < kCollectiveCount; ++i) {
     const auto collective = static_cast<Collective>(i);
     for (const uint64_t bytes : {uint64_t{240}, 8 * kKiB, kMiB}) {
@@ -340,7 +340,7 @@ TEST(DefaultTable, does_not_look_at_what_ranks_may_differ_in) {
 }
 
 // The least that an allreduce can send in total is 2(P - 1) vectors.
-TEST(DefaultTable, large_allreduce_moves_the_least) {
+TEST(DefaultTable, LargeAllreduceMovesTheLeast) {
   for (const int ranks : {2, 3, 4, 7, 8, 16}) {
     const Problem problem = call(Collective::kAllreduce, kMiB, ranks);
     const Choice choice = choose(problem, ranks, Medium::kMemory, {});
@@ -353,7 +353,7 @@ TEST(DefaultTable, large_allreduce_moves_the_least) {
   }
 }
 
-TEST(Choose, rules_come_before_the_table) {
+TEST(Choose, RulesComeBeforeTheTable) {
   const Problem problem = call(Collective::kAllreduce, kMiB, 4);
   const Choice choice =
       choose(problem, 4, Medium::kMemory, rules("barrier:direct;allreduce:double_tree;ring"));
@@ -362,7 +362,7 @@ TEST(Choose, rules_come_before_the_table) {
   EXPECT_EQ(choice.because, "BANYAN_ALGO rule 2");
 }
 
-TEST(Choose, ranges_include_both_ends) {
+TEST(Choose, RangesIncludeBothEnds) {
   const std::string_view text = "allreduce size=4K-8K ranks=3-5:ring";
   for (const auto& [bytes, ranks, expected] :
        std::vector<std::tuple<uint64_t, int, std::string>>{{4 * kKiB, 3, "ring"},
@@ -376,7 +376,7 @@ TEST(Choose, ranges_include_both_ends) {
   EXPECT_EQ(chosen(call(Collective::kReduceScatter, 4 * kKiB, 3), 3, text), "direct");
 }
 
-TEST(Choose, rules_that_do_not_fit_are_passed_over) {
+TEST(Choose, RulesThatDoNotFitArePassedOver) {
   const Problem barrier = call(Collective::kBarrier, 0, 4);
   EXPECT_EQ(choose(barrier, 4, Medium::kMemory, rules("ring")).rule, -1);
   EXPECT_EQ(choose(barrier, 4, Medium::kMemory, rules("ring;direct")).rule, 1);
@@ -384,7 +384,7 @@ TEST(Choose, rules_that_do_not_fit_are_passed_over) {
   EXPECT_EQ(choose(call(Collective::kAllreduce, 4, 4), 4, Medium::kMemory, rules("ring")).rule, 0);
 }
 
-TEST(Choose, excluding) {
+TEST(Choose, Excluding) {
   const Problem large = call(Collective::kAllreduce, kMiB, 4);
   const Choice untouched = choose(large, 4, Medium::kMemory, rules("^ring,direct"));
   EXPECT_EQ(name(untouched.algorithm), "circulant");
@@ -400,7 +400,7 @@ TEST(Choose, excluding) {
   EXPECT_EQ(chosen(call(Collective::kGather, kMiB, 4), 4, "^direct"), "binomial");
 }
 
-TEST(Choose, sizes_do_not_apply_to_alltoallv) {
+TEST(Choose, SizesDoNotApplyToAlltoallv) {
   const Problem problem = call(Collective::kAlltoallv, 400, 4);
   EXPECT_EQ(choose(problem, 4, Medium::kMemory, rules("size=0-1G:direct")).rule, -1);
   EXPECT_EQ(chosen(problem, 4, "ranks=4-4:direct"), "direct");
@@ -411,7 +411,7 @@ const Candidate& find(const std::vector<Candidate>& list, std::string_view wante
                        [&](const Candidate& each) { return name(each.algorithm) == wanted; });
 }
 
-TEST(Candidates, are_all_algorithms_chosen_first) {
+TEST(Candidates, AreAllAlgorithmsChosenFirst) {
   for (int i = 0; i < kCollectiveCount; ++i) {
     const auto collective = static_cast<Collective>(i);
     if (collective == Collective::kSend || collective == Collective::kRecv) continue;
@@ -437,7 +437,7 @@ TEST(Candidates, are_all_algorithms_chosen_first) {
   }
 }
 
-TEST(Candidates, say_why_not) {
+TEST(Candidates, SayWhyNot) {
   const auto list = candidates(call(Collective::kBroadcast, 4, 4), 4, Medium::kMemory,
                                rules("barrier:direct;^direct,ring"));
   EXPECT_EQ(name(list[0].algorithm), "binomial");
@@ -455,7 +455,7 @@ TEST(Candidates, say_why_not) {
   EXPECT_EQ(find(list, "circulant").why, "");
 }
 
-TEST(Candidates, count_rounds_and_bytes) {
+TEST(Candidates, CountRoundsAndBytes) {
   const auto without_check = [](Collective collective, uint64_t bytes, int ranks) {
     Problem problem = call(collective, bytes, ranks);
     problem.check = false;
@@ -476,7 +476,7 @@ TEST(Candidates, count_rounds_and_bytes) {
   EXPECT_EQ(find(list, "direct").rounds, 1U);
 }
 
-TEST(Candidates, many_ranks_are_not_built) {
+TEST(Candidates, ManyRanksAreNotBuilt) {
   const int ranks = kMostRanksBuilt + 1;
   const auto list = candidates(call(Collective::kBarrier, 0, ranks), ranks, Medium::kMemory, {});
   EXPECT_EQ(list[0].why, "default table; schedules of more than 256 ranks are not built");

@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(Torus, has_dimensions_as_equal_as_can_be) {
+TEST(Torus, HasDimensionsAsEqualAsCanBe) {
   EXPECT_THAT(torus_shape(1), ElementsAre(1));
   EXPECT_THAT(torus_shape(2), ElementsAre(2));
   EXPECT_THAT(torus_shape(7), ElementsAre(7));
@@ -55,7 +55,7 @@ uint64_t rounds_of(const BuiltCase& built) {
 }
 
 // Each of four neighbours of a rank on a square gets as much, and nobody else anything.
-TEST(Torus, allreduce_uses_all_links_alike) {
+TEST(Torus, AllreduceUsesAllLinksAlike) {
   const BuiltCase plane = built(Collective::kAllreduce, 25, 25 * 4 * 100);
   for (size_t rank = 0; rank < plane.schedules.size(); ++rank) {
     std::map<int, uint64_t> sent;
@@ -67,14 +67,14 @@ TEST(Torus, allreduce_uses_all_links_alike) {
   }
 }
 
-TEST(Torus, allreduce_moves_the_least) {
+TEST(Torus, AllreduceMovesTheLeast) {
   const BuiltCase solid = built(Collective::kAllreduce, 16, 16 * 6 * 100);
   for (const Schedule& schedule : solid.schedules)
     EXPECT_EQ(schedule.bytes_sent(), uint64_t{2} * 15 * 6 * 100 * 4);
 }
 
 // Along each dimension it is as much, in the sum 2(P - 1)/P.
-TEST(Torus, uses_all_links_of_its_dimensions_alike) {
+TEST(Torus, UsesAllLinksOfItsDimensionsAlike) {
   const BuiltCase solid = built(Collective::kAllreduce, 27, 27 * 6 * 10, {.dimensions = {3, 3, 3}});
   for (const Schedule& schedule : solid.schedules) {
     std::map<int, uint64_t> sent;
@@ -86,7 +86,7 @@ TEST(Torus, uses_all_links_of_its_dimensions_alike) {
   }
 }
 
-TEST(Torus, has_the_rounds_of_its_dimensions) {
+TEST(Torus, HasTheRoundsOfItsDimensions) {
   EXPECT_EQ(rounds_of(built(Collective::kAllreduce, 25, 25 * 40)), 2U * (4 + 4));
   EXPECT_EQ(rounds_of(built(Collective::kAllreduce, 64, 64 * 60)), 2U * (3 + 3 + 3));
   EXPECT_EQ(rounds_of(built(Collective::kAllgather, 25, 40)), 4U + 4);

@@ -36,14 +36,14 @@ std::string by_default() {
   return chosen({});
 }
 
-TEST(TunedChoice, comes_after_the_variable_and_before_the_table) {
+TEST(TunedChoice, ComesAfterTheVariableAndBeforeTheTable) {
   EXPECT_EQ(chosen(rules("", "barrier: star; allreduce: ring")), "ring: tuning file rule 2");
   EXPECT_EQ(chosen(rules("double_tree", "ring")), "double_tree: BANYAN_ALGO rule 1");
   EXPECT_EQ(chosen(rules("barrier: star", "ring")), "ring: tuning file rule 1");
   EXPECT_EQ(chosen(rules("barrier: star", "barrier: star")), by_default());
 }
 
-TEST(TunedChoice, is_asked_for_what_the_variable_leaves) {
+TEST(TunedChoice, IsAskedForWhatTheVariableLeaves) {
   EXPECT_EQ(chosen(rules("^direct", "allreduce: direct; allreduce: ring")),
             "ring: BANYAN_ALGO rule 1, tuning file rule 2");
   EXPECT_EQ(chosen(rules("^direct", "allreduce: direct, star")),
@@ -53,7 +53,7 @@ TEST(TunedChoice, is_asked_for_what_the_variable_leaves) {
             "star: BANYAN_ALGO rule 1, tuning file rule 2");
 }
 
-TEST(TunedChoice, counts_nodes_as_ranks_lie) {
+TEST(TunedChoice, CountsNodesAsRanksLie) {
   const Hierarchy hosts = *Hierarchy::make(6, {{"host", {{0, 1}, {2, 3, 4}, {5}}}});
   EXPECT_EQ(nodes_of(6, Medium::kMemory, nullptr), 1);
   EXPECT_EQ(nodes_of(6, Medium::kCrowdedCores, nullptr), 1);
@@ -65,14 +65,14 @@ TEST(TunedChoice, counts_nodes_as_ranks_lie) {
 }
 
 // The level of hosts of one rank each is left out where it says nothing.
-TEST(TunedChoice, counts_nodes_where_leaves_are_the_first_level) {
+TEST(TunedChoice, CountsNodesWhereLeavesAreTheFirstLevel) {
   const Hierarchy leaves = *Hierarchy::make(6, {{"leaf", {{0, 1, 2}, {3, 4, 5}}}});
   EXPECT_EQ(nodes_of(6, Medium::kNetwork, &leaves), 6);
   EXPECT_EQ(ppn_of(6, Medium::kNetwork, &leaves), 1);
 }
 
 // The largest node counts where they differ.
-TEST(TunedChoice, counts_ranks_of_a_node) {
+TEST(TunedChoice, CountsRanksOfANode) {
   const Hierarchy hosts = *Hierarchy::make(6, {{"host", {{0, 1}, {2, 3, 4}, {5}}}});
   EXPECT_EQ(ppn_of(6, Medium::kMemory, nullptr), 6);
   EXPECT_EQ(ppn_of(6, Medium::kNetwork, nullptr), 1);
@@ -82,7 +82,7 @@ TEST(TunedChoice, counts_ranks_of_a_node) {
   EXPECT_EQ(chosen(three), by_default());
 }
 
-TEST(TunedChoice, calls_have_memory_of_the_host) {
+TEST(TunedChoice, CallsHaveMemoryOfTheHost) {
   EXPECT_EQ(chosen(rules("mem=host: ring")), "ring: BANYAN_ALGO rule 1");
   EXPECT_EQ(chosen(rules("mem=cuda, host: ring")), "ring: BANYAN_ALGO rule 1");
   EXPECT_EQ(chosen(rules("mem=cuda: ring; mem=managed: ring")), by_default());
@@ -92,7 +92,7 @@ TEST(TunedChoice, calls_have_memory_of_the_host) {
   EXPECT_EQ(barrier(rules("mem=host: star")), barrier({}));
 }
 
-TEST(TunedChoice, looks_at_the_type) {
+TEST(TunedChoice, LooksAtTheType) {
   const Rules floats = rules("", "dtype=float32,float64: ring; allreduce,barrier dtype=int8: star");
   EXPECT_EQ(chosen(floats), "ring: tuning file rule 1");
   EXPECT_EQ(chosen(floats, Medium::kMemory, nullptr, DataType::kFloat64),
@@ -127,7 +127,7 @@ Problem allreduce_of(uint64_t count) {
   return problem;
 }
 
-TEST(ChosenByLinks, is_what_is_predicted_to_be_fastest) {
+TEST(ChosenByLinks, IsWhatIsPredictedToBeFastest) {
   const ByLinks job;
   for (const uint64_t count : {2049, 100000, 10000000}) {
     const Problem problem = allreduce_of(count);
@@ -144,7 +144,7 @@ TEST(ChosenByLinks, is_what_is_predicted_to_be_fastest) {
 }
 
 // A table that was measured says more of these.
-TEST(ChosenByLinks, is_not_short_nor_of_collectives_that_nobody_compared) {
+TEST(ChosenByLinks, IsNotShortNorOfCollectivesThatNobodyCompared) {
   const ByLinks job;
   for (const uint64_t count : {0, 1, 2048})
     EXPECT_EQ(job.choose_for(allreduce_of(count)).because, "default table") << count;
@@ -158,7 +158,7 @@ TEST(ChosenByLinks, is_not_short_nor_of_collectives_that_nobody_compared) {
 
 // Where links between hosts are not much slower than those inside, segments of the length by the
 // closed form keep both busy; where they are, it would gain nothing that counts.
-TEST(ChosenByLinks, says_how_long_segments_are) {
+TEST(ChosenByLinks, SaysHowLongSegmentsAre) {
   ByLinks job;
   const int hierarchical = find_algorithm("hierarchical");
   const Problem problem = allreduce_of(512 << 10);
@@ -175,7 +175,7 @@ TEST(ChosenByLinks, says_how_long_segments_are) {
   EXPECT_LT(us(fast.parameters), 0.95 * us({}));
 }
 
-TEST(ChosenByLinks, comes_after_rules_and_before_the_table) {
+TEST(ChosenByLinks, ComesAfterRulesAndBeforeTheTable) {
   const ByLinks job;
   const Problem problem = allreduce_of(1 << 20);
   EXPECT_EQ(job.choose_for(problem, rules("ring", "")).because, "BANYAN_ALGO rule 1");
@@ -192,7 +192,7 @@ TEST(ChosenByLinks, comes_after_rules_and_before_the_table) {
             "BANYAN_ALGO rule 1, tuning file rule 1");
 }
 
-TEST(ChosenByLinks, is_not_in_memory_nor_by_levels_that_are_none) {
+TEST(ChosenByLinks, IsNotInMemoryNorByLevelsThatAreNone) {
   const ByLinks job;
   const Problem problem = allreduce_of(1 << 20);
   for (const Medium medium : {Medium::kMemory, Medium::kSharedCores, Medium::kCrowdedCores})
@@ -207,7 +207,7 @@ TEST(ChosenByLinks, is_not_in_memory_nor_by_levels_that_are_none) {
 }
 
 // Whatever only some ranks know must not count: they would choose differently.
-TEST(ChosenByLinks, is_the_same_on_all_ranks) {
+TEST(ChosenByLinks, IsTheSameOnAllRanks) {
   const ByLinks job;
   for (const Collective collective :
        {Collective::kAllreduce, Collective::kAllgather, Collective::kReduceScatter})

@@ -24,7 +24,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(Parse, sizes) {
+TEST(Parse, Sizes) {
   EXPECT_EQ(*parse_size("0"), 0U);
   EXPECT_EQ(*parse_size("4096"), 4096U);
   EXPECT_EQ(*parse_size("64K"), 65536U);
@@ -35,7 +35,7 @@ TEST(Parse, sizes) {
   EXPECT_EQ(*parse_size("17179869183G"), uint64_t{17179869183} << 30);
 }
 
-TEST(Parse, sizes_that_are_none) {
+TEST(Parse, SizesThatAreNone) {
   for (const char* text :
        {"", "K", "-4", "+4", "1.5K", "4X", "4KB", " 4", "4 ", "0x10", "4K4", "banana",
         "18446744073709551616", "17179869184G", "99999999999999999999G"}) {
@@ -46,7 +46,7 @@ TEST(Parse, sizes_that_are_none) {
   }
 }
 
-TEST(Parse, sizes_come_back) {
+TEST(Parse, SizesComeBack) {
   for (const uint64_t size : {0ULL, 1ULL, 1000ULL, 1024ULL, 1025ULL, 65536ULL, 3ULL << 20,
                               (1ULL << 30) + 1024, 1ULL << 40, ~0ULL})
     EXPECT_EQ(*parse_size(format_size(size)), size);
@@ -54,7 +54,7 @@ TEST(Parse, sizes_come_back) {
   EXPECT_EQ(format_size(100), "100");
 }
 
-TEST(Parse, durations) {
+TEST(Parse, Durations) {
   EXPECT_DOUBLE_EQ(*parse_duration("5s"), 5);
   EXPECT_DOUBLE_EQ(*parse_duration("200ms"), 0.2);
   EXPECT_DOUBLE_EQ(*parse_duration("50us"), 50e-6);
@@ -69,7 +69,7 @@ TEST(Parse, durations) {
   }
 }
 
-TEST(Parse, integers_within_bounds) {
+TEST(Parse, IntegersWithinBounds) {
   EXPECT_EQ(*parse_integer("-3", -3, 7), -3);
   EXPECT_EQ(*parse_integer("7", -3, 7), 7);
   for (const char* text : {"8", "-4", "", "two", "7.0", "7 ", "99999999999999999999"}) {
@@ -79,14 +79,14 @@ TEST(Parse, integers_within_bounds) {
   }
 }
 
-TEST(Parse, switches) {
+TEST(Parse, Switches) {
   for (const char* text : {"on", "1", "true", "yes"}) EXPECT_TRUE(*parse_switch(text));
   for (const char* text : {"off", "0", "false", "no"}) EXPECT_FALSE(*parse_switch(text));
   EXPECT_THAT(std::string(parse_switch("perhaps").status().message()),
               AllOf(HasSubstr("perhaps"), HasSubstr("off")));
 }
 
-TEST(Parse, every_name_comes_back) {
+TEST(Parse, EveryNameComesBack) {
   for (int i = 0; i < kDataTypeCount; ++i)
     EXPECT_EQ(static_cast<int>(*parse_data_type(name_of(static_cast<DataType>(i)))), i);
   for (int i = 0; i < kReduceOpCount - 1; ++i)
@@ -97,7 +97,7 @@ TEST(Parse, every_name_comes_back) {
   EXPECT_EQ(*parse_data_type("fp64"), DataType::kFloat64);
 }
 
-TEST(Parse, unknown_names_are_answered_with_the_valid_ones) {
+TEST(Parse, UnknownNamesAreAnsweredWithTheValidOnes) {
   EXPECT_THAT(std::string(parse_data_type("float31").status().message()),
               AllOf(HasSubstr("'float31'"), HasSubstr("float32"), HasSubstr("bfloat16")));
   EXPECT_THAT(std::string(parse_reduce_op("premulsum").status().message()),
@@ -106,28 +106,28 @@ TEST(Parse, unknown_names_are_answered_with_the_valid_ones) {
   EXPECT_FALSE(parse_collective("").ok());
 }
 
-TEST(Parse, splitting_and_trimming) {
+TEST(Parse, SplittingAndTrimming) {
   EXPECT_THAT(split("a,b,,c", ','), ElementsAre("a", "b", "", "c"));
   EXPECT_THAT(split("", ','), ElementsAre(""));
   EXPECT_EQ(trim(" \ta b\n"), "a b");
   EXPECT_EQ(trim("  "), "");
 }
 
-TEST(Parse, printable_texts_are_utf8_without_controls) {
+TEST(Parse, PrintableTextsAreUtf8WithoutControls) {
   EXPECT_EQ(printable("a\n\x1b[1m\x7f|\xc3\xa9|\xc2\x9b|\xf0\x9f\x8c\xb3"),
             "a  [1m |\xc3\xa9| |\xf0\x9f\x8c\xb3");
   EXPECT_EQ(printable("caf\xe9|\xc0\x80|\xed\xa0\x80|\xf5\x80\x80\x80|\xe2\x82"),
             "caf?|??|???|????|??");
 }
 
-TEST(Parse, nearest_word) {
+TEST(Parse, NearestWord) {
   const std::vector<std::string_view> words = {"ring", "bruck", "pairwise"};
   EXPECT_EQ(nearest("rign", words), "ring");
   EXPECT_EQ(nearest("pairwize", words), "pairwise");
   EXPECT_EQ(nearest("anything", {}), "");
 }
 
-TEST(Parse, long_rubbish_makes_a_short_error) {
+TEST(Parse, LongRubbishMakesAShortError) {
   EXPECT_LT(parse_size(std::string(100000, 'x')).status().message().size(), 250U);
 }
 
@@ -135,7 +135,7 @@ Status error_of(std::string name, std::string value) {
   return parse_environment(RawEnvironment({{std::move(name), std::move(value)}})).status();
 }
 
-TEST(Environment, defaults) {
+TEST(Environment, Defaults) {
   const auto values = parse_environment(RawEnvironment({}));
   ASSERT_TRUE(values.ok());
   EXPECT_EQ(values->timeout_s, 30);
@@ -146,7 +146,7 @@ TEST(Environment, defaults) {
 }
 
 // What the table says is what an empty environment gives.
-TEST(Environment, the_table_tells_the_true_defaults) {
+TEST(Environment, TheTableTellsTheTrueDefaults) {
   std::vector<std::pair<std::string, std::string>> entries;
   for (const Variable& variable : variables()) {
     if (!variable.default_value.empty())
@@ -163,7 +163,7 @@ TEST(Environment, the_table_tells_the_true_defaults) {
   EXPECT_EQ(all->debug.of, LogLevels().of);
 }
 
-TEST(Environment, table_is_complete_and_documented) {
+TEST(Environment, TableIsCompleteAndDocumented) {
   std::set<std::string_view> names;
   for (const Variable& variable : variables()) {
     EXPECT_TRUE(names.insert(variable.name).second) << variable.name;
@@ -174,7 +174,7 @@ TEST(Environment, table_is_complete_and_documented) {
   EXPECT_EQ(names.size(), 21U);
 }
 
-TEST(Environment, values) {
+TEST(Environment, Values) {
   const auto values = parse_environment(RawEnvironment({{"BANYAN_TIMEOUT", "200ms"},
                                                         {"BANYAN_INIT_TIMEOUT", "inf"},
                                                         {"BANYAN_PORT_RANGE", "20000-20100"},
@@ -198,7 +198,7 @@ TEST(Environment, values) {
   EXPECT_EQ(values->transports, "shm");
 }
 
-TEST(Environment, bad_values_name_variable_value_and_what_is_right) {
+TEST(Environment, BadValuesNameVariableValueAndWhatIsRight) {
   struct Case {
     const char *name, *value, *right;
   };
@@ -233,7 +233,7 @@ TEST(Environment, bad_values_name_variable_value_and_what_is_right) {
   EXPECT_EQ(error_of("BANYAN_TIMEOUT", "soon").code(), Code::kInvalidArgument);
 }
 
-TEST(Environment, single_copies_are_measured_or_said) {
+TEST(Environment, SingleCopiesAreMeasuredOrSaid) {
   const auto least = [](const char* value) {
     const std::pair<std::string, std::string> entry("BANYAN_SINGLE_COPY", value);
     return parse_environment(RawEnvironment({entry}))->single_copy_least;
@@ -244,20 +244,20 @@ TEST(Environment, single_copies_are_measured_or_said) {
   EXPECT_EQ(least("64K"), 65536U);
 }
 
-TEST(Environment, empty_values_of_ours_are_unset) {
+TEST(Environment, EmptyValuesOfOursAreUnset) {
   const RawEnvironment raw({{"BANYAN_TIMEOUT", ""}, {"RANK", ""}, {"BANYAN_TOPO_FILE", ""}});
   EXPECT_EQ(raw.find("BANYAN_TIMEOUT"), nullptr);
   EXPECT_NE(raw.find("RANK"), nullptr);
   EXPECT_TRUE(parse_environment(raw).ok());
 }
 
-TEST(Environment, unknown_names_get_the_nearest_known_one) {
+TEST(Environment, UnknownNamesGetTheNearestKnownOne) {
   const auto found = unknown_variables(
       RawEnvironment({{"BANYAN_TIMEOUTS", ""}, {"BANYAN_TIMEOUT", ""}, {"BANYAN_TEST_X", ""}}));
   EXPECT_THAT(found, ElementsAre("BANYAN_TIMEOUTS is unknown; did you mean BANYAN_TIMEOUT?"));
 }
 
-TEST(Environment, of_this_process) {
+TEST(Environment, OfThisProcess) {
   std::optional<test::Variable> timeout(std::in_place, "BANYAN_TIMEOUT", "7s");
   const RawEnvironment raw = RawEnvironment::of_process();
   timeout.reset();
@@ -266,7 +266,7 @@ TEST(Environment, of_this_process) {
   EXPECT_EQ(raw.find("BANYAN_SURELY_NOT_SET"), nullptr);
 }
 
-TEST(BytesReader, reads_what_was_written) {
+TEST(BytesReader, ReadsWhatWasWritten) {
   Writer writer;
   writer.put(uint32_t{7});
   writer.put(DataType::kBfloat16);
@@ -280,7 +280,7 @@ TEST(BytesReader, reads_what_was_written) {
   EXPECT_TRUE(reader.at_end());
 }
 
-TEST(BytesReader, every_truncation_turns_bad_and_stays_bad) {
+TEST(BytesReader, EveryTruncationTurnsBadAndStaysBad) {
   Writer writer;
   writer.put(uint32_t{7});
   writer.put_text("four ranks");
@@ -299,7 +299,7 @@ TEST(BytesReader, every_truncation_turns_bad_and_stays_bad) {
   }
 }
 
-TEST(BytesReader, lengths_are_limited) {
+TEST(BytesReader, LengthsAreLimited) {
   Writer writer;
   writer.put(uint32_t{0xffffffff});
   writer.put(uint32_t{1});
@@ -313,7 +313,7 @@ TEST(BytesReader, lengths_are_limited) {
   EXPECT_TRUE(narrow.bad());
 }
 
-TEST(Signature, the_first_difference_is_named_with_both_ranks) {
+TEST(Signature, TheFirstDifferenceIsNamedWithBothRanks) {
   CallSignature mine{.count = 256,
                      .root = 0,
                      .collective = Collective::kAllreduce,
@@ -340,14 +340,14 @@ TEST(Signature, the_first_difference_is_named_with_both_ranks) {
               HasSubstr("collective differs: rank 0 has allreduce, rank 3 has finalize"));
 }
 
-TEST(Signature, both_ranks_say_the_same) {
+TEST(Signature, BothRanksSayTheSame) {
   CallSignature a;
   CallSignature b;
   b.count = 5;
   EXPECT_EQ(describe_difference(a, 1, b, 4, 9), describe_difference(b, 4, a, 1, 9));
 }
 
-TEST(Signature, values_of_no_enum_are_numbers) {
+TEST(Signature, ValuesOfNoEnumAreNumbers) {
   CallSignature mine;
   CallSignature theirs;
   theirs.collective = static_cast<Collective>(200);
@@ -357,7 +357,7 @@ TEST(Signature, values_of_no_enum_are_numbers) {
   EXPECT_THAT(describe_difference(mine, 0, theirs, 1, 0), HasSubstr("99"));
 }
 
-TEST(Signature, algorithms_have_the_names_that_are_given) {
+TEST(Signature, AlgorithmsHaveTheNamesThatAreGiven) {
   const CallSignature mine{.algorithm = 2};
   const std::vector<std::string_view> names = {"tree", "ring"};
   const auto against = [&](uint8_t algorithm) {

@@ -27,7 +27,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(Date, is_utc_as_iso_8601_has_it) {
+TEST(Date, IsUtcAsIso8601HasIt) {
   struct Case {
     int64_t seconds;
     const char* text;
@@ -44,7 +44,7 @@ TEST(Date, is_utc_as_iso_8601_has_it) {
   }
 }
 
-TEST(Date, now_is_what_the_system_has) {
+TEST(Date, NowIsWhatTheSystemHas) {
   const auto seconds = [] {
     return utc_text(std::chrono::seconds(time(nullptr)), Decimals::kNone);
   };
@@ -72,7 +72,7 @@ LogLevels everything() {
   return *parse_log_levels("trace");
 }
 
-TEST_F(LogFile, a_line_says_who_and_what) {
+TEST_F(LogFile, ALineSaysWhoAndWhat) {
   const std::string file = path("a");
   const auto log = Log::open(everything(), file, 3);
   ASSERT_TRUE(log.ok()) << log.status().message();
@@ -88,14 +88,14 @@ TEST_F(LogFile, a_line_says_who_and_what) {
   EXPECT_EQ(status.st_mode & 0777U, 0600U);
 }
 
-TEST_F(LogFile, a_line_names_the_communicator) {
+TEST_F(LogFile, ALineNamesTheCommunicator) {
   const std::string file = path("a");
   const Log log = Log::open(everything(), file, 3)->of("trainer\n7");
   log.write(Subsystem::kCall, LogLevel::kWarn, "slow");
   EXPECT_THAT(lines(file), ElementsAre(HasSubstr(" rank 3 of trainer 7 warn call: slow")));
 }
 
-TEST_F(LogFile, levels_hold_per_subsystem) {
+TEST_F(LogFile, LevelsHoldPerSubsystem) {
   const std::string file = path("a");
   const auto log = Log::open(*parse_log_levels("net=info,call=off"), file, 0);
   log->write(Subsystem::kNet, LogLevel::kInfo, "yes 1");
@@ -105,7 +105,7 @@ TEST_F(LogFile, levels_hold_per_subsystem) {
   EXPECT_EQ(lines(file).size(), 2U);
 }
 
-TEST_F(LogFile, the_name_is_expanded) {
+TEST_F(LogFile, TheNameIsExpanded) {
   const std::string file = path(fmt::format("x.{}.2.log", ::getpid()));
   const auto log = Log::open(everything(), file.substr(0, file.rfind('/')) + "/x.%p.%r.log", 2);
   ASSERT_TRUE(log.ok());
@@ -113,7 +113,7 @@ TEST_F(LogFile, the_name_is_expanded) {
   EXPECT_EQ(lines(file).size(), 1U);
 }
 
-TEST_F(LogFile, what_cannot_be_opened_is_said) {
+TEST_F(LogFile, WhatCannotBeOpenedIsSaid) {
   const auto unknown = Log::open(everything(), "/tmp/%x", 0);
   ASSERT_FALSE(unknown.ok());
   EXPECT_THAT(
@@ -126,7 +126,7 @@ TEST_F(LogFile, what_cannot_be_opened_is_said) {
   EXPECT_THAT(std::string(absent.status().message()), HasSubstr("No such file"));
 }
 
-TEST_F(LogFile, hostile_texts_stay_one_short_line) {
+TEST_F(LogFile, HostileTextsStayOneShortLine) {
   const std::string file = path("a");
   const auto log = Log::open(everything(), file, 0);
   log->write(Subsystem::kNet, LogLevel::kWarn, "a\nb\r\x1b[31m");
@@ -137,7 +137,7 @@ TEST_F(LogFile, hostile_texts_stay_one_short_line) {
   EXPECT_LT(written[1].size(), 4096U);
 }
 
-TEST_F(LogFile, lines_of_threads_stay_whole) {
+TEST_F(LogFile, LinesOfThreadsStayWhole) {
   const std::string file = path("a");
   const auto log = Log::open(everything(), file, 0);
   constexpr int kThreads = 4;
@@ -158,7 +158,7 @@ TEST_F(LogFile, lines_of_threads_stay_whole) {
   }
 }
 
-TEST(Log, names) {
+TEST(Log, Names) {
   EXPECT_EQ(name_of(LogLevel::kTrace), "trace");
   EXPECT_EQ(name_of(Subsystem::kEnv), "env");
   EXPECT_THAT(std::string(parse_log_levels("net=info,nett=warn").status().message()),

@@ -19,7 +19,7 @@ using ::testing::Not;
 
 constexpr std::string_view kWords = "gpu0, an Accelerator of 80 GiB; \xc3\xa9\xe6\xbc\xa2 <&>";
 
-TEST(PictureTexts, bold_and_foreign_letters_are_wide) {
+TEST(PictureTexts, BoldAndForeignLettersAreWide) {
   EXPECT_EQ(text_width("", 10), 0);
   EXPECT_EQ(text_width("W", 10), 10);
   EXPECT_GT(text_width("W", 10, true), 10);
@@ -28,7 +28,7 @@ TEST(PictureTexts, bold_and_foreign_letters_are_wide) {
   EXPECT_GT(text_width("GB/s", 20), text_width("GB/s", 11));
 }
 
-TEST(PictureTexts, shortened_ones_fit) {
+TEST(PictureTexts, ShortenedOnesFit) {
   for (int width = 0; width <= text_width(kWords, 11); ++width) {
     const std::string text = shortened(kWords, width, 11);
     EXPECT_LE(text_width(text, 11), width);
@@ -37,7 +37,7 @@ TEST(PictureTexts, shortened_ones_fit) {
   EXPECT_EQ(shortened(kWords, text_width(kWords, 11), 11), kWords);
 }
 
-TEST(PictureTexts, wrapped_ones_fit_and_lose_nothing_that_has_room) {
+TEST(PictureTexts, WrappedOnesFitAndLoseNothingThatHasRoom) {
   EXPECT_THAT(wrapped("one two  three", 1000, 11), ElementsAre("one two  three"));
   EXPECT_THAT(wrapped("", 100, 11), IsEmpty());
   for (int width = text_width("Accelerator", 11); width < 300; ++width) {
@@ -50,7 +50,7 @@ TEST(PictureTexts, wrapped_ones_fit_and_lose_nothing_that_has_room) {
   }
 }
 
-TEST(Picture, parts_are_moved_and_words_escaped) {
+TEST(Picture, PartsAreMovedAndWordsEscaped) {
   Picture part{.width = 10, .height = 10};
   part.boxes.push_back({.x = 1, .y = 2, .width = 3, .height = 4, .several = true, .hint = "<b>"});
   part.lines.push_back({.points = {{1, 1}, {2, 5}}, .arrow = true});

@@ -188,7 +188,7 @@ int kind_named(std::string_view name) {
   return static_cast<int>(found - kinds.begin());
 }
 
-TEST(Assembly, ranks_of_a_host_are_a_part) {
+TEST(Assembly, RanksOfAHostAreAPart) {
   const std::vector<int> offered = {kind_named("shm"), kind_named("ucx")};
   const std::vector<LinkPeer> peers = peers_on({9, 3, 9, 5, 3, 9});
   EXPECT_EQ(hierarchy_of(peers, offered),
@@ -198,7 +198,7 @@ TEST(Assembly, ranks_of_a_host_are_a_part) {
 }
 
 // Loopback has other tables than a network with cables.
-TEST(Assembly, takes_a_network_within_a_host_for_loopback) {
+TEST(Assembly, TakesANetworkWithinAHostForLoopback) {
   if (test::kThreadSanitizer) GTEST_SKIP() << "UCX dies under the thread sanitizer";
   if (const std::string why = transport_kinds()[static_cast<size_t>(kind_named("ucx"))].missing();
       !why.empty())
@@ -220,7 +220,7 @@ TEST(Assembly, takes_a_network_within_a_host_for_loopback) {
 }
 
 // What only some ranks can see, whether two others are one process and which, does not count.
-TEST(Assembly, every_rank_finds_the_same_parts) {
+TEST(Assembly, EveryRankFindsTheSameParts) {
   std::vector<LinkPeer> there = peers_on({1, 1, 2, 2});
   std::vector<LinkPeer> here = there;
   here[0].same_host = here[1].same_host = here[0].same_process = here[1].same_process = true;
@@ -237,7 +237,7 @@ TEST(Assembly, every_rank_finds_the_same_parts) {
 }
 
 // Seen from any rank: what is decided by it must be the same everywhere.
-TEST(TunedNetwork, is_that_of_jobs_like_the_one_it_was_measured_in) {
+TEST(TunedNetwork, IsThatOfJobsLikeTheOneItWasMeasuredIn) {
   const std::vector<int> offered = {kind_named("loopback"), kind_named("shm"), kind_named("ucx")};
   std::vector<LinkPeer> peers = peers_on({1, 1, 2, 2});
   const Fingerprint tuned{
@@ -252,7 +252,7 @@ TEST(TunedNetwork, is_that_of_jobs_like_the_one_it_was_measured_in) {
   EXPECT_FALSE(tuned_for({}, peers, offered));
 }
 
-TEST(TunedNetwork, lies_between_hosts_whose_ranks_share_memory) {
+TEST(TunedNetwork, LiesBetweenHostsWhoseRanksShareMemory) {
   MeasuredLinks links;
   links.between = MeasuredLink{.latency_us = 20, .busy_latency_us = 30, .GBps = 1, .busy_GBps = 1};
   const std::vector<int> hosts{0, 1, 0, 1};
@@ -270,7 +270,7 @@ TEST(TunedNetwork, lies_between_hosts_whose_ranks_share_memory) {
   EXPECT_FALSE(network_of(links, 2, one, Medium::kNetwork, {}));
 }
 
-TEST(TunedNetwork, has_hosts_of_one_rank_below_leaves) {
+TEST(TunedNetwork, HasHostsOfOneRankBelowLeaves) {
   MeasuredLinks links;
   links.between = MeasuredLink{.latency_us = 20, .busy_latency_us = 30, .GBps = 1, .busy_GBps = 1};
   links.beyond = {{"leaf", {.latency_us = 50, .busy_latency_us = 60, .GBps = 1, .busy_GBps = 0.5}}};
@@ -285,7 +285,7 @@ TEST(TunedNetwork, has_hosts_of_one_rank_below_leaves) {
   EXPECT_NEAR(*network->model.tiers.front().alpha.value, 60, 1e-9);
 }
 
-TEST(SharedTuning, comes_back_as_it_was_packed) {
+TEST(SharedTuning, ComesBackAsItWasPacked) {
   SharedTuning tuning{
       .table = "allreduce: ring",
       .tuned_on = {.cores = 2, .ranks = 8, .hosts = 4, .ppn = 3, .transports = "shm,ucx"},
@@ -321,7 +321,7 @@ TEST(SharedTuning, HasRoomForTheMostThatAFileMaySay) {
   EXPECT_EQ(*unpack_tuning(pack(most)), most);
 }
 
-TEST(SharedTuning, refuses_what_no_file_says) {
+TEST(SharedTuning, RefusesWhatNoFileSays) {
   SharedTuning tuning;
   tuning.links.between =
       MeasuredLink{.latency_us = 1, .busy_latency_us = 1, .GBps = 1, .busy_GBps = 1, .pairs = 1};

@@ -190,7 +190,7 @@ TEST(Signature, DiffersWhereRanksMustAgree) {
   }
 }
 
-TEST(Signature, parameters_are_in_the_count) {
+TEST(Signature, ParametersAreInTheCount) {
   const std::vector<std::string_view> names = {"tree", "ring"};
   const CallSignature mine{.count = 77, .algorithm = kWithParameters | 2};
   const auto against = [&](const CallSignature& theirs) {

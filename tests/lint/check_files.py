@@ -31,6 +31,7 @@ SOURCE = re.compile(r'[\w-]+\.(h|c|cc|cu)')  # named without its folder
 BUILD = ('meson.build', 'meson_options.txt')
 # A comment, behind code or on a line of its own, by the language of its file.
 COMMENT = {True: re.compile(r'(?:^|(?<=\s))#(.*)'), False: re.compile(r'(?:^|(?<=\s))(?://|/\*)(.*)')}
+TEST = re.compile(r'^TEST(?:_F|_P)?\(\s*\w+,\s*(\w+)', re.MULTILINE)
 LOOSE = re.compile(r'\b(TODO|FIXME|XXX|HACK)\b(?!\()')
 
 
@@ -60,6 +61,16 @@ def check_comments(path, text):
         if found and re.match(r'\s*-{3}', found[1]):
             yield f'{path}:{number}: a banner'
         goes_on = bool(found and found[1].strip() and not line[:found.start()].strip())
+
+
+def check_test_names(path, text):
+    for found in TEST.finditer(text):
+        if not re.fullmatch(r'[A-Z][A-Za-z0-9]*', found[1]):
+            yield f'{path}:{text.count(chr(10), 0, found.start()) + 1}: a test of the name {found[1]}; right is {camel(found[1])}'
+
+
+def camel(name):
+    return ''.join(word[:1].upper() + word[1:] for word in name.split('_'))
 
 
 def check_descriptors(path, text):
@@ -129,6 +140,7 @@ def main(root):
     paths = [path for path in paths if path.suffix in CODE]
     found += [line for path in paths for line in check(path, (root / path).read_text(encoding='utf-8'))]
     found += [line for path in paths for line in check_comments(path, (root / path).read_text(encoding='utf-8'))]
+    found += [line for path in paths for line in check_test_names(path, (root / path).read_text(encoding='utf-8'))]
     found += [line for path in paths for line in check_descriptors(path, (root / path).read_text(encoding='utf-8'))]
     found += check_readme(root)
     print('\n'.join(found) or f'{len(paths)} files and {len(pages)} documents are in order')

@@ -24,6 +24,7 @@ WRONG = [
     (f'a.cc:5: {OF}', 'a.cc', '// A rank.\n//\n// Of it.\n'),
     (f'a.cc:4: {OF}', 'a.cc', 'int a;  // a rank\n// Of it.\n'),
     (f'a.py:3: {OF}', 'a.py', '# Of a rank.\n'),
+    ('a.cc:4: a test of the name sums_up; right is SumsUp', 'a.cc', '// Tests.\nTEST(Sum, sums_up) {}\n'),
     ('a.cc:3: a banner', 'a.cc', '// ---- Memory ----\n'),
 ]
 RIGHT = [
@@ -37,8 +38,8 @@ RIGHT = [
 def complaints(name, text):
     path = pathlib.Path(name)
     text = LICENCE.get(path.suffix, LICENCE['.cc']) + '\n' + text
-    return '\n'.join(line for check in (check_files.check, check_files.check_comments, check_files.check_descriptors)
-                     for line in check(path, text))
+    checks = (check_files.check, check_files.check_comments, check_files.check_descriptors, check_files.check_test_names)
+    return '\n'.join(line for check in checks for line in check(path, text))
 
 
 def main():

@@ -102,7 +102,7 @@ std::vector<std::string> ids_of(const Diagnosis& diagnosis) {
   return ids;
 }
 
-TEST(Doctor, finds_nothing_where_nothing_is_wrong) {
+TEST(Doctor, FindsNothingWhereNothingIsWrong) {
   const Host host;
   const Diagnosis diagnosis = host.diagnose();
   EXPECT_THAT(ids_of(diagnosis), ::testing::IsEmpty());
@@ -188,7 +188,7 @@ const std::vector<Wrong>& wrongs() {
   return all;
 }
 
-TEST(Doctor, names_the_one_thing_that_is_wrong) {
+TEST(Doctor, NamesTheOneThingThatIsWrong) {
   for (const Wrong& wrong : wrongs()) {
     const Host host;
     wrong.change(host);
@@ -203,7 +203,7 @@ TEST(Doctor, names_the_one_thing_that_is_wrong) {
 }
 
 // An idle GPU trains down, and a driver that scales with load calls itself the same.
-TEST(Doctor, takes_no_rest_for_an_illness) {
+TEST(Doctor, TakesNoRestForAnIllness) {
   const Host host;
   host.write(std::string(kGpu) + "/current_link_speed", "2.5 GT/s PCIe");
   host.write("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave");
@@ -213,7 +213,7 @@ TEST(Doctor, takes_no_rest_for_an_illness) {
 }
 
 // What follows from one port: it is not usable, and it is not active.
-TEST(Doctor, tells_a_port_without_a_subnet_manager_from_one_without_a_cable) {
+TEST(Doctor, TellsAPortWithoutASubnetManagerFromOneWithoutACable) {
   const Host host;
   host.write(std::string(kPort) + "/state", "2: INIT");
   EXPECT_THAT(ids_of(host.diagnose()), ::testing::ElementsAre("port.subnet", "rdma.port"));
@@ -239,7 +239,7 @@ void add_adapter(const Host& host, int number, const std::string& state, const s
 }
 
 // One of many is a fault; half of them, or those of another network, may be meant so.
-TEST(Doctor, finds_the_slow_one_of_several) {
+TEST(Doctor, FindsTheSlowOneOfSeveral) {
   const Host host;
   add_adapter(host, 1, "4: ACTIVE", "200 Gb/sec (4X HDR)", "Ethernet");
   EXPECT_THAT(ids_of(host.diagnose()), ::testing::IsEmpty());
@@ -256,7 +256,7 @@ TEST(Doctor, finds_the_slow_one_of_several) {
 }
 
 // As the second port of most cards has none.
-TEST(Doctor, lets_an_adapter_be_without_a_cable_beside_one_that_works) {
+TEST(Doctor, LetsAnAdapterBeWithoutACableBesideOneThatWorks) {
   const Host host;
   add_adapter(host, 1, "1: DOWN", "10 Gb/sec (4X SDR)", "InfiniBand");
   const Diagnosis diagnosis = host.diagnose();
@@ -266,7 +266,7 @@ TEST(Doctor, lets_an_adapter_be_without_a_cable_beside_one_that_works) {
 }
 
 // What is compared with this host says nothing of another.
-TEST(Doctor, compares_variables_with_the_host_that_is_looked_at) {
+TEST(Doctor, ComparesVariablesWithTheHostThatIsLookedAt) {
   const Host host;
   EXPECT_THAT(
       ids_of(host.diagnose({{"BANYAN_NET_DEVICES", "mlx5_0"}, {"BANYAN_SOCKET_IFNAME", "eth0"}})),
@@ -279,7 +279,7 @@ TEST(Doctor, compares_variables_with_the_host_that_is_looked_at) {
               ::testing::ElementsAre("network.chosen", "port.down"));
 }
 
-TEST(Doctor, reads_variables_and_asks_the_process) {
+TEST(Doctor, ReadsVariablesAndAsksTheProcess) {
   const Host host;
   const Diagnosis named = host.diagnose(
       {{"BANYAN_TIMEOUTS", "5s"}, {"BANYAN_TIMEOUT", "soon"}, {"BANYAN_ALGO", "allreduce: rign"}});
@@ -311,7 +311,7 @@ TEST(Doctor, reads_variables_and_asks_the_process) {
   EXPECT_EQ(built.findings[0].evidence, "this build has no UCX");
 }
 
-TEST(Doctor, finds_devices_at_no_numa_domain_and_files_of_other_processors) {
+TEST(Doctor, FindsDevicesAtNoNumaDomainAndFilesOfOtherProcessors) {
   const Host host;
   host.write("/sys/devices/system/node/node1/cpulist", "");
   host.write(std::string(kNic) + "/numa_node", "-1");
@@ -330,7 +330,7 @@ TEST(Doctor, finds_devices_at_no_numa_domain_and_files_of_other_processors) {
   }
 }
 
-TEST(Doctor, says_that_a_host_leads_nowhere) {
+TEST(Doctor, SaysThatAHostLeadsNowhere) {
   const SysTree empty;
   const RawEnvironment raw(std::vector<std::pair<std::string, std::string>>{});
   const SysRoot root = empty.sys();
@@ -347,7 +347,7 @@ struct Chain {
   const char* why;
 };
 
-TEST(DoctorOfGpus, names_the_first_link_that_is_missing) {
+TEST(DoctorOfGpus, NamesTheFirstLinkThatIsMissing) {
   const std::vector<Chain> chains = {
       {GpuDirect::kPossible, [](const Host&) {}, "[library.memory]"},
       {GpuDirect::kUnknown, [](const Host& host) { host.remove("/proc/driver"); }, "[gpu.driver]"},
@@ -390,7 +390,7 @@ TEST(DoctorOfGpus, names_the_first_link_that_is_missing) {
   }
 }
 
-TEST(DoctorOfGpus, an_interface_without_rdma_reads_no_gpu) {
+TEST(DoctorOfGpus, AnInterfaceWithoutRdmaReadsNoGpu) {
   const Host host;
   const Diagnosis diagnosis = host.diagnose();
   const auto pair = std::find_if(diagnosis.pairs.begin(), diagnosis.pairs.end(),
@@ -400,7 +400,7 @@ TEST(DoctorOfGpus, an_interface_without_rdma_reads_no_gpu) {
   EXPECT_THAT(pair->why, HasSubstr("[nic.rdma]"));
 }
 
-TEST(ShowDoctor, texts_have_what_was_found_and_no_control_characters) {
+TEST(ShowDoctor, TextsHaveWhatWasFoundAndNoControlCharacters) {
   Diagnosis diagnosis;
   diagnosis.findings.push_back({"port.down", Severity::kNote, "eth\n1", "it is down", "state", ""});
   diagnosis.pairs.push_back(
@@ -416,11 +416,11 @@ TEST(ShowDoctor, texts_have_what_was_found_and_no_control_characters) {
   EXPECT_THAT(json, HasSubstr("\"verdict\": \"unknown\""));
 }
 
-TEST(ThisProcess, can_do_what_ranks_of_the_other_tests_do) {
+TEST(ThisProcess, CanDoWhatRanksOfTheOtherTestsDo) {
   EXPECT_EQ(facts_of_process().no_shared_memory, "");
 }
 
-TEST(DiagnoseHost, refuses_a_root_that_is_no_folder) {
+TEST(DiagnoseHost, RefusesARootThatIsNoFolder) {
   const RawEnvironment raw(
       std::vector<std::pair<std::string, std::string>>{{"BANYAN_SYSROOT", "/nowhere"}});
   const auto refused = info::diagnose_host(raw, {});

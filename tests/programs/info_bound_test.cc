@@ -119,7 +119,7 @@ void expect_no_prediction_below(const DescribedMachine& machine, const std::stri
     }
 }
 
-TEST(Bound, is_above_no_prediction) {
+TEST(Bound, IsAboveNoPrediction) {
   for (const Topology& topology : machines())
     for (const int nodes : {1, 2, 16}) {
       const auto machine = describe_machine(topology, nodes, 0);
@@ -129,7 +129,7 @@ TEST(Bound, is_above_no_prediction) {
     }
 }
 
-TEST(Bound, is_above_no_prediction_on_real_machines) {
+TEST(Bound, IsAboveNoPredictionOnRealMachines) {
   const auto folder = test::real_machines();
   if (!folder) GTEST_SKIP() << test::kNoRealMachines;
   int machines = 0;
@@ -160,7 +160,7 @@ constexpr double kPci = 31.5;  // GB/s
 
 // A GPU uses seven links and the way to the processor at once. An algorithm that sends to all
 // others reaches what the seven carry.
-TEST(Bound, of_a_mesh_is_by_all_links_of_a_gpu) {
+TEST(Bound, OfAMeshIsByAllLinksOfAGpu) {
   EXPECT_NEAR(rate_of(mesh(), kAllreduce, 2 * 7.0 / 8), 7 * kLink + kPci, 0.1);
   EXPECT_NEAR(rate_of(mesh(), kAllgather, 7), 7 * kLink + kPci, 0.1);
   EXPECT_NEAR(rate_of(mesh(), kBroadcast, 1), 7 * kLink + kPci, 0.1);
@@ -171,7 +171,7 @@ TEST(Bound, of_a_mesh_is_by_all_links_of_a_gpu) {
 }
 
 // What could be reached: all rings that the links are.
-TEST(Bound, of_other_machines_is_within_reach) {
+TEST(Bound, OfOtherMachinesIsWithinReach) {
   const double ring_of_all = 2 * 7.0 / 8;
   EXPECT_GE(rate_of(ring(), kAllreduce, ring_of_all), 2 * kLink);
   EXPECT_LE(rate_of(ring(), kAllreduce, ring_of_all), 2 * kLink + kPci + 0.1);
@@ -185,7 +185,7 @@ TEST(Bound, of_other_machines_is_within_reach) {
 }
 
 // The narrowest NIC must carry all of the vector, but not what would leave if all were like it.
-TEST(Bound, of_hosts_that_differ_is_by_what_each_has) {
+TEST(Bound, OfHostsThatDifferIsByWhatEachHas) {
   Topology topology = test::fabric(1, 4);
   const std::vector<int> nics = vertices_of(topology, VertexKind::kNic);
   double narrow = 0, all = 0;
@@ -211,7 +211,7 @@ TEST(Bound, of_hosts_that_differ_is_by_what_each_has) {
 }
 
 // A machine of which a link is not known has no such bound, and says so.
-TEST(Bound, says_where_links_are_not_known) {
+TEST(Bound, SaysWhereLinksAreNotKnown) {
   Topology topology = mesh();
   for (Link& link : topology.links)
     if (link.kind != LinkKind::kXgmi) link.bandwidth = {};
@@ -226,7 +226,7 @@ TEST(Bound, says_where_links_are_not_known) {
 }
 
 // Whoever sends to all others at once has all links of a mesh, a ring one.
-TEST(Bound, algorithms_use_the_links_that_they_have_messages_for) {
+TEST(Bound, AlgorithmsUseTheLinksThatTheyHaveMessagesFor) {
   const auto machine = describe_machine(mesh(), 1, 0);
   ASSERT_TRUE(machine.ok());
   const double bytes = uint64_t{1} << 30, block = bytes / 8 * 1e-3;

@@ -20,13 +20,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(InfoEnvironment, values_cannot_pass_for_lines) {
+TEST(InfoEnvironment, ValuesCannotPassForLines) {
   const RawEnvironment raw({{"BANYAN_ALGO", "\x1b[31m\nFAKE"}, {"BANYAN_DEBUG", "info"}});
   const std::string text = show_environment(raw);
   EXPECT_THAT(text, AllOf(HasSubstr(" [31m FAKE  [environment"), Not(HasSubstr("\x1b"))));
 }
 
-TEST(InfoEnvironment, every_wrong_value_has_a_line) {
+TEST(InfoEnvironment, EveryWrongValueHasALine) {
   const RawEnvironment raw({{"BANYAN_ALGO", "rings"},
                             {"BANYAN_TRANSPORTS", "foo"},
                             {"BANYAN_TIMEOUT", "x"},
@@ -43,7 +43,7 @@ TEST(InfoEnvironment, every_wrong_value_has_a_line) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 7);
 }
 
-TEST(InfoEnvironment, right_values_have_none) {
+TEST(InfoEnvironment, RightValuesHaveNone) {
   EXPECT_EQ(show_wrong_variables(RawEnvironment({{"BANYAN_ALGO", "alltoall:bruck;^direct"},
                                                  {"BANYAN_TRANSPORTS", "shm"},
                                                  {"BANYAN_TIMEOUT", ""},
@@ -51,7 +51,7 @@ TEST(InfoEnvironment, right_values_have_none) {
             "");
 }
 
-TEST(InfoEnvironment, the_tuning_file_is_a_source) {
+TEST(InfoEnvironment, TheTuningFileIsASource) {
   const test::TemporaryFolder folder;
   const std::string path = (folder.path() / "tune.json").string();
   TuningFile file;
@@ -73,7 +73,7 @@ TEST(InfoEnvironment, the_tuning_file_is_a_source) {
   EXPECT_EQ(algorithm(RawEnvironment({{"BANYAN_TUNE_FILE", path + "x"}})), " by default");
 }
 
-TEST(InfoEnvironment, sources_and_secrets) {
+TEST(InfoEnvironment, SourcesAndSecrets) {
   const RawEnvironment raw({{"BANYAN_TIMEOUT", "7s"}, {"BANYAN_SECRET", "tulip-lantern"}});
   const std::string text = show_environment(raw);
   EXPECT_THAT(text, AllOf(HasSubstr("7s  [environment; default 30s]"), HasSubstr("[default]"),

@@ -29,7 +29,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(InfoExplain, requests) {
+TEST(InfoExplain, Requests) {
   const auto request = parse_explain_request("allgather:1K:float16");
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->collective, Collective::kAllgather);
@@ -72,7 +72,7 @@ Result<Explained> explained_on(const Topology& machine, std::string_view call, i
   return explain_call(options, raw);
 }
 
-TEST(InfoExplain, json_on_every_machine) {
+TEST(InfoExplain, JsonOnEveryMachine) {
   for (const test::Box& box : test::boxes()) {
     for (const int nodes : {1, 3}) {
       const auto explained = explained_on(test::machine(box), "allreduce:64M", nodes, 4);
@@ -104,7 +104,7 @@ TEST(InfoExplain, json_on_every_machine) {
 }
 
 // What this process can measure goes before a table; of another machine there is the table only.
-TEST(InfoExplain, says_whether_messages_were_measured) {
+TEST(InfoExplain, SaysWhetherMessagesWereMeasured) {
   Options here;
   here.ranks_per_node = 2;
   here.explain = *parse_explain_request("allreduce:1M");
@@ -127,7 +127,7 @@ TEST(InfoExplain, says_whether_messages_were_measured) {
 }
 
 // Four ranks on each side of 22 GB/s.
-TEST(InfoExplain, bound_is_by_edges_inside_a_host) {
+TEST(InfoExplain, BoundIsByEdgesInsideAHost) {
   test::Box box;
   box.gpus = box.gpus_per_switch = 0;
   const auto explained = explained_on(test::machine(box), "alltoall:16M", 1, 8);
@@ -145,7 +145,7 @@ TEST(InfoExplain, bound_is_by_edges_inside_a_host) {
   EXPECT_THAT(show_explanation(*one), Not(HasSubstr("edge of")));
 }
 
-TEST(InfoExplain, ranks_are_gpus_then_cores_and_rules_count) {
+TEST(InfoExplain, RanksAreGpusThenCoresAndRulesCount) {
   test::Box box;
   box.gpus = 4;
   const Topology machine = test::machine(box);
@@ -179,7 +179,7 @@ TEST(InfoExplain, ranks_are_gpus_then_cores_and_rules_count) {
                    .ok());
 }
 
-TEST(InfoExplain, has_what_a_tuning_file_measured) {
+TEST(InfoExplain, HasWhatATuningFileMeasured) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() / "tune.json";
   TuningFile file{.version = "0"};
@@ -226,7 +226,7 @@ TEST(InfoExplain, has_what_a_tuning_file_measured) {
 }
 
 // What was measured between hosts goes before what is assumed of them, but not on another machine.
-TEST(InfoExplain, takes_links_of_the_tuning_file) {
+TEST(InfoExplain, TakesLinksOfTheTuningFile) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() / "tune.json";
   TuningFile file{.version = "0"};
@@ -268,7 +268,7 @@ TEST(InfoExplain, takes_links_of_the_tuning_file) {
 }
 
 // As a job of those ranks and hosts would have them.
-TEST(InfoExplain, says_that_links_choose) {
+TEST(InfoExplain, SaysThatLinksChoose) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() / "tune.json";
   TuningFile file{
@@ -296,7 +296,7 @@ TEST(InfoExplain, says_that_links_choose) {
 }
 
 // Calls choose by the cores of the file, so predictions are made with them, too.
-TEST(InfoExplain, predicts_by_what_links_choose) {
+TEST(InfoExplain, PredictsByWhatLinksChoose) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() / "tune.json";
   Options here;
@@ -349,7 +349,7 @@ Ca 1 "H-4" # "h4 mlx5_0"
 )";
 
 // What is shown counts: the file's links say nothing of switches that a description knows.
-TEST(InfoExplain, keeps_the_uplinks_of_a_description_beside_measured_links) {
+TEST(InfoExplain, KeepsTheUplinksOfADescriptionBesideMeasuredLinks) {
   const test::TemporaryFolder folder;
   const std::string tuned = folder.path() / "tune.json", described = folder.path() / "fabric";
   std::ofstream(described) << kTwoLeaves;

@@ -25,7 +25,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(InfoSchedule, requests) {
+TEST(InfoSchedule, Requests) {
   const auto all = parse_schedule_request("allreduce:ring:5");
   ASSERT_TRUE(all.ok());
   EXPECT_EQ(all->ranks, 5);
@@ -53,7 +53,7 @@ TEST(InfoSchedule, requests) {
   }
 }
 
-TEST(InfoSchedule, takes_parameters) {
+TEST(InfoSchedule, TakesParameters) {
   const auto request = parse_schedule_request("allreduce:hierarchical(seg=64,intra=ring):4x2");
   ASSERT_TRUE(request.ok()) << request.status().message();
   EXPECT_THAT(schedule_header(*request), HasSubstr("hierarchical(seg=64,intra=ring), 8 ranks"));
@@ -80,7 +80,7 @@ TEST(InfoSchedule, takes_parameters) {
   }
 }
 
-TEST(InfoSchedule, json_of_every_rank) {
+TEST(InfoSchedule, JsonOfEveryRank) {
   const auto request = parse_schedule_request("allreduce:ring:3");
   ASSERT_TRUE(request.ok());
   std::string text = schedule_json_begin(*request);
@@ -95,7 +95,7 @@ TEST(InfoSchedule, json_of_every_rank) {
   }
 }
 
-TEST(InfoSchedule, every_collective_and_algorithm_can_be_shown) {
+TEST(InfoSchedule, EveryCollectiveAndAlgorithmCanBeShown) {
   for (int c = 0; c < static_cast<int>(Collective::kSend); ++c) {
     const auto collective = static_cast<Collective>(c);
     for (const Algorithm& algorithm : algorithms()) {
@@ -109,7 +109,7 @@ TEST(InfoSchedule, every_collective_and_algorithm_can_be_shown) {
   }
 }
 
-TEST(InfoSchedule, knows_hosts) {
+TEST(InfoSchedule, KnowsHosts) {
   for (const char* text : {"allreduce:hierarchical:3x2:5", "allreduce:leaders:1+2+3:5"}) {
     const auto request = parse_schedule_request(text);
     ASSERT_TRUE(request.ok()) << request.status().message();
@@ -125,7 +125,7 @@ TEST(InfoSchedule, knows_hosts) {
     EXPECT_FALSE(parse_schedule_request(text).ok()) << text;
 }
 
-TEST(InfoSchedule, has_an_operation_only_where_something_is_reduced) {
+TEST(InfoSchedule, HasAnOperationOnlyWhereSomethingIsReduced) {
   struct Case {
     const char *request, *shown;
     bool reduces;
@@ -149,7 +149,7 @@ CommandLine parse(std::vector<const char*> arguments) {
   return parse_command_line(static_cast<int>(arguments.size()), arguments.data());
 }
 
-TEST(InfoTopology, command_lines) {
+TEST(InfoTopology, CommandLines) {
   const CommandLine line = parse({"--topo", "--from", "m.json", "--nodes", "4", "--svg"});
   ASSERT_TRUE(line.options.has_value()) << line.text;
   EXPECT_TRUE(line.options->topology);
@@ -179,7 +179,7 @@ TEST(InfoTopology, command_lines) {
   }
 }
 
-TEST(InfoTopology, a_file_as_many_nodes_in_every_form) {
+TEST(InfoTopology, AFileAsManyNodesInEveryForm) {
   const test::TemporaryFolder folder;
   Options options;
   options.from = (folder.path() / "machine.json").string();
@@ -205,7 +205,7 @@ TEST(InfoTopology, a_file_as_many_nodes_in_every_form) {
   EXPECT_THAT(std::string(broken.status().message()), HasSubstr(options.from + ": line 1: "));
 }
 
-TEST(InfoTopology, of_the_file_that_a_job_would_go_by) {
+TEST(InfoTopology, OfTheFileThatAJobWouldGoBy) {
   const test::TemporaryFolder folder;
   const std::string file = folder.path() / "cluster.json";
   std::ofstream(file) << to_json(test::fabric(2, 3));
@@ -221,7 +221,7 @@ TEST(InfoTopology, of_the_file_that_a_job_would_go_by) {
   EXPECT_EQ(vertices_of(*other, VertexKind::kNode).size(), 1U);
 }
 
-TEST(InfoTopology, of_an_empty_root) {
+TEST(InfoTopology, OfAnEmptyRoot) {
   const test::TemporaryFolder folder;
   const auto found = topology_of(Options{}, RawEnvironment({{"BANYAN_SYSROOT", folder.path()}}));
   ASSERT_TRUE(found.ok()) << found.status().message();

@@ -95,7 +95,7 @@ std::string explained_text(std::string_view text, int nodes = 1, int ranks_per_n
   return explained(file, nodes, ranks_per_node);
 }
 
-TEST(InfoTiers, hierarchy_has_hosts_and_above_them_tiers) {
+TEST(InfoTiers, HierarchyHasHostsAndAboveThemTiers) {
   const DescribedMachine one = described(read(kSlurm), 1, 1);
   EXPECT_EQ(one.hierarchy.text(), "9 hosts of 1, 3 leaves of 2 to 4, 2 pods of 2 to 7");
   const DescribedMachine two = described(read(kSlurm), 1, 2);
@@ -108,7 +108,7 @@ TEST(InfoTiers, hierarchy_has_hosts_and_above_them_tiers) {
   EXPECT_TRUE(described(test::machine({}), 4, 2).model.tiers.empty());
 }
 
-TEST(InfoTiers, of_processors_that_nobody_describes_each_rank_has_one) {
+TEST(InfoTiers, OfProcessorsThatNobodyDescribesEachRankHasOne) {
   const DescribedMachine machine = described(read(kSlurm), 1, 4);
   EXPECT_EQ(machine.cores, 4);
   EXPECT_EQ(machine.model.cores, 4);
@@ -117,7 +117,7 @@ TEST(InfoTiers, of_processors_that_nobody_describes_each_rank_has_one) {
 }
 
 // hwloc's files have a link that may have been idle, and a port that says no rate.
-TEST(InfoTiers, doubtful_figures_are_called_so_where_they_decide) {
+TEST(InfoTiers, DoubtfulFiguresAreCalledSoWhereTheyDecide) {
   Topology topology = test::machine({.gpus = 2, .gpus_per_switch = 0, .nics = {1}});
   const auto text = [&] {
     std::string all;
@@ -147,7 +147,7 @@ TEST(InfoTiers, doubtful_figures_are_called_so_where_they_decide) {
 }
 
 // A switch for storage joins all nodes.
-TEST(InfoTiers, tiers_are_of_the_nics_that_jobs_use) {
+TEST(InfoTiers, TiersAreOfTheNicsThatJobsUse) {
   Topology cluster = test::fabric(2, 2);
   const int store =
       add_vertex(cluster, {.kind = VertexKind::kSwitch, .name = "store", .parent = 0});
@@ -177,7 +177,7 @@ TEST(InfoTiers, tiers_are_of_the_nics_that_jobs_use) {
 
 // A rail has as many NICs as carry most together, each as much as the slowest of them; all where
 // none is known.
-TEST(InfoTiers, rails_are_the_nics_that_carry_most) {
+TEST(InfoTiers, RailsAreTheNicsThatCarryMost) {
   struct Case {
     std::vector<double> rates;  // of the NICs' ports; 0: a NIC without one
     double nics, rate;
@@ -205,7 +205,7 @@ TEST(InfoTiers, rails_are_the_nics_that_carry_most) {
 }
 
 // Two ports of a card are two functions behind one link.
-TEST(InfoTiers, nics_carry_no_more_than_pci) {
+TEST(InfoTiers, NicsCarryNoMoreThanPci) {
   for (const auto& [ids, nics, rate] :
        {std::tuple(std::pair("0000:81:00.0", "0000:82:00.0"), 2, 20.0),
         std::tuple(std::pair("0000:81:00.0", "0000:81:00.1"), 2, 15.0)}) {
@@ -230,7 +230,7 @@ TEST(InfoTiers, nics_carry_no_more_than_pci) {
 }
 
 // Nobody says what would join them.
-TEST(InfoTiers, copies_have_tiers_of_their_own) {
+TEST(InfoTiers, CopiesHaveTiersOfTheirOwn) {
   const DescribedMachine machine = described(read(kSlurm), 2, 1);
   EXPECT_EQ(machine.hierarchy.text(), "18 hosts of 1, 6 leaves of 2 to 4, 4 pods of 2 to 7");
   EXPECT_EQ(machine.hierarchy.part_of(2, 8), 1);
@@ -238,7 +238,7 @@ TEST(InfoTiers, copies_have_tiers_of_their_own) {
   EXPECT_EQ(machine.model.tiers, described(read(kSlurm), 1, 1).model.tiers);
 }
 
-TEST(InfoTiers, slurm_says_who_is_where_and_no_bandwidth) {
+TEST(InfoTiers, SlurmSaysWhoIsWhereAndNoBandwidth) {
   const CostModel model = described(read(kSlurm), 1, 1).model;
   const Figure unknown;
   EXPECT_THAT(model.tiers, ElementsAre(TierCost{"leaf", {12, Source::kAssumed}, unknown},
@@ -252,7 +252,7 @@ TEST(InfoTiers, slurm_says_who_is_where_and_no_bandwidth) {
                     HasSubstr("# latency beyond a pod             14 us     assumed\n")));
 }
 
-TEST(InfoTiers, ibnetdiscover_says_how_wide_cables_are) {
+TEST(InfoTiers, IbnetdiscoverSaysHowWideCablesAre) {
   const DescribedMachine machine = described(read(kInfiniband), 1, 1);
   EXPECT_EQ(machine.hierarchy.text(), "6 hosts of 1, 3 leaves of 2");
   // The narrowest leaf has one cable of 12.5 GB/s, the others two of 25.
@@ -270,7 +270,7 @@ TEST(InfoTiers, ibnetdiscover_says_how_wide_cables_are) {
 }
 
 // The nodes have two NICs on two leaves, and four cables of 20 GB/s leave those.
-TEST(InfoTiers, json_of_ours_says_all_of_it) {
+TEST(InfoTiers, JsonOfOursSaysAllOfIt) {
   const std::string text = explained_text(to_json(test::fabric(2, 3)), 1, 4);
   EXPECT_THAT(text, AllOf(HasSubstr("on 24 ranks (6 hosts of 4, 2 leaves of 12)"),
                           HasSubstr("# uplinks of a leaf                80 GB/s   hardware\n")));
@@ -286,7 +286,7 @@ TEST(InfoTiers, json_of_ours_says_all_of_it) {
 }
 
 // Whatever the text has of a machine, JSON has, too.
-TEST(InfoTiers, json_has_the_figures) {
+TEST(InfoTiers, JsonHasTheFigures) {
   const test::TemporaryFolder folder;
   Options options;
   options.from = folder.path() / "cluster";
@@ -324,7 +324,7 @@ TEST(InfoTiers, json_has_the_figures) {
   }
 }
 
-TEST(InfoTiers, what_was_measured_stays) {
+TEST(InfoTiers, WhatWasMeasuredStays) {
   const MeasuredLinks links{.between = MeasuredLink{.latency_us = 20,
                                                     .busy_latency_us = 30,
                                                     .message_us = 2,
@@ -343,7 +343,7 @@ TEST(InfoTiers, what_was_measured_stays) {
   for (const TierCost& tier : known.tiers) EXPECT_THAT(measured.model.tiers, ElementsAre(tier));
 }
 
-TEST(InfoTiers, a_million_ranks_take_a_moment) {
+TEST(InfoTiers, AMillionRanksTakeAMoment) {
   const std::string text = explained_text(
       "SwitchName=l0 Nodes=a[0-4095]\nSwitchName=l1 Nodes=b[0-4095]\nSwitchName=s Switches=l[0-1]",
       1, 128);
@@ -351,7 +351,7 @@ TEST(InfoTiers, a_million_ranks_take_a_moment) {
 }
 
 // Ranks on cores of two NUMA domains, in order.
-TEST(InfoTiers, ranks_are_spread_over_the_cores) {
+TEST(InfoTiers, RanksAreSpreadOverTheCores) {
   for (const auto& [first, second] : {std::pair(4, 4), std::pair(1, 3), std::pair(5, 2)})
     for (int ranks = 2; ranks <= 9; ++ranks) {
       Topology node = test::machine(
@@ -370,7 +370,7 @@ TEST(InfoTiers, ranks_are_spread_over_the_cores) {
 }
 
 // The topology would be a file of a few hundred KB.
-TEST(InfoTiers, a_core_takes_no_memory) {
+TEST(InfoTiers, ACoreTakesNoMemory) {
   Topology node = empty_topology();
   add_vertex(node, {.kind = VertexKind::kNode, .name = "n", .parent = 0});
   for (int i = 0; i < 4096; ++i)
@@ -389,7 +389,7 @@ TEST(InfoTiers, a_core_takes_no_memory) {
   EXPECT_LT(peak_mb() - before, 100);
 }
 
-TEST(InfoTiers, of_a_real_fabric) {
+TEST(InfoTiers, OfARealFabric) {
   const auto folder = test::real_machines();
   if (!folder) GTEST_SKIP() << test::kNoRealMachines;
   const auto packed = *folder / "ibnetdiscover_dgx_ndr_rails.out.gz";

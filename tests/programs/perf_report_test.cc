@@ -33,7 +33,7 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-TEST(PerfStatistics, exact_figures_and_thinned_percentiles) {
+TEST(PerfStatistics, ExactFiguresAndThinnedPercentiles) {
   Times times(100);
   for (int i = 1; i <= 100000; ++i) times.add(i);
   EXPECT_EQ(times.count(), 100000U);
@@ -45,7 +45,7 @@ TEST(PerfStatistics, exact_figures_and_thinned_percentiles) {
   EXPECT_NEAR(percentile(times.kept(), 50), 50000, 3000);
 }
 
-TEST(PerfStatistics, few_times_are_all_kept) {
+TEST(PerfStatistics, FewTimesAreAllKept) {
   Times times(100);
   EXPECT_EQ(times.mean(), 0);
   EXPECT_EQ(times.least(), 0);
@@ -53,7 +53,7 @@ TEST(PerfStatistics, few_times_are_all_kept) {
   EXPECT_EQ(times.kept().size(), 100U);
 }
 
-TEST(PerfStatistics, percentiles) {
+TEST(PerfStatistics, Percentiles) {
   const std::vector<double> ten = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
   EXPECT_EQ(percentile(ten, 50), 5);
   EXPECT_EQ(percentile(ten, 90), 9);
@@ -86,7 +86,7 @@ Setting some_setting() {
           .machine = {}};
 }
 
-TEST(PerfReport, text_has_as_many_titles_as_values) {
+TEST(PerfReport, TextHasAsManyTitlesAsValues) {
   Options options;
   EXPECT_THAT(words_of(text_row(options, some_row())),
               ElementsAre("64", "1.50", "0.5000", "0.2500", "ring\n"));
@@ -98,7 +98,7 @@ TEST(PerfReport, text_has_as_many_titles_as_values) {
   EXPECT_THAT(text_row(options, bare), HasSubstr("-\n"));
 }
 
-TEST(PerfReport, header_says_what_was_run) {
+TEST(PerfReport, HeaderSaysWhatWasRun) {
   Options options;
   const std::string header = text_header(options, some_setting());
   EXPECT_THAT(header, AllOf(HasSubstr("banyan_perf 1.2.3 allreduce"), HasSubstr("3 ranks"),
@@ -106,7 +106,7 @@ TEST(PerfReport, header_says_what_was_run) {
   for (const std::string_view line : split(trim(header), '\n')) EXPECT_TRUE(line.starts_with("#"));
 }
 
-TEST(PerfReport, csv_quotes_and_names_what_json_names) {
+TEST(PerfReport, CsvQuotesAndNamesWhatJsonNames) {
   const Options options;
   EXPECT_EQ(csv_header(options),
             "bytes,count,algorithm,transports,iterations,latency_us_avg,latency_us_min,"
@@ -123,7 +123,7 @@ TEST(PerfReport, csv_quotes_and_names_what_json_names) {
 }
 
 // So that files of several runs can be joined and taken apart again.
-TEST(PerfReport, csv_rows_say_of_what_they_are) {
+TEST(PerfReport, CsvRowsSayOfWhatTheyAre) {
   Options options;
   options.pattern = Pattern::kReduceScatter;
   options.type = DataType::kBfloat16;
@@ -139,7 +139,7 @@ TEST(PerfReport, csv_rows_say_of_what_they_are) {
 }
 
 // A clock counts nanoseconds, and what is made of its times is no finer.
-TEST(PerfReport, figures_have_the_digits_that_were_measured) {
+TEST(PerfReport, FiguresHaveTheDigitsThatWereMeasured) {
   Row row = some_row();
   row.latency = {.average = 12345.678901234,
                  .least = 0.0254321,
@@ -158,7 +158,7 @@ TEST(PerfReport, figures_have_the_digits_that_were_measured) {
   EXPECT_EQ(json.at("results").at(0).at("latency_us").at("avg"), 12345.679);
 }
 
-TEST(PerfReport, json_has_the_fixed_fields) {
+TEST(PerfReport, JsonHasTheFixedFields) {
   Options options;
   options.rounds = 2;
   Setting setting = some_setting();
@@ -177,7 +177,7 @@ TEST(PerfReport, json_has_the_fixed_fields) {
   EXPECT_EQ(row.at("checked"), true);
 }
 
-TEST(PerfReport, json_says_how_the_run_was_made) {
+TEST(PerfReport, JsonSaysHowTheRunWasMade) {
   const RawEnvironment raw({{"BANYAN_ALGO", "ring"},
                             {"BANYAN_SECRET", "open sesame"},
                             {"BANYAN_TIMEOUT", ""},
@@ -199,7 +199,7 @@ TEST(PerfReport, json_says_how_the_run_was_made) {
   EXPECT_EQ(json.at("places").at(2).at("cores"), "0,2");
 }
 
-TEST(PerfReport, a_file_that_cannot_be_written_is_named) {
+TEST(PerfReport, AFileThatCannotBeWrittenIsNamed) {
   Options options;
   options.json = "/nonexistent-folder/figures.json";
   const auto report = Report::open(options, {});

@@ -57,7 +57,7 @@ std::vector<uint64_t> bytes_of(const std::string& line) {
   return bytes;
 }
 
-TEST(PerfOptions, defaults) {
+TEST(PerfOptions, Defaults) {
   const CommandLine line = parse("allreduce -n 4");
   ASSERT_TRUE(line.options) << line.text;
   EXPECT_EQ(line.options->pattern, Pattern::kAllreduce);
@@ -73,7 +73,7 @@ TEST(PerfOptions, defaults) {
   EXPECT_EQ(warm_up_at(*line.options, 8193), 10U);
 }
 
-TEST(PerfOptions, everything) {
+TEST(PerfOptions, Everything) {
   const CommandLine line = parse(
       "bibw -n 2 -m 1K:4K -i 7 -x 0 --rounds 3 -T bf16 -o max -c -f -z -l --shared --fresh "
       "--bind --algo ring --transports shm --compress off --csv a.csv --json -");
@@ -91,7 +91,7 @@ TEST(PerfOptions, everything) {
   EXPECT_EQ(options.csv, "a.csv");
 }
 
-TEST(PerfOptions, what_is_wrong_is_named_with_what_would_be_right) {
+TEST(PerfOptions, WhatIsWrongIsNamedWithWhatWouldBeRight) {
   struct Case {
     const char *line, *named, *right;
   };
@@ -141,7 +141,7 @@ TEST(PerfOptions, what_is_wrong_is_named_with_what_would_be_right) {
   }
 }
 
-TEST(PerfOptions, an_algorithm_that_one_of_several_rules_has_for_the_collective) {
+TEST(PerfOptions, AnAlgorithmThatOneOfSeveralRulesHasForTheCollective) {
   for (const char* line : {"allreduce -n 2 --algo alltoall:bruck;ring", "barrier -n 2 --algo ^ring",
                            "allgather -n 2 --algo bruck,pairwise", "latency -n 2 --algo bruck",
                            "allreduce -n 2 --algo barrier:direct;allreduce,reduce:ring",
@@ -149,13 +149,13 @@ TEST(PerfOptions, an_algorithm_that_one_of_several_rules_has_for_the_collective)
     EXPECT_TRUE(parse(line).options) << parse(line).text;
 }
 
-TEST(PerfOptions, cuda_cannot_be_tried) {
+TEST(PerfOptions, CudaCannotBeTried) {
   const CommandLine line = parse("allreduce -n 2 -d cuda");
   EXPECT_EQ(line.status, 77);
   EXPECT_THAT(line.text, HasSubstr("CUDA"));
 }
 
-TEST(PerfOptions, compression_cannot_be_tried) {
+TEST(PerfOptions, CompressionCannotBeTried) {
   for (const char* word : {"int8", "topk:0.01", "auto", "inter=int8,intra=off"}) {
     const CommandLine line = parse(fmt::format("allreduce -n 2 --compress {}", word));
     EXPECT_EQ(line.status, 77) << word;
@@ -163,7 +163,7 @@ TEST(PerfOptions, compression_cannot_be_tried) {
   }
 }
 
-TEST(PerfOptions, help_and_version) {
+TEST(PerfOptions, HelpAndVersion) {
   const CommandLine help = parse("--help");
   EXPECT_EQ(help.status, 0);
   for (int i = 0; i < kPatternCount; ++i)
@@ -175,7 +175,7 @@ TEST(PerfOptions, help_and_version) {
   EXPECT_THAT(version.text, ::testing::MatchesRegex("banyan_perf [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
-TEST(PerfOptions, sizes_are_whole_elements_and_none_twice) {
+TEST(PerfOptions, SizesAreWholeElementsAndNoneTwice) {
   EXPECT_THAT(bytes_of("allreduce -n 2 -m 4:32"), ElementsAre(4, 8, 16, 32));
   EXPECT_THAT(bytes_of("allreduce -n 2 -m 1:16"), ElementsAre(4, 8, 16));
   EXPECT_THAT(bytes_of("allreduce -n 2 -m 1:9 -T bf16"), ElementsAre(2, 4, 8));
@@ -193,14 +193,14 @@ Case case_of(Pattern pattern, int rank, int size, bool in_place) {
   return {.pattern = pattern, .rank = rank, .size = size, .count = 5, .in_place = in_place};
 }
 
-TEST(PerfPattern, names_come_back) {
+TEST(PerfPattern, NamesComeBack) {
   for (int i = 0; i < kPatternCount; ++i)
     EXPECT_EQ(static_cast<int>(*parse_pattern(name_of(static_cast<Pattern>(i)))), i);
   EXPECT_EQ(*parse_pattern("AllReduce"), Pattern::kAllreduce);
 }
 
 // Every output element has exactly one origin, and that lies within the origin's input.
-TEST(PerfPattern, origins_cover_the_output_once) {
+TEST(PerfPattern, OriginsCoverTheOutputOnce) {
   for (int p = 0; p < kPatternCount; ++p) {
     const auto pattern = static_cast<Pattern>(p);
     for (int size = is_pair(pattern) ? 2 : 1; size <= 5; ++size) {
@@ -223,7 +223,7 @@ TEST(PerfPattern, origins_cover_the_output_once) {
 }
 
 // As banyan.h has it.
-TEST(PerfPattern, in_place_layouts) {
+TEST(PerfPattern, InPlaceLayouts) {
   for (int size = 1; size <= 4; ++size) {
     for (int rank = 0; rank < size; ++rank) {
       const auto layout = [&](Pattern pattern) {
@@ -243,7 +243,7 @@ TEST(PerfPattern, in_place_layouts) {
   }
 }
 
-TEST(PerfPattern, bandwidths_as_nccl_tests_define_them) {
+TEST(PerfPattern, BandwidthsAsNcclTestsDefineThem) {
   EXPECT_DOUBLE_EQ(algorithm_bandwidth(Pattern::kAllreduce, 4, 1000000, 1000), 1);
   EXPECT_DOUBLE_EQ(algorithm_bandwidth(Pattern::kAllgather, 4, 1000000, 1000), 4);
   EXPECT_DOUBLE_EQ(algorithm_bandwidth(Pattern::kBroadcast, 4, 1000000, 1000), 1);
@@ -262,7 +262,7 @@ std::vector<DataType> types(bool floating) {
   return list;
 }
 
-TEST(PerfElements, every_narrow_value_comes_back) {
+TEST(PerfElements, EveryNarrowValueComesBack) {
   for (const DataType type : types(true)) {
     if (!is_narrow_float(type)) continue;
     const uint64_t all = uint64_t{1} << (8 * size_of(type));
@@ -275,7 +275,7 @@ TEST(PerfElements, every_narrow_value_comes_back) {
   }
 }
 
-TEST(PerfElements, wide_floats_agree_with_the_compiler) {
+TEST(PerfElements, WideFloatsAgreeWithTheCompiler) {
   for (const double value : {0.0, -0.0, 1.0, -1.5, 3.14159, 1e-310, 1e300, 5e-324}) {
     EXPECT_EQ(bits_of(DataType::kFloat64, value), std::bit_cast<uint64_t>(value)) << value;
     EXPECT_EQ(bits_of(DataType::kFloat32, value),
@@ -284,7 +284,7 @@ TEST(PerfElements, wide_floats_agree_with_the_compiler) {
   }
 }
 
-TEST(PerfElements, rounding_and_overflow) {
+TEST(PerfElements, RoundingAndOverflow) {
   EXPECT_EQ(bits_of(DataType::kBfloat16, 1.0L + 0x1p-8L), 0x3f80U);             // tie to even
   EXPECT_EQ(bits_of(DataType::kBfloat16, 1.0L + 0x1p-8L + 0x1p-30L), 0x3f81U);  // above it
   EXPECT_EQ(bits_of(DataType::kFloat16, 65519.0L), 0x7bffU);
@@ -296,14 +296,14 @@ TEST(PerfElements, rounding_and_overflow) {
   EXPECT_EQ(unit_at(DataType::kFloat16, 0.0L), 0x1p-24L);
 }
 
-TEST(PerfElements, integers_wrap) {
+TEST(PerfElements, IntegersWrap) {
   EXPECT_EQ(widen(DataType::kInt8, 0xff), ~uint64_t{0});
   EXPECT_EQ(widen(DataType::kUint8, 0xff), 0xffU);
   EXPECT_EQ(narrow(DataType::kInt8, widen(DataType::kInt8, 0x80) * 3), 0x80U);
   EXPECT_EQ(to_text(DataType::kInt8, 0xff), "-1");
 }
 
-TEST(PerfData, is_normal_and_differs_between_ranks) {
+TEST(PerfData, IsNormalAndDiffersBetweenRanks) {
   const Data data(DataType::kFloat32, ReduceOp::kSum);
   constexpr uint64_t kCount = 20000;
   double sum = 0;
@@ -323,7 +323,7 @@ TEST(PerfData, is_normal_and_differs_between_ranks) {
   EXPECT_EQ(equal, 0U);
 }
 
-TEST(PerfData, any_part_is_the_part_of_the_whole) {
+TEST(PerfData, AnyPartIsThePartOfTheWhole) {
   for (int t = 0; t < kDataTypeCount; ++t) {
     const auto type = static_cast<DataType>(t);
     const Data data(type, ReduceOp::kSum);
@@ -336,7 +336,7 @@ TEST(PerfData, any_part_is_the_part_of_the_whole) {
   }
 }
 
-TEST(PerfData, digest_changes_with_every_byte) {
+TEST(PerfData, DigestChangesWithEveryByte) {
   std::vector<std::byte> bytes(37);
   const uint64_t before = digest_of(bytes);
   for (std::byte& byte : bytes) {
@@ -349,7 +349,7 @@ TEST(PerfData, digest_changes_with_every_byte) {
   EXPECT_NE(digest_of(bytes), before);
 }
 
-TEST(PerfReference, integers_wrap_and_average_truncates) {
+TEST(PerfReference, IntegersWrapAndAverageTruncates) {
   const auto reduced = [](DataType type, ReduceOp op, std::vector<uint64_t> inputs) {
     return reduce_exactly(type, op, inputs).expected;
   };
@@ -364,7 +364,7 @@ TEST(PerfReference, integers_wrap_and_average_truncates) {
   EXPECT_EQ(reduced(DataType::kInt8, ReduceOp::kProd, {16, 16, 3}), 0U);
 }
 
-TEST(PerfReference, minimum_and_maximum_know_signed_zero_and_nan) {
+TEST(PerfReference, MinimumAndMaximumKnowSignedZeroAndNan) {
   const DataType type = DataType::kFloat16;
   const uint64_t minus_zero = 0x8000;
   const uint64_t nan = 0x7e00;
@@ -377,7 +377,7 @@ TEST(PerfReference, minimum_and_maximum_know_signed_zero_and_nan) {
 }
 
 // float32 sums in any order are accepted, and one unit beyond the bound is not.
-TEST(PerfReference, float32_sums) {
+TEST(PerfReference, Float32Sums) {
   const DataType type = DataType::kFloat32;
   const Data data(type, ReduceOp::kSum);
   for (const int ranks : {1, 2, 3, 7, 16}) {
@@ -396,7 +396,7 @@ TEST(PerfReference, float32_sums) {
   }
 }
 
-TEST(PerfReference, narrow_sums_are_rounded_once) {
+TEST(PerfReference, NarrowSumsAreRoundedOnce) {
   const DataType type = DataType::kBfloat16;
   // 1 + 7 x 2^-9: summed hop by hop in bfloat16 it stays 1; rounded once it is two units more.
   std::vector<uint64_t> inputs(8, bits_of(type, 0x1p-9L));
@@ -408,7 +408,7 @@ TEST(PerfReference, narrow_sums_are_rounded_once) {
   EXPECT_FALSE(accepts(type, accepted, 0x3f80));
 }
 
-TEST(PerfReference, every_pattern_finds_a_single_wrong_element) {
+TEST(PerfReference, EveryPatternFindsASingleWrongElement) {
   for (int t = 0; t < kDataTypeCount; ++t) {
     const auto type = static_cast<DataType>(t);
     const Data data(type, ReduceOp::kSum);

@@ -51,7 +51,7 @@ Hierarchy by_host(const std::vector<int>& hosts) {
   return Hierarchy::of_labels("host", hosts);
 }
 
-TEST(Partners, agree_with_each_other_and_keep_to_their_level) {
+TEST(Partners, AgreeWithEachOtherAndKeepToTheirLevel) {
   const std::vector<std::vector<int>> shapes{{1},
                                              {2},
                                              {5},
@@ -94,7 +94,7 @@ TEST(Partners, agree_with_each_other_and_keep_to_their_level) {
           }
 }
 
-TEST(Partners, let_every_two_hosts_meet_once) {
+TEST(Partners, LetEveryTwoHostsMeetOnce) {
   for (int count = 2; count <= 16; ++count) {
     const std::vector<int> hosts = hosts_of(std::vector<int>(static_cast<size_t>(count), 2), false);
     std::set<std::pair<int, int>> met;
@@ -168,7 +168,7 @@ struct MadeUp {
   }
 };
 
-TEST(MeasureLinks, finds_what_the_network_is_made_of) {
+TEST(MeasureLinks, FindsWhatTheNetworkIsMadeOf) {
   MadeUp network{.hosts = hosts_of({2, 2, 2, 2}, false)};
   const auto links = network.measure(30);
   ASSERT_TRUE(links.ok());
@@ -185,7 +185,7 @@ TEST(MeasureLinks, finds_what_the_network_is_made_of) {
   EXPECT_EQ(links->within->pairs, 1);
 }
 
-TEST(MeasureLinks, says_that_links_are_uneven) {
+TEST(MeasureLinks, SaysThatLinksAreUneven) {
   MadeUp network{.hosts = hosts_of({1, 1, 1, 1}, false), .slow_host_GBps = 0.05};
   const auto links = network.measure(30);
   ASSERT_TRUE(links.ok());
@@ -194,7 +194,7 @@ TEST(MeasureLinks, says_that_links_are_uneven) {
   EXPECT_FALSE(links->within);
 }
 
-TEST(MeasureLinks, doubts_rates_that_are_none) {
+TEST(MeasureLinks, DoubtsRatesThatAreNone) {
   MadeUp network{.hosts = hosts_of({2, 2, 2, 2}, false)};
   const auto steady = network.measure_all(30);
   ASSERT_TRUE(steady.ok());
@@ -210,7 +210,7 @@ TEST(MeasureLinks, doubts_rates_that_are_none) {
 }
 
 // A host carries 0.125 GB/s here.
-TEST(MeasureLinks, doubts_what_nics_do_not_say) {
+TEST(MeasureLinks, DoubtsWhatNicsDoNotSay) {
   MadeUp network{.hosts = hosts_of({2, 2}, false)};
   const auto measured = network.measure_all(30);
   ASSERT_TRUE(measured.ok());
@@ -229,7 +229,7 @@ TEST(MeasureLinks, doubts_what_nics_do_not_say) {
 }
 
 // A ring should enter each rack once, where hosts are dealt around the racks.
-TEST(MeasureLinks, finds_the_ring_through_racks) {
+TEST(MeasureLinks, FindsTheRingThroughRacks) {
   MadeUp network{.hosts = hosts_of(std::vector<int>(6, 1), false), .racks = 2};
   const auto measured = network.measure_all(30);
   ASSERT_TRUE(measured.ok());
@@ -245,7 +245,7 @@ TEST(MeasureLinks, finds_the_ring_through_racks) {
   EXPECT_EQ(entered, 2);
 }
 
-TEST(MeasureSums, has_rates_that_a_core_may_have) {
+TEST(MeasureSums, HasRatesThatACoreMayHave) {
   const std::optional<MeasuredSums> sums = measure_sums();
   ASSERT_TRUE(sums);
   EXPECT_GT(sums->far_GBps, 0.01);
@@ -253,7 +253,7 @@ TEST(MeasureSums, has_rates_that_a_core_may_have) {
   EXPECT_LT(sums->GBps, 10000);
 }
 
-TEST(RingThatGains, is_none_where_links_are_of_one_kind) {
+TEST(RingThatGains, IsNoneWhereLinksAreOfOneKind) {
   EdgeCosts edges(5);
   EXPECT_TRUE(ring_that_gains(edges).empty());  // nothing was measured
   for (int from = 0; from < 5; ++from)
@@ -265,7 +265,7 @@ TEST(RingThatGains, is_none_where_links_are_of_one_kind) {
 }
 
 // What is left of the time is kept, and what was not measured is not made up.
-TEST(MeasureLinks, ends_in_time) {
+TEST(MeasureLinks, EndsInTime) {
   MadeUp slow{.hosts = hosts_of({2, 2}, false), .cable_GBps = 0.001, .slow_host_GBps = 0.001};
   const auto some = slow.measure(10);
   ASSERT_TRUE(some.ok());
@@ -280,7 +280,7 @@ TEST(MeasureLinks, ends_in_time) {
   EXPECT_EQ(none.probes, 0);
 }
 
-TEST(MeasureLinks, reports_a_probe_that_fails) {
+TEST(MeasureLinks, ReportsAProbeThatFails) {
   const Prober broken{.run = [](const Probe&) -> Result<std::vector<double>> {
                         return Status(Code::kPeerLost, "rank 1 is gone");
                       },

@@ -80,7 +80,7 @@ bool is_of_level(const Hierarchy& lie, uint32_t level, int rank, int partner) {
   return share(level) && (level == 0 || !share(level - 1));
 }
 
-TEST(TierPartners, agree_with_each_other_and_keep_to_their_level) {
+TEST(TierPartners, AgreeWithEachOtherAndKeepToTheirLevel) {
   for (const Hierarchy& lie : fabrics())
     for (uint32_t level = 0; level <= static_cast<uint32_t>(lie.depth()); ++level)
       for (const uint32_t busy : {0U, 1U})
@@ -105,7 +105,7 @@ TEST(TierPartners, agree_with_each_other_and_keep_to_their_level) {
         }
 }
 
-TEST(TierPartners, let_hosts_of_different_leaves_meet) {
+TEST(TierPartners, LetHostsOfDifferentLeavesMeet) {
   for (const bool dealt : {false, true})
     for (const auto& leaves : {Parts{{2, 2, 2}, {2, 2, 2}}, Parts{{1, 1, 1}, {1, 1}},
                                Parts{{2, 2}, {2, 2}, {2, 2}, {2, 2}}, Parts{{3}, {3, 3}, {3, 3}}}) {
@@ -126,7 +126,7 @@ TEST(TierPartners, let_hosts_of_different_leaves_meet) {
     }
 }
 
-TEST(TierPartners, are_none_where_there_is_nobody) {
+TEST(TierPartners, AreNoneWhereThereIsNobody) {
   const Hierarchy pairs = fabric({{2}, {2}});  // a host in each leaf
   EXPECT_EQ(rounds_of(pairs, 1), 0U);
   EXPECT_EQ(rounds_of(pairs, 2), 1U);
@@ -192,7 +192,7 @@ void expect_link(const MeasuredLink& link, double latency_us, double rate, int p
   EXPECT_NEAR(link.busy_GBps, busy_rate, 1e-4 * busy_rate);
 }
 
-TEST(TierProbes, find_the_uplink_that_a_leaf_shares) {
+TEST(TierProbes, FindTheUplinkThatALeafShares) {
   for (const bool dealt : {false, true}) {
     Network network{.lie = fabric({{2, 2, 2}, {2, 2, 2}}, {}, dealt)};
     const Measurement measured = network.measure(9);
@@ -215,7 +215,7 @@ TEST(TierProbes, find_the_uplink_that_a_leaf_shares) {
 }
 
 // Hosts around the leaves: a ring should enter each leaf once.
-TEST(TierProbes, find_the_ring_through_leaves) {
+TEST(TierProbes, FindTheRingThroughLeaves) {
   Network network{.lie = *Hierarchy::make(6, {{"host", {{0}, {1}, {2}, {3}, {4}, {5}}},
                                               {"leaf", {{0, 2, 4}, {1, 3, 5}}}})};
   const std::vector<int> ring = ring_that_gains(network.measure(9).edges);
@@ -227,7 +227,7 @@ TEST(TierProbes, find_the_ring_through_leaves) {
 }
 
 // Busy figures are those of the meeting of most pairs.
-TEST(TierProbes, are_right_where_parts_differ) {
+TEST(TierProbes, AreRightWherePartsDiffer) {
   Network network{.lie = fabric({{2}, {2, 2, 2}, {2, 2}})};
   const Measurement measured = network.measure(9);
   ASSERT_EQ(measured.links.beyond.size(), 1U);
@@ -243,7 +243,7 @@ TEST(TierProbes, are_right_where_parts_differ) {
   expect_link(links.beyond[0].link, 40, 0.1, 1, 0.1);
 }
 
-TEST(TierProbes, have_a_link_of_each_level) {
+TEST(TierProbes, HaveALinkOfEachLevel) {
   Network network{.lie = fabric({{2, 2}, {2, 2}, {2, 2}, {2, 2}}, {{0, 2}, {1, 3}})};
   const Measurement measured = network.measure(9);
   ASSERT_EQ(measured.links.beyond.size(), 2U);
@@ -258,7 +258,7 @@ TEST(TierProbes, have_a_link_of_each_level) {
 }
 
 // Hosts of leaves that never talked have what their level has, and so have those of one leaf.
-TEST(TierProbes, leave_no_edge_unknown) {
+TEST(TierProbes, LeaveNoEdgeUnknown) {
   Network network{.lie = fabric(Parts(2, std::vector<int>(20, 1)))};
   const Measurement measured = network.measure(60);
   ASSERT_EQ(measured.links.beyond.size(), 1U);
@@ -271,7 +271,7 @@ TEST(TierProbes, leave_no_edge_unknown) {
 }
 
 // No level takes what another one needs, however slow it is.
-TEST(TierProbes, share_the_time) {
+TEST(TierProbes, ShareTheTime) {
   const Hierarchy lie = fabric({{2, 2}, {2, 2}, {2, 2}, {2, 2}}, {{0, 2}, {1, 3}});
   for (size_t slow = 0; slow < 3; ++slow) {
     Network network{.lie = lie};

@@ -32,7 +32,7 @@ CommandLine line_of(std::vector<const char*> words) {
   return parse_command_line(static_cast<int>(words.size()), words.data());
 }
 
-TEST(TuneOptions, have_defaults) {
+TEST(TuneOptions, HaveDefaults) {
   const CommandLine line = line_of({});
   ASSERT_TRUE(line.options);
   EXPECT_EQ(line.options->ranks, 0);
@@ -41,7 +41,7 @@ TEST(TuneOptions, have_defaults) {
   EXPECT_EQ(line.options->output, "banyan_tune.json");
 }
 
-TEST(TuneOptions, are_read) {
+TEST(TuneOptions, AreRead) {
   const CommandLine line = line_of({"-n", "4", "--budget", "1500ms", "--collectives",
                                     "allgather, barrier,allgather", "-o", "x.json"});
   ASSERT_TRUE(line.options) << line.text;
@@ -52,7 +52,7 @@ TEST(TuneOptions, are_read) {
   EXPECT_EQ(line.options->output, "x.json");
 }
 
-TEST(TuneOptions, say_what_is_wrong) {
+TEST(TuneOptions, SayWhatIsWrong) {
   struct Case {
     std::vector<const char*> words;
     const char *named, *right;
@@ -152,7 +152,7 @@ class Invented {
   uint32_t state_ = 7;
 };
 
-TEST(TuneSearch, finds_where_the_default_is_beaten) {
+TEST(TuneSearch, FindsWhereTheDefaultIsBeaten) {
   // They cross at 200,000 bytes.
   const int ring = number("ring"), star = number("star");
   Invented machine(
@@ -185,7 +185,7 @@ TEST(TuneSearch, finds_where_the_default_is_beaten) {
   EXPECT_EQ(rules.front().measured->runner_up, "ring");
 }
 
-TEST(TuneSearch, keeps_the_default_within_the_noise) {
+TEST(TuneSearch, KeepsTheDefaultWithinTheNoise) {
   const int ring = number("ring");
   Invented machine(600, {{ring, {100, 1000}}, {number("star"), {97, 1030}}}, ring, 0.1);
   const auto subjects = machine.search_on();
@@ -193,7 +193,7 @@ TEST(TuneSearch, keeps_the_default_within_the_noise) {
   EXPECT_THAT(report_of(subjects), HasSubstr("# 0 of "));
 }
 
-TEST(TuneSearch, ends_in_time_whatever_a_call_takes) {
+TEST(TuneSearch, EndsInTimeWhateverACallTakes) {
   for (const double seconds : {0.0, 0.001, 0.1, 1.0, 5.0})
     for (const double slowness : {1.0, 100.0, 100000.0}) {
       const int ring = number("ring");
@@ -210,7 +210,7 @@ TEST(TuneSearch, ends_in_time_whatever_a_call_takes) {
 }
 
 // What was not reached has no rule.
-TEST(TuneSearch, ends_its_rules_where_it_ended) {
+TEST(TuneSearch, EndsItsRulesWhereItEnded) {
   const int ring = number("ring"), star = number("star");
   Invented machine(2, {{ring, {100, 10}}, {star, {10, 20}}}, ring);
   const auto subjects = machine.search_on();
@@ -222,7 +222,7 @@ TEST(TuneSearch, ends_its_rules_where_it_ended) {
   EXPECT_EQ(parse_table(rules.front().text)->front().size_most, last);
 }
 
-TEST(TuneSearch, does_the_same_again) {
+TEST(TuneSearch, DoesTheSameAgain) {
   const auto trials = [] {
     const int ring = number("ring");
     Invented machine(20, {{ring, {100, 1000}}, {number("star"), {10, 100}}}, ring);
@@ -232,7 +232,7 @@ TEST(TuneSearch, does_the_same_again) {
   EXPECT_EQ(trials(), trials());
 }
 
-TEST(TuneSearch, has_one_size_of_a_barrier) {
+TEST(TuneSearch, HasOneSizeOfABarrier) {
   const int star = number("star"), direct = number("direct");
   Invented machine(60, {{direct, {20, 1}}, {star, {10, 1}}}, direct);
   const auto subjects = machine.search_on(0, Pattern::kBarrier);
@@ -242,7 +242,7 @@ TEST(TuneSearch, has_one_size_of_a_barrier) {
 }
 
 // A single size at which the default is slow, with neighbours at which it is not.
-TEST(TuneSearch, takes_one_size_for_chance) {
+TEST(TuneSearch, TakesOneSizeForChance) {
   const int ring = number("ring"), star = number("star");
   Invented machine(600, {{ring, {100, 1000}}, {star, {110, 900}}}, ring);
   std::vector<Subject> subjects = {{Pattern::kAllreduce, {ring, star}, kMiB}};
@@ -257,7 +257,7 @@ TEST(TuneSearch, takes_one_size_for_chance) {
 }
 
 // Between sizes at which the default is beaten clearly, one at which it is beaten by less.
-TEST(TuneSearch, goes_with_the_neighbours_where_they_agree) {
+TEST(TuneSearch, GoesWithTheNeighboursWhereTheyAgree) {
   const int ring = number("ring"), star = number("star");
   for (const double there : {0.97, 1.01}) {
     Invented machine(600, {{ring, {100, 1000}}, {star, {90, 1112}}}, ring);
@@ -273,7 +273,7 @@ TEST(TuneSearch, goes_with_the_neighbours_where_they_agree) {
   }
 }
 
-TEST(TuneSearch, renews_seldom_what_takes_long) {
+TEST(TuneSearch, RenewsSeldomWhatTakesLong) {
   const int ring = number("ring"), star = number("star");
   Invented machine(600, {{ring, {1e5, 1000}}, {star, {1.1e5, 900}}}, ring);
   machine.let_renewals_take(1);
@@ -282,7 +282,7 @@ TEST(TuneSearch, renews_seldom_what_takes_long) {
   EXPECT_LE(machine.renewals(), 0.25 * (600 - machine.seconds()) + 1.01);
 }
 
-TEST(TuneSearch, returns_the_error_of_a_trial) {
+TEST(TuneSearch, ReturnsTheErrorOfATrial) {
   std::vector<Subject> subjects = {{Pattern::kBarrier, {number("direct")}, 0}};
   Invented machine(60, {{number("direct"), {20, 1}}}, number("direct"));
   Laboratory laboratory = machine.laboratory();
@@ -291,7 +291,7 @@ TEST(TuneSearch, returns_the_error_of_a_trial) {
 }
 
 // What all have in common in a turn, as where its pages lie, is no noise.
-TEST(TuneJudge, compares_turn_by_turn) {
+TEST(TuneJudge, ComparesTurnByTurn) {
   const auto best = [](std::vector<double> usual, std::vector<double> other) {
     return judge(4, 0, {{0, std::move(usual)}, {1, std::move(other)}}).best;
   };
@@ -315,7 +315,7 @@ Finding found(uint64_t bytes, int best) {
   return {.bytes = bytes, .by_default = 0, .default_us = 2, .best = best, .best_us = 1, .runs = 5};
 }
 
-TEST(TuneRules, merge_neighbours) {
+TEST(TuneRules, MergeNeighbours) {
   Subject subject{Pattern::kAllgather, {}, 64 * kMiB};
   const int ring = number("ring"), star = number("star");
   for (const auto& [bytes, best] : std::vector<std::pair<uint64_t, int>>{{4, star},

@@ -123,7 +123,7 @@ NvmlFunctions nvml_functions() {
   return f;
 }
 
-TEST(CudaGpus, join_those_of_pci_and_add_those_that_it_does_not_show) {
+TEST(CudaGpus, JoinThoseOfPciAndAddThoseThatItDoesNotShow) {
   const Tree tree;
   tree.processors();
   tree.devices();
@@ -142,7 +142,7 @@ TEST(CudaGpus, join_those_of_pci_and_add_those_that_it_does_not_show) {
   EXPECT_EQ(vertex(found, "made/gpu0").bus_id, "0000:81:00.0");
 }
 
-TEST(CudaGpus, complete_what_nvml_says_and_change_nothing) {
+TEST(CudaGpus, CompleteWhatNvmlSaysAndChangeNothing) {
   const Tree tree;
   tree.processors();
   tree.devices();
@@ -164,7 +164,7 @@ TEST(CudaGpus, complete_what_nvml_says_and_change_nothing) {
   EXPECT_EQ(vertex(found, "made/gpu1").index, -1) << "a number of another order";
 }
 
-TEST(CudaGpus, instances_of_mig_are_parts_of_one_gpu) {
+TEST(CudaGpus, InstancesOfMigArePartsOfOneGpu) {
   const Tree tree;
   tree.processors();
   tree.devices();
@@ -185,7 +185,7 @@ TEST(CudaGpus, instances_of_mig_are_parts_of_one_gpu) {
 }
 
 // Whatever call fails or is missing, GPUs that PCI has found stay as they are.
-TEST(CudaGpus, what_fails_takes_nothing_else_with_it) {
+TEST(CudaGpus, WhatFailsTakesNothingElseWithIt) {
   const Tree tree;
   tree.processors();
   tree.devices();
@@ -218,7 +218,7 @@ TEST(CudaGpus, what_fails_takes_nothing_else_with_it) {
   EXPECT_EQ(discovered(tree, nullptr, fake_functions()), *without);
 }
 
-TEST(CudaDriver, is_opened_and_has_all_functions) {
+TEST(CudaDriver, IsOpenedAndHasAllFunctions) {
   const auto driver = open_cuda_driver();
   ASSERT_TRUE(driver) << "LD_LIBRARY_PATH has a libcuda.so.1";
   const Tree masked;

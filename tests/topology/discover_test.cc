@@ -35,7 +35,7 @@ using test::Tree;
 using test::vertex;
 using ::testing::HasSubstr;
 
-TEST(Pci, bus_ids_become_one_form) {
+TEST(Pci, BusIdsBecomeOneForm) {
   EXPECT_EQ(normal_bus_id("0000:0C:00.0"), "0000:0c:00.0");
   EXPECT_EQ(normal_bus_id("00000000:0C:00.0"), "0000:0c:00.0");
   EXPECT_EQ(normal_bus_id("c:00.1"), "0000:0c:00.1");
@@ -46,7 +46,7 @@ TEST(Pci, bus_ids_become_one_form) {
     EXPECT_EQ(normal_bus_id(text), "") << text;
 }
 
-TEST(Pci, bandwidth_is_less_the_coding) {
+TEST(Pci, BandwidthIsLessTheCoding) {
   const auto value = [](const char* speed, int lanes) {
     return pcie_bandwidth(speed, lanes, Source::kHardware).value.value_or(-1);
   };
@@ -62,20 +62,20 @@ TEST(Pci, bandwidth_is_less_the_coding) {
   for (const int lanes : {0, -1, 63, 255}) EXPECT_EQ(value("8 GT/s", lanes), -1) << lanes;
 }
 
-TEST(Network, rates_of_rdma_ports) {
+TEST(Network, RatesOfRdmaPorts) {
   EXPECT_EQ(rdma_rate("400 Gb/sec (4X NDR)"), Figure({50, Source::kHardware}));
   EXPECT_EQ(rdma_rate("2.5 Gb/sec (1X SDR)"), Figure({0.3125, Source::kHardware}));
   for (const char* text : {"", "fast", "-5 Gb/sec", "400 Mb/sec", "nan Gb/sec", "inf Gb/sec"})
     EXPECT_FALSE(rdma_rate(text).known()) << text;
 }
 
-TEST(Interconnect, is_of_a_table_or_unknown) {
+TEST(Interconnect, IsOfATableOrUnknown) {
   EXPECT_EQ(interconnect_bandwidth("GenuineIntel", 6, 143), Figure({22, Source::kTable}));
   EXPECT_EQ(interconnect_bandwidth("AuthenticAMD", 25, 17), Figure({16, Source::kTable}));
   EXPECT_FALSE(interconnect_bandwidth("", -1, -1).known());
 }
 
-TEST(Discover, processors_of_a_tree) {
+TEST(Discover, ProcessorsOfATree) {
   const Tree tree;
   tree.processors();
   const auto found = discover(tree.sys(), nullptr);
@@ -93,7 +93,7 @@ TEST(Discover, processors_of_a_tree) {
   EXPECT_EQ(found->links[0].text, "distance 21");
 }
 
-TEST(Discover, only_processors_that_we_may_use) {
+TEST(Discover, OnlyProcessorsThatWeMayUse) {
   const Tree tree;
   tree.processors();
   tree.write("/proc/self/status", "Cpus_allowed_list:\t1,5");
@@ -105,7 +105,7 @@ TEST(Discover, only_processors_that_we_may_use) {
   EXPECT_TRUE(vertex(*found, "made/numa1").cpus.empty());  // its devices and memory remain
 }
 
-TEST(Discover, devices_of_a_tree) {
+TEST(Discover, DevicesOfATree) {
   const Tree tree;
   tree.processors();
   tree.devices();
@@ -129,7 +129,7 @@ TEST(Discover, devices_of_a_tree) {
   EXPECT_EQ(full_name(*found, vertex(*found, "made/eth0").parent), "made");
 }
 
-TEST(Discover, ports_that_are_up_have_a_rate) {
+TEST(Discover, PortsThatAreUpHaveARate) {
   for (const auto& [state, up] :
        {std::pair("2: INIT", false), std::pair("3: ARMED", false), std::pair("4: ACTIVE", true),
         std::pair("5: ACTIVE_DEFER", true)}) {
@@ -146,7 +146,7 @@ TEST(Discover, ports_that_are_up_have_a_rate) {
   }
 }
 
-TEST(Discover, interfaces_of_a_container) {
+TEST(Discover, InterfacesOfAContainer) {
   const Tree tree;
   tree.processors();
   tree.interface("/sys/devices/virtual/net/lo", "lo", "772", "", "unknown");
@@ -162,7 +162,7 @@ TEST(Discover, interfaces_of_a_container) {
   EXPECT_EQ(vertex(*found, "made/eth0:1").rate, Figure({1.25, Source::kHardware}));
 }
 
-TEST(Discover, an_empty_or_hostile_tree_is_a_small_node) {
+TEST(Discover, AnEmptyOrHostileTreeIsASmallNode) {
   const Tree empty;
   const auto nothing = discover(empty.root());
   ASSERT_TRUE(nothing.ok()) << nothing.status().message();
@@ -265,7 +265,7 @@ NvmlFunctions fake_functions() {
   return f;
 }
 
-TEST(NvmlGpus, join_those_of_pci) {
+TEST(NvmlGpus, JoinThoseOfPci) {
   const Tree tree;
   tree.processors();
   tree.devices();
@@ -287,7 +287,7 @@ TEST(NvmlGpus, join_those_of_pci) {
   EXPECT_EQ(widths, 2);
 }
 
-TEST(NvmlGpus, links_between_gpus_and_to_switches) {
+TEST(NvmlGpus, LinksBetweenGpusAndToSwitches) {
   const Tree tree;
   const std::string a = "00000000:01:00.0", b = "00000000:02:00.0", s = "00000000:61:00.0";
   fake = {.gpus = {{.bus_id = a, .links = {b, b, "", s, s}}, {.bus_id = b, .links = {a, a, s}}}};
@@ -312,7 +312,7 @@ TEST(NvmlGpus, links_between_gpus_and_to_switches) {
     EXPECT_NE(link.kind == LinkKind::kNvlink, link.bandwidth.known());
 }
 
-TEST(NvmlGpus, what_fails_or_is_missing_takes_nothing_else_with_it) {
+TEST(NvmlGpus, WhatFailsOrIsMissingTakesNothingElseWithIt) {
   const Tree tree;
   tree.processors();
   tree.devices();
@@ -343,7 +343,7 @@ TEST(NvmlGpus, what_fails_or_is_missing_takes_nothing_else_with_it) {
   EXPECT_EQ(fake.calls_open, 0);
 }
 
-TEST(DiscoverHost, is_one_node_and_quick) {
+TEST(DiscoverHost, IsOneNodeAndQuick) {
   double least_ms = 1e9;
   for (int round = 0; round < 3; ++round) {
     const auto start = std::chrono::steady_clock::now();
@@ -359,7 +359,7 @@ TEST(DiscoverHost, is_one_node_and_quick) {
 }
 
 // Both ways of finding processors find the same.
-TEST(DiscoverHost, hwloc_and_sysfs_agree) {
+TEST(DiscoverHost, HwlocAndSysfsAgree) {
   const auto by_hwloc = discover("/");
   ASSERT_TRUE(by_hwloc.ok()) << by_hwloc.status().message();
   const Processors by_sysfs = read_processors(SysRoot());

@@ -39,7 +39,7 @@ bool holds(const Topology& topology, int part, int vertex) {
 }
 
 // A path from inside to outside is part of what crosses the edge.
-TEST(PartEdges, carry_what_any_path_across_them_does) {
+TEST(PartEdges, CarryWhatAnyPathAcrossThemDoes) {
   int crossing = 0;
   for (const Box& box : test::boxes())
     for (const int nodes : {1, 2}) {
@@ -69,7 +69,7 @@ TEST(PartEdges, carry_what_any_path_across_them_does) {
   EXPECT_GT(crossing, 100);
 }
 
-TEST(PartEdges, are_those_of_packages_numa_domains_and_pci_switches) {
+TEST(PartEdges, AreThoseOfPackagesNumaDomainsAndPciSwitches) {
   Box box;
   const Topology topology = machine(box);
   const std::vector<int> gpus = gpus_of(topology);
@@ -90,7 +90,7 @@ TEST(PartEdges, are_those_of_packages_numa_domains_and_pci_switches) {
 }
 
 // GPUs reach each other through NVSwitches, wherever those hang.
-TEST(PartEdges, have_the_links_to_nvswitches) {
+TEST(PartEdges, HaveTheLinksToNvswitches) {
   Box box;
   box.nvswitches = 6;
   const Topology topology = machine(box);
@@ -103,7 +103,7 @@ TEST(PartEdges, have_the_links_to_nvswitches) {
   EXPECT_EQ(edges[VertexKind::kPackage], 22);
 }
 
-TEST(PartEdges, are_unknown_where_a_link_is) {
+TEST(PartEdges, AreUnknownWhereALinkIs) {
   Topology topology = machine({});
   for (Link& link : topology.links)
     if (link.kind == LinkKind::kCpuInterconnect) link.bandwidth = {};
@@ -116,7 +116,7 @@ TEST(PartEdges, are_unknown_where_a_link_is) {
 }
 
 // Nobody says how fast a GPU is to the processor whose link there is missing.
-TEST(PartEdges, of_gpus_need_the_way_to_the_processor) {
+TEST(PartEdges, OfGpusNeedTheWayToTheProcessor) {
   Box box;
   box.nvswitches = 6;
   Topology topology = machine(box);

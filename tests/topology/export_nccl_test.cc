@@ -37,7 +37,7 @@ std::map<std::string, Figure> rates_of(const Topology& topology) {
   return rates;
 }
 
-TEST(ToNcclXml, comes_back_with_the_same_paths) {
+TEST(ToNcclXml, ComesBackWithTheSamePaths) {
   for (const Topology& before : test::exact_machines()) {
     SCOPED_TRACE(before.vertices[1].name);
     const auto text = to_nccl_xml(before);
@@ -54,7 +54,7 @@ TEST(ToNcclXml, comes_back_with_the_same_paths) {
 
 // NCCL's own parser wants no prolog, one blank before an attribute, short values in double quotes,
 // no more than 16 of them.
-TEST(ToNcclXml, is_what_the_parser_of_nccl_takes) {
+TEST(ToNcclXml, IsWhatTheParserOfNcclTakes) {
   std::vector<Topology> all = test::exact_machines();
   all.push_back(test::with_hostile_names());
   test::vertex_at(all.back(), "box/numa0").cpus.add(kMostCpus - 1);
@@ -70,7 +70,7 @@ TEST(ToNcclXml, is_what_the_parser_of_nccl_takes) {
   }
 }
 
-TEST(ToNcclXml, says_a_machine_as_nccl_does) {
+TEST(ToNcclXml, SaysAMachineAsNcclDoes) {
   Topology topology = machine({.packages = 1, .gpus = 2, .nics = {1}, .nvswitches = 1});
   test::vertex_at(topology, "box/gpu0").model = "NVIDIA H100 80GB HBM3";
   test::vertex_at(topology, "box/gpu0").vendor = "NVIDIA";
@@ -103,7 +103,7 @@ TEST(ToNcclXml, says_a_machine_as_nccl_does) {
 }
 
 // Links of every kind that the format has.
-TEST(ToNcclXml, wires_come_back) {
+TEST(ToNcclXml, WiresComeBack) {
   Topology topology = exact({.packages = 1, .gpus = 3, .nics = {}});
   const int numa = find_vertex(topology, "box/numa0");
   const std::vector<int> gpus = vertices_of(topology, VertexKind::kGpu);
@@ -140,7 +140,7 @@ TEST(ToNcclXml, wires_come_back) {
 
 // In virtual machines NVSwitches are no PCI devices: wires name them by the id that the driver
 // says, or by one that is none.
-TEST(ToNcclXml, nvswitches_that_only_wires_name_come_back) {
+TEST(ToNcclXml, NvswitchesThatOnlyWiresNameComeBack) {
   constexpr const char* kXml = R"(<system version="1">
   <cpu numaid="0" affinity="000000ff">
     <pci busid="0000:02:00.0" class="0x030200">
@@ -170,7 +170,7 @@ TEST(ToNcclXml, nvswitches_that_only_wires_name_come_back) {
 }
 
 // A mask that NCCL has no room for is not there, so that it asks the machine.
-TEST(ToNcclXml, masks_of_many_processors_come_back) {
+TEST(ToNcclXml, MasksOfManyProcessorsComeBack) {
   for (const int last : {63, 700, 800, 895, 896}) {
     Topology topology = exact({.packages = 1, .gpus = 1, .nics = {}});
     for (const char* part : {"box", "box/package0", "box/numa0"})
@@ -183,7 +183,7 @@ TEST(ToNcclXml, masks_of_many_processors_come_back) {
   }
 }
 
-TEST(ToNcclXml, xgmi_is_of_rccl) {
+TEST(ToNcclXml, XgmiIsOfRccl) {
   Topology topology = exact({.packages = 1, .gpus = 2, .nics = {}});
   const std::vector<int> gpus = vertices_of(topology, VertexKind::kGpu);
   for (const int gpu : gpus) {
@@ -205,7 +205,7 @@ TEST(ToNcclXml, xgmi_is_of_rccl) {
   test::expect_same_devices(*again, topology);
 }
 
-TEST(ToNcclXml, refuses_what_it_cannot_say) {
+TEST(ToNcclXml, RefusesWhatItCannotSay) {
   test::expect_refusals(to_nccl_xml);
   const Topology plain = machine({.gpus = 2, .nics = {}});
   const auto with_link = [&](const char* from, const char* to, Link link) {
@@ -236,7 +236,7 @@ TEST(ToNcclXml, refuses_what_it_cannot_say) {
 }
 
 // Wires and numbers of any kind: refused, or a file that can be read.
-TEST(ToNcclXml, any_links_are_refused_or_right) {
+TEST(ToNcclXml, AnyLinksAreRefusedOrRight) {
   std::mt19937 random(9);  // NOLINT(cert-msc51-cpp,bugprone-random-generator-seed): repeatable
   const auto below = [&](size_t most) { return static_cast<int>(random() % most); };
   const std::vector<const char*> texts = {"",          "1 x NVLink 4", "1024 x C2C",
@@ -269,7 +269,7 @@ TEST(ToNcclXml, any_links_are_refused_or_right) {
   EXPECT_GT(written, 100);
 }
 
-TEST(ToNcclXml, hostile_names_do_no_harm) {
+TEST(ToNcclXml, HostileNamesDoNoHarm) {
   Topology hostile = test::with_hostile_names();
   const auto again = import_topology(*to_nccl_xml(hostile));
   if (test::unsupported(again)) GTEST_SKIP() << std::string(again.status().message());
@@ -280,7 +280,7 @@ TEST(ToNcclXml, hostile_names_do_no_harm) {
   EXPECT_TRUE(import_topology(*to_nccl_xml(hostile)).ok());
 }
 
-TEST(RealMachines, come_back_from_nccl_xml) {
+TEST(RealMachines, ComeBackFromNcclXml) {
   test::for_each_real_machine([](const std::string& name, const Topology& before) {
     const auto text = to_nccl_xml(before);
     // hwloc does not say how many xGMI links there are.

@@ -24,7 +24,7 @@ std::string refusal_of(int places, const std::vector<Hierarchy::Level>& levels) 
   return std::string(made.status().message());
 }
 
-TEST(Hierarchy, is_flat_without_levels) {
+TEST(Hierarchy, IsFlatWithoutLevels) {
   const Result<Hierarchy> flat = Hierarchy::make(4, {});
   ASSERT_TRUE(flat.ok());
   EXPECT_EQ(flat->depth(), 0);
@@ -33,7 +33,7 @@ TEST(Hierarchy, is_flat_without_levels) {
   EXPECT_EQ(Hierarchy::of_labels("host", {}), Hierarchy());
 }
 
-TEST(Hierarchy, has_irregular_levels) {
+TEST(Hierarchy, HasIrregularLevels) {
   const Result<Hierarchy> made = Hierarchy::make(6, {in_hosts, in_racks});
   ASSERT_TRUE(made.ok()) << made.status().message();
   EXPECT_EQ(made->places(), 6);
@@ -51,7 +51,7 @@ TEST(Hierarchy, has_irregular_levels) {
 }
 
 // However a caller lists them, every rank gets the same value.
-TEST(Hierarchy, numbers_parts_by_their_lowest_places) {
+TEST(Hierarchy, NumbersPartsByTheirLowestPlaces) {
   const Result<Hierarchy> listed = Hierarchy::make(6, {{"host", {{5, 1, 3}, {4, 0}, {2}}}});
   ASSERT_TRUE(listed.ok());
   EXPECT_THAT(listed->members(0, 0), ElementsAre(0, 4));
@@ -61,7 +61,7 @@ TEST(Hierarchy, numbers_parts_by_their_lowest_places) {
   EXPECT_EQ(Hierarchy::of_labels("host", labels), *listed);
 }
 
-TEST(Hierarchy, refuses_what_is_no_partition) {
+TEST(Hierarchy, RefusesWhatIsNoPartition) {
   EXPECT_THAT(refusal_of(0, {}), HasSubstr("0 places"));
   EXPECT_THAT(refusal_of(2, {{"host", {{0}}}}), HasSubstr("level 'host': place 1 is in no part"));
   EXPECT_THAT(refusal_of(2, {{"host", {{0, 1}, {1}}}}),
@@ -73,7 +73,7 @@ TEST(Hierarchy, refuses_what_is_no_partition) {
   EXPECT_THAT(refusal_of(2, {{"host", {{0, 1}, {}}}}), HasSubstr("part 1 has no place"));
 }
 
-TEST(Hierarchy, refuses_levels_that_cross) {
+TEST(Hierarchy, RefusesLevelsThatCross) {
   EXPECT_THAT(refusal_of(6, {in_racks, in_hosts}),
               HasSubstr("level 'host': places 0 and 1 are in different parts, but in one part of "
                         "level 'rack'"));
@@ -81,7 +81,7 @@ TEST(Hierarchy, refuses_levels_that_cross) {
               HasSubstr("places 2 and 3"));
 }
 
-TEST(Hierarchy, simplified_keeps_the_levels_that_say_something) {
+TEST(Hierarchy, SimplifiedKeepsTheLevelsThatSaySomething) {
   const Hierarchy::Level alone{"core", {{0}, {1}, {2}, {3}, {4}, {5}}};
   const Hierarchy::Level together{"site", {{0, 1, 2, 3, 4, 5}}};
   Hierarchy::Level again = in_hosts;
@@ -96,7 +96,7 @@ TEST(Hierarchy, simplified_keeps_the_levels_that_say_something) {
   EXPECT_EQ(Hierarchy::make(6, {together})->simplified(), Hierarchy());
 }
 
-TEST(Hierarchy, has_a_ring_that_enters_each_part_once) {
+TEST(Hierarchy, HasARingThatEntersEachPartOnce) {
   EXPECT_THAT(Hierarchy().ring(), ElementsAre());
   const Result<Hierarchy> dealt = Hierarchy::make(
       8, {{"host", {{0, 4}, {1, 5}, {2, 6}, {3, 7}}}, {"rack", {{0, 2, 4, 6}, {1, 3, 5, 7}}}});
@@ -108,7 +108,7 @@ TEST(Hierarchy, has_a_ring_that_enters_each_part_once) {
   EXPECT_EQ(Hierarchy().in_ring({0, 1, 2}), Hierarchy());
 }
 
-TEST(Hierarchy, keeps_the_ring_that_it_was_told) {
+TEST(Hierarchy, KeepsTheRingThatItWasTold) {
   const std::vector<int> labels{0, 1, 2, 3};
   const Hierarchy each = Hierarchy::of_labels("host", labels);
   const Hierarchy told = each.in_ring({0, 2, 1, 3});
@@ -120,7 +120,7 @@ TEST(Hierarchy, keeps_the_ring_that_it_was_told) {
   EXPECT_EQ(told.in_ring({0, 1, 2, 3}), each);
 }
 
-TEST(Hierarchy, of_many_places_is_made_of_labels) {
+TEST(Hierarchy, OfManyPlacesIsMadeOfLabels) {
   constexpr int kPlaces = 65536;
   std::vector<int> labels(kPlaces);
   std::iota(labels.begin(), labels.end(), 0);

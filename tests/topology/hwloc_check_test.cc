@@ -90,7 +90,7 @@ void expect_refused(const std::string& text, std::string_view named) {
   EXPECT_THAT(std::string(read.status().message()), HasSubstr(named)) << text;
 }
 
-TEST_F(HwlocCheck, memory_of_version_1_is_allowed_or_is_not_there) {
+TEST_F(HwlocCheck, MemoryOfVersion1IsAllowedOrIsNotThere) {
   const std::string none =
       replaced(version_1(), "allowed_nodeset=\"0x3\"", "allowed_nodeset=\"0x0\"");
   for (const char* name : {"NUMANode", "Node", "numa"})
@@ -107,7 +107,7 @@ TEST_F(HwlocCheck, memory_of_version_1_is_allowed_or_is_not_there) {
     EXPECT_TRUE(import_topology(text).ok()) << import_topology(text).status().message();
 }
 
-TEST_F(HwlocCheck, numa_nodes_of_version_1_are_in_the_order_of_their_cpusets) {
+TEST_F(HwlocCheck, NumaNodesOfVersion1AreInTheOrderOfTheirCpusets) {
   const auto with = [](std::string_view cpus, std::string_view complete) {
     return replaced(version_1(), "cpuset=\"0x3\" complete_cpuset=\"0x3\"",
                     fmt::format("cpuset=\"{}\" complete_cpuset=\"{}\"", cpus, complete));
@@ -119,7 +119,7 @@ TEST_F(HwlocCheck, numa_nodes_of_version_1_are_in_the_order_of_their_cpusets) {
   expect_refused(with("0x0", "0x0"), "its processors come before");
 }
 
-TEST_F(HwlocCheck, the_outermost_object_is_a_machine) {
+TEST_F(HwlocCheck, TheOutermostObjectIsAMachine) {
   for (const char* type : {"MemCache", "NUMANode", "PU", "Group", "Bridge", "Misc", "x", ""})
     expect_refused(replaced(version_1(), "Machine", type), "right is a Machine");
   const auto read = import_topology(replaced(version_1(), "Machine", "System"));
@@ -128,7 +128,7 @@ TEST_F(HwlocCheck, the_outermost_object_is_a_machine) {
 }
 
 // Whatever else is in a file: hwloc gets what was checked.
-TEST_F(HwlocCheck, hwloc_sees_what_was_checked) {
+TEST_F(HwlocCheck, HwlocSeesWhatWasChecked) {
   const auto plain = import_topology(version_1());
   ASSERT_TRUE(plain.ok());
   const std::string whole = version_1();
@@ -155,13 +155,13 @@ TEST_F(HwlocCheck, hwloc_sees_what_was_checked) {
   }
 }
 
-TEST_F(HwlocCheck, memory_is_in_a_machine_that_has_some) {
+TEST_F(HwlocCheck, MemoryIsInAMachineThatHasSome) {
   for (const char* set : {" nodeset=", " complete_nodeset="})
     expect_refused(replaced(version_1(), set, " other="), "in a Machine without nodeset");
 }
 
 // hwloc would make sets of 2^32 numbers of them.
-TEST_F(HwlocCheck, processors_and_memory_have_numbers_within_what_there_is) {
+TEST_F(HwlocCheck, ProcessorsAndMemoryHaveNumbersWithinWhatThereIs) {
   for (const char* type : {"NUMANode", "PU"}) {
     const std::string one = fmt::format("type=\"{}\" os_index=\"0\"", type);
     for (const char* number : {"4294967295", "65536", "-1", "x", ""})
@@ -172,7 +172,7 @@ TEST_F(HwlocCheck, processors_and_memory_have_numbers_within_what_there_is) {
   }
 }
 
-TEST_F(HwlocCheck, what_parsers_understand_differently_is_refused) {
+TEST_F(HwlocCheck, WhatParsersUnderstandDifferentlyIsRefused) {
   const std::string whole = version_1();
   expect_refused(replaced(whole, "<topology>", "<topology xmlns:x=\"a\">"),
                  "xmlns:x=: hwloc's files have no names with a colon");
@@ -188,7 +188,7 @@ TEST_F(HwlocCheck, what_parsers_understand_differently_is_refused) {
 }
 
 // hwloc multiplies rows by rows in 32 bits.
-TEST_F(HwlocCheck, matrices_are_as_large_as_they_say) {
+TEST_F(HwlocCheck, MatricesAreAsLargeAsTheySay) {
   const std::string two = wide(32, 2);
   const auto with = [&](std::string_view matrix) {
     return replaced(two, "</topology>", std::string(matrix) + "\n</topology>");
@@ -232,7 +232,7 @@ TEST_F(HwlocCheck, matrices_are_as_large_as_they_say) {
 }
 
 // Attributes and types of others, emptied, and gone.
-TEST_F(HwlocCheck, damaged_files_of_version_1_say_nothing_beside_the_error) {
+TEST_F(HwlocCheck, DamagedFilesOfVersion1SayNothingBesideTheError) {
   std::mt19937 random(3);  // NOLINT(cert-msc51-cpp,bugprone-random-generator-seed): repeatable
   constexpr std::array<std::string_view, 14> kValues = {
       "0x0", "0x1",      "0x3",  "0x8", "0xf000", "0xf...f",  "x",
@@ -259,7 +259,7 @@ TEST_F(HwlocCheck, damaged_files_of_version_1_say_nothing_beside_the_error) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-TEST_F(HwlocCheck, sets_have_a_beginning_and_an_end) {
+TEST_F(HwlocCheck, SetsHaveABeginningAndAnEnd) {
   EXPECT_TRUE(import_topology(wide(65536, 1)).ok());
   expect_refused(wide(65536 + 32, 1), "cpuset of more than 65536 numbers");
   for (const std::string& set :

@@ -66,7 +66,7 @@ const Vertex& at(const Topology& topology, const char* name) {
   return topology.vertices[static_cast<size_t>(find_vertex(topology, name))];
 }
 
-TEST(ImportHwloc, addresses_of_ports_are_read) {
+TEST(ImportHwloc, AddressesOfPortsAreRead) {
   std::string text = kMachine;
   const auto replace = [&](const std::string& from, const std::string& to) {
     text.replace(text.find(from), from.size(), to);
@@ -87,7 +87,7 @@ TEST(ImportHwloc, addresses_of_ports_are_read) {
   EXPECT_THAT(port.gids[0].gid, StartsWith("fe80:"));
 }
 
-TEST(ImportHwloc, links_are_what_they_ran_at) {
+TEST(ImportHwloc, LinksAreWhatTheyRanAt) {
   const auto machine = read(kMachine);
   if (test::unsupported(machine)) GTEST_SKIP() << std::string(machine.status().message());
   ASSERT_TRUE(machine.ok()) << machine.status().message();
@@ -102,7 +102,7 @@ TEST(ImportHwloc, links_are_what_they_ran_at) {
 
 // hwloc itself would end the process, or tell stderr: attributes renamed, swapped and emptied,
 // lines gone, doubled and moved.
-TEST(ImportHwloc, damaged_xml_says_nothing_beside_the_error) {
+TEST(ImportHwloc, DamagedXmlSaysNothingBesideTheError) {
   std::mt19937 random(9);  // NOLINT(cert-msc51-cpp,bugprone-random-generator-seed): repeatable
   const auto pick = [&](const std::string& text, char wanted) {
     std::vector<size_t> places;

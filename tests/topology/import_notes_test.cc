@@ -27,7 +27,7 @@ int gpu(const Topology& topology, size_t number) {
 }
 
 // As in a virtual machine, or a container, that has some of a host's GPUs.
-TEST(ImportNotes, wires_to_gpus_that_the_file_lacks_are_left_out_with_a_line) {
+TEST(ImportNotes, WiresToGpusThatTheFileLacksAreLeftOutWithALine) {
   struct Wires {
     const char* kind;
     int others;  // that the file lacks
@@ -95,7 +95,7 @@ std::vector<std::string> names_of(const Topology& topology, VertexKind kind) {
   return names;
 }
 
-TEST(ImportNotes, devices_that_hwloc_does_not_take_are_named) {
+TEST(ImportNotes, DevicesThatHwlocDoesNotTakeAreNamed) {
   const std::string taken = pci_device("0000:01:00.0", "0200", kInterface);
   const std::string behind =
       "<object type=\"Bridge\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"10000:[00-02]\">"
@@ -136,7 +136,7 @@ TEST(ImportNotes, devices_that_hwloc_does_not_take_are_named) {
 }
 
 // By its class it is none, and yet a network interface is on it.
-TEST(ImportNotes, a_device_with_an_interface_is_a_nic) {
+TEST(ImportNotes, ADeviceWithAnInterfaceIsANic) {
   for (const char* type : {"0880", "0c06", "0b40", "1180"}) {
     Notes notes;
     const auto read =
@@ -148,7 +148,7 @@ TEST(ImportNotes, a_device_with_an_interface_is_a_nic) {
   }
 }
 
-TEST(ImportNotes, devices_without_a_name_get_one) {
+TEST(ImportNotes, DevicesWithoutANameGetOne) {
   for (const char* name : {"", "name=\"\"", "name=\" \"", "name=\"\t\""}) {
     const std::string interface = fmt::format("<object type=\"OSDev\" {} osdev_type=\"2\"/>", name);
     const std::string port = fmt::format(
@@ -178,7 +178,7 @@ std::string adapter(std::string_view guid, std::string_view description,
                      description);
 }
 
-TEST(ImportNotes, machines_of_one_name_are_told_apart_by_guids) {
+TEST(ImportNotes, MachinesOfOneNameAreToldApartByGuids) {
   struct Case {
     std::string adapters;
     std::vector<std::string> nodes;
@@ -214,7 +214,7 @@ TEST(ImportNotes, machines_of_one_name_are_told_apart_by_guids) {
   }
 }
 
-TEST(ImportNotes, cables_to_devices_that_a_fabric_lacks_are_left_out_with_a_line) {
+TEST(ImportNotes, CablesToDevicesThatAFabricLacksAreLeftOutWithALine) {
   Notes notes;
   const auto read = import_topology(
       "Switch 41 \"S-1\" # \"leaf\"\n[1] \"S-2\"[1] # \"spine\" 4xHDR\n[2] \"S-2\"[2] # 4xHDR\n" +
@@ -227,7 +227,7 @@ TEST(ImportNotes, cables_to_devices_that_a_fabric_lacks_are_left_out_with_a_line
 }
 
 // NCCL's files and ibnetdiscover's have such blanks, too.
-TEST(ImportNotes, blanks_are_no_name) {
+TEST(ImportNotes, BlanksAreNoName) {
   const auto fabric = import_topology("Switch 41 \"S-1\" # \" \"\n" + adapter("11", "  "));
   ASSERT_TRUE(fabric.ok()) << fabric.status().message();
   EXPECT_EQ(names_of(*fabric, VertexKind::kSwitch), std::vector<std::string>{"S-1"});

@@ -19,7 +19,7 @@ size_t count(const Topology& topology, VertexKind kind) {
 }
 
 // As Slurm's own reader of such files takes them.
-TEST(ImportSlurm, slurm_trees_may_have_blanks_and_quotes_anywhere) {
+TEST(ImportSlurm, SlurmTreesMayHaveBlanksAndQuotesAnywhere) {
   const auto plain = import_topology(
       "SwitchName=l1 Nodes=n1,n2,n7\nSwitchName=l2 Nodes=n3\n"
       "SwitchName=top Switches=l1,l2 LinkSpeed=100\n");
@@ -38,7 +38,7 @@ TEST(ImportSlurm, slurm_trees_may_have_blanks_and_quotes_anywhere) {
   }
 }
 
-TEST(ImportSlurm, numbers_of_a_slurm_tree_are_as_long_as_they_are) {
+TEST(ImportSlurm, NumbersOfASlurmTreeAreAsLongAsTheyAre) {
   const auto read = import_topology(
       "SwitchName=s20260301000000000001 Nodes=w[2026030101-2026030102],z[0008-0010]\n"
       "SwitchName=t Switches=s2026030100000000000[1]\n"
@@ -58,14 +58,14 @@ TEST(ImportSlurm, numbers_of_a_slurm_tree_are_as_long_as_they_are) {
   }
 }
 
-TEST(ImportSlurm, words_of_a_slurm_tree_are_apart_by_blanks_of_any_kind) {
+TEST(ImportSlurm, WordsOfASlurmTreeAreApartByBlanksOfAnyKind) {
   const auto tree = import_topology("SwitchName=leaf\tNodes=n[0-3] \t LinkSpeed=1\r\n");
   EXPECT_EQ(count(*tree, VertexKind::kNode), 4U);
   EXPECT_EQ(count(*tree, VertexKind::kSwitch), 1U);
 }
 
 // Each list is allowed, all of them together are not: a kilobyte would become gigabytes.
-TEST(ImportSlurm, lists_of_a_slurm_tree_have_a_limit_together) {
+TEST(ImportSlurm, ListsOfASlurmTreeHaveALimitTogether) {
   std::string bomb;
   for (int i = 0; i < 30; ++i) bomb += fmt::format("SwitchName=s{} Nodes=a{}x[0-999999]\n", i, i);
   const auto read = import_topology(bomb);

@@ -116,7 +116,7 @@ std::string path_class(const Topology& topology, const char* from, const char* t
   return a < 0 || b < 0 ? "" : std::string(name_of(Paths(topology).between(a, b).type));
 }
 
-TEST(Import, nccl_topology) {
+TEST(Import, NcclTopology) {
   READ_OR_SKIP(read, kNccl);
   EXPECT_EQ(count(*read, VertexKind::kGpu), 3U);
   EXPECT_EQ(count(*read, VertexKind::kNic), 3U);
@@ -137,7 +137,7 @@ TEST(Import, nccl_topology) {
     }
 }
 
-TEST(Import, ibnetdiscover) {
+TEST(Import, Ibnetdiscover) {
   const auto read = import_topology(kFabric);
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_EQ(count(*read, VertexKind::kSwitch), 2U);
@@ -150,7 +150,7 @@ TEST(Import, ibnetdiscover) {
   EXPECT_EQ(path.bandwidth, Figure({12.5, Source::kHardware}));
 }
 
-TEST(Import, slurm_topology) {
+TEST(Import, SlurmTopology) {
   const auto read = import_topology(kSlurm);
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_EQ(count(*read, VertexKind::kSwitch), 3U);
@@ -160,7 +160,7 @@ TEST(Import, slurm_topology) {
   for (const Link& link : read->links) EXPECT_FALSE(link.bandwidth.known());
 }
 
-TEST(Import, own_json) {
+TEST(Import, OwnJson) {
   for (const test::Box& box : test::boxes()) {
     const Topology machine = test::machine(box);
     const auto read = import_topology(to_json(machine));
@@ -175,7 +175,7 @@ struct Wrong {
   const char* named;
 };
 
-TEST(Import, what_is_wrong_is_one_line_that_names_it) {
+TEST(Import, WhatIsWrongIsOneLineThatNamesIt) {
   for (const Wrong& wrong : std::initializer_list<Wrong>{
            {"", "line 1: ", "empty"},
            {"hello\nworld", "line 1: ", "ibnetdiscover"},
@@ -260,7 +260,7 @@ TEST(Import, what_is_wrong_is_one_line_that_names_it) {
   }
 }
 
-TEST(Import, skips_a_byte_order_mark_of_utf8) {
+TEST(Import, SkipsAByteOrderMarkOfUtf8) {
   const std::string json = to_json(test::machine({}));
   for (const std::string& text :
        {json, std::string(kNccl), std::string(kFabric), std::string(kSlurm)}) {
@@ -278,7 +278,7 @@ TEST(Import, skips_a_byte_order_mark_of_utf8) {
 }
 
 // PCI switches that are each other's parent, and something below them that names a parent.
-TEST(Import, circles_of_parents_are_refused) {
+TEST(Import, CirclesOfParentsAreRefused) {
   const auto read = import_topology(
       R"({"schema":1,"nodes":[{"name":"n","cpus":{"set":"0"},"numa":[],
           "pci":[{"name":"A","parent":"B"},{"name":"B","parent":"A"}],"gpus":[],
@@ -288,7 +288,7 @@ TEST(Import, circles_of_parents_are_refused) {
   EXPECT_THAT(std::string(read.status().message()), HasSubstr("is within itself"));
 }
 
-TEST(Import, objects_of_a_great_many_members_are_refused) {
+TEST(Import, ObjectsOfAGreatManyMembersAreRefused) {
   std::string wide = R"({"schema":1)";
   for (int i = 0; i < 100000; ++i) wide += fmt::format(",\"k{}\":1", i);
   const auto read = import_topology(wide + "}");
@@ -296,7 +296,7 @@ TEST(Import, objects_of_a_great_many_members_are_refused) {
   EXPECT_THAT(std::string(read.status().message()), HasSubstr("more than 1024 members"));
 }
 
-TEST(Import, deep_and_large_texts_end_soon) {
+TEST(Import, DeepAndLargeTextsEndSoon) {
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += "<system>";
   std::string wide = "<system version=\"1\"><cpu>";
@@ -312,7 +312,7 @@ TEST(Import, deep_and_large_texts_end_soon) {
 }
 
 // Any byte changed, and cut anywhere: refused, or a topology that is right.
-TEST(Import, damaged_texts_do_no_harm) {
+TEST(Import, DamagedTextsDoNoHarm) {
   std::mt19937 random(5);  // NOLINT(cert-msc51-cpp,bugprone-random-generator-seed): repeatable
   for (const std::string good : {kNccl, kFabric, kSlurm}) {
     for (int round = 0; round < 1000; ++round) {
@@ -329,7 +329,7 @@ TEST(Import, damaged_texts_do_no_harm) {
   }
 }
 
-TEST(ImportFile, names_the_file) {
+TEST(ImportFile, NamesTheFile) {
   const test::TemporaryFolder folder;
   const std::string path = (folder.path() / "machine.json").string();
   std::ofstream(path) << "{\n\"schema\": 2}";
@@ -396,7 +396,7 @@ std::vector<Golden> goldens() {
   };
 }
 
-TEST(RealMachines, are_what_their_owners_say) {
+TEST(RealMachines, AreWhatTheirOwnersSay) {
   const auto folder = test::real_machines();
   if (!folder) GTEST_SKIP() << test::kNoRealMachines;
   for (const Golden& golden : goldens()) {
@@ -417,7 +417,7 @@ TEST(RealMachines, are_what_their_owners_say) {
 }
 
 // Every file of the folder can be read, comes back from JSON as it was, and can be shown.
-TEST(RealMachines, come_back_and_can_be_shown) {
+TEST(RealMachines, ComeBackAndCanBeShown) {
   const auto folder = test::real_machines();
   if (!folder) GTEST_SKIP() << test::kNoRealMachines;
   for (const auto& entry : fs::directory_iterator(*folder)) {

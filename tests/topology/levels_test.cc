@@ -33,7 +33,7 @@ const Level* level(const std::vector<Level>& all, const std::string& name) {
   return found == all.end() ? nullptr : &*found;
 }
 
-TEST(Levels, of_a_cluster_of_servers) {
+TEST(Levels, OfAClusterOfServers) {
   const Topology cluster = *multiply(machine({}), 3);
   const auto all = levels(cluster);
   std::vector<std::string> names;
@@ -49,7 +49,7 @@ TEST(Levels, of_a_cluster_of_servers) {
   for (const Level& each : all) EXPECT_TRUE(each.regular) << each.name;
 }
 
-TEST(Levels, irregular_nodes_are_said_to_be) {
+TEST(Levels, IrregularNodesAreSaidToBe) {
   const std::vector<Topology> views = {machine({.name = "a", .gpus = 8}),
                                        machine({.name = "b", .gpus = 4}),
                                        machine({.name = "c", .gpus = 2, .nics = {1}})};
@@ -59,7 +59,7 @@ TEST(Levels, irregular_nodes_are_said_to_be) {
   EXPECT_TRUE(level(all, "package")->groups.size() == 6);
 }
 
-TEST(Levels, every_member_is_in_one_group) {
+TEST(Levels, EveryMemberIsInOneGroup) {
   for (const Box& box : boxes()) {
     const Topology topology = machine(box);
     for (const Level& each : levels(topology)) {
@@ -76,7 +76,7 @@ TEST(Levels, every_member_is_in_one_group) {
   }
 }
 
-TEST(Levels, of_a_network) {
+TEST(Levels, OfANetwork) {
   const auto all = levels(fabric(3, 4));
   ASSERT_NE(level(all, "leaf"), nullptr);
   EXPECT_EQ(level(all, "leaf")->groups.size(), 6U);
@@ -102,7 +102,7 @@ std::vector<std::string> tiers(const Topology& topology) {
 }
 
 // Nodes are on both leaves of their pod, so that only pods part them.
-TEST(Levels, have_no_group_of_nothing) {
+TEST(Levels, HaveNoGroupOfNothing) {
   const auto slurm = import_topology(
       "SwitchName=leaf0 Nodes=a,b\nSwitchName=leaf1 Nodes=c\nSwitchName=top Switches=leaf[0-1]");
   ASSERT_TRUE(slurm.ok()) << slurm.status().message();
@@ -123,7 +123,7 @@ TEST(Levels, have_no_group_of_nothing) {
   EXPECT_EQ(names, (std::vector<std::string>{"node", "leaf"}));
 }
 
-TEST(NodeTiers, join_nodes_of_one_switch) {
+TEST(NodeTiers, JoinNodesOfOneSwitch) {
   EXPECT_THAT(tiers(fabric(2, 3)), ElementsAre("leaf: 0 0 0 1 1 1"));
   EXPECT_THAT(tiers(machine({})), ElementsAre());
   EXPECT_THAT(tiers(empty_topology()), ElementsAre());
@@ -142,7 +142,7 @@ Link* cable(Topology& topology, const char* one, const char* other) {
   return nullptr;
 }
 
-TEST(NodeTiers, have_what_joins_a_part_to_others) {
+TEST(NodeTiers, HaveWhatJoinsAPartToOthers) {
   Topology net = fabric(2, 3);
   // Two leaves a pod, each with a cable to both spines.
   const auto tiers = node_tiers(net);
@@ -166,7 +166,7 @@ Topology slurm(const char* text) {
   return read.ok() ? *read : empty_topology();
 }
 
-TEST(NodeTiers, know_that_slurm_says_nothing_of_bandwidths) {
+TEST(NodeTiers, KnowThatSlurmSaysNothingOfBandwidths) {
   const auto tiers = node_tiers(slurm(
       "SwitchName=l0 Nodes=n[0-1]\nSwitchName=l1 Nodes=n[2-3]\nSwitchName=l2 Nodes=n[4-5]\n"
       "SwitchName=p0 Switches=l[0-1]\nSwitchName=p1 Switches=l2\nSwitchName=top Switches=p[0-1]"));
@@ -178,7 +178,7 @@ TEST(NodeTiers, know_that_slurm_says_nothing_of_bandwidths) {
 }
 
 // A switch that leads to nodes of one part only is of that part.
-TEST(NodeTiers, have_upper_switches_of_their_own) {
+TEST(NodeTiers, HaveUpperSwitchesOfTheirOwn) {
   Topology net = slurm(
       "SwitchName=l0 Nodes=n[0-1]\nSwitchName=l1 Nodes=n[2-3]\nSwitchName=l2 Nodes=n[4-5]\n"
       "SwitchName=p0 Switches=l[0-1]\nSwitchName=p1 Switches=l2\nSwitchName=top Switches=p[0-1]");
@@ -192,7 +192,7 @@ TEST(NodeTiers, have_upper_switches_of_their_own) {
   EXPECT_THAT(tiers[1].uplink, ElementsAre(two, one));
 }
 
-TEST(NodeTiers, may_be_joined_by_cables_between_leaves_or_not_at_all) {
+TEST(NodeTiers, MayBeJoinedByCablesBetweenLeavesOrNotAtAll) {
   Topology triangle = slurm(
       "SwitchName=l0 Nodes=n[0-1]\nSwitchName=l1 Nodes=n[2-3] Switches=l0\n"
       "SwitchName=l2 Nodes=n[4-5] Switches=l[0-1]");
@@ -215,7 +215,7 @@ Topology row(int switches) {
   return slurm(text.c_str());
 }
 
-TEST(NodeTiers, end_where_nobody_builds_more) {
+TEST(NodeTiers, EndWhereNobodyBuildsMore) {
   EXPECT_EQ(node_tiers(row(9)).front().switches, 9);
   EXPECT_EQ(node_tiers(row(31)).front().switches, 31);
   const auto tiers = node_tiers(row(20'000));
@@ -251,7 +251,7 @@ std::vector<std::string> notes_on(const Topology& topology) {
   return notes.lines();
 }
 
-TEST(NodeTiers, go_when_a_switch_joins_all_nodes_and_a_line_says_so) {
+TEST(NodeTiers, GoWhenASwitchJoinsAllNodesAndALineSaysSo) {
   struct Case {
     const char* more;
     std::vector<std::string> tiers;
@@ -283,7 +283,7 @@ TEST(NodeTiers, go_when_a_switch_joins_all_nodes_and_a_line_says_so) {
                                      "there would be levels (leaf)"});
 }
 
-TEST(NodeTiers, are_of_the_nics_that_a_job_uses) {
+TEST(NodeTiers, AreOfTheNicsThatAJobUses) {
   const auto read = import_topology(with_storage("7"));
   ASSERT_TRUE(read.ok()) << read.status().message();
   for (const char* list :
@@ -311,7 +311,7 @@ TEST(NodeTiers, are_of_the_nics_that_a_job_uses) {
   }
 }
 
-TEST(Rails, go_by_name_and_leaf) {
+TEST(Rails, GoByNameAndLeaf) {
   Topology net = fabric(2, 4);
   // Somebody's NICs have lost their names.
   net.vertices[static_cast<size_t>(find_vertex(net, "n0-2/mlx5_1"))].name = "H-0001";
@@ -321,7 +321,7 @@ TEST(Rails, go_by_name_and_leaf) {
   EXPECT_EQ(found[1].nics.size(), 8U);
 }
 
-TEST(Rails, what_is_down_is_in_none) {
+TEST(Rails, WhatIsDownIsInNone) {
   for (const char* state : {"DOWN", "INIT", "lowerlayerdown"}) {
     Topology cluster = *multiply(machine({}), 2);
     cluster.vertices[static_cast<size_t>(find_vertex(cluster, "box-0/mlx5_1:1"))].state = state;

@@ -44,7 +44,7 @@ struct Asker {
   Paths paths;
 };
 
-TEST(Paths, classes_of_a_server) {
+TEST(Paths, ClassesOfAServer) {
   const Asker box(machine({.gpus = 8, .gpus_per_switch = 2}));
   EXPECT_EQ(box.type("box/gpu0", "box/gpu0"), "LOC");
   EXPECT_EQ(box.type("box/gpu0", "box/gpu1"), "PIX");
@@ -61,7 +61,7 @@ TEST(Paths, classes_of_a_server) {
   EXPECT_EQ(box.width("box/gpu0", "box/gpu0"), Figure());
 }
 
-TEST(Paths, several_pci_switches_are_pxb) {
+TEST(Paths, SeveralPciSwitchesArePxb) {
   Topology topology = machine({.gpus = 4, .gpus_per_switch = 2, .nics = {1, 1}});
   // switch1 moves below switch0.
   const int upper = find_vertex(topology, "box/switch0");
@@ -77,7 +77,7 @@ TEST(Paths, several_pci_switches_are_pxb) {
   EXPECT_EQ(box.width("box/gpu0", "box/gpu2"), Figure({8, Source::kHardware}));
 }
 
-TEST(Paths, nvlink_direct_and_through_switches) {
+TEST(Paths, NvlinkDirectAndThroughSwitches) {
   const Asker switched(machine({.gpus = 8, .nvswitches = 6}));
   EXPECT_EQ(switched.type("box/gpu0", "box/gpu7"), "NVL");
   EXPECT_EQ(switched.width("box/gpu0", "box/gpu7"), Figure({300, Source::kHardware}));
@@ -95,7 +95,7 @@ TEST(Paths, nvlink_direct_and_through_switches) {
 }
 
 // As in a DGX-2, where nobody reports what joins the switches of its boards.
-TEST(Paths, nvswitches_that_share_no_gpu_are_one_fabric) {
+TEST(Paths, NvswitchesThatShareNoGpuAreOneFabric) {
   Topology topology = machine({.gpus = 2, .gpus_per_switch = 1, .nvswitches = 2});
   const auto leads = [&](const Link& link, const char* gpu, const char* nvswitch) {
     return link.from == find_vertex(topology, gpu) && link.to == find_vertex(topology, nvswitch);
@@ -108,7 +108,7 @@ TEST(Paths, nvswitches_that_share_no_gpu_are_one_fabric) {
   EXPECT_EQ(box.width("box/gpu0", "box/gpu1"), Figure({50, Source::kAssumed}));
 }
 
-TEST(Paths, a_partition_is_where_its_gpu_is) {
+TEST(Paths, APartitionIsWhereItsGpuIs) {
   Topology topology = machine({});
   for (const char* name : {"mig0", "mig1"})
     add_vertex(topology, {.kind = VertexKind::kPartition,
@@ -121,7 +121,7 @@ TEST(Paths, a_partition_is_where_its_gpu_is) {
   EXPECT_EQ(box.nic("box/mig1"), "box/mlx5_0");
 }
 
-TEST(Paths, what_is_unknown_stays_unknown) {
+TEST(Paths, WhatIsUnknownStaysUnknown) {
   Topology topology = machine({.gpus = 4, .gpus_per_switch = 0, .nics = {1, 1}});
   std::erase_if(topology.links, [](const Link& link) { return link.kind == LinkKind::kPcie; });
   const Asker box(topology);
@@ -145,7 +145,7 @@ void forget_rates(Topology& topology) {
     }
 }
 
-TEST(Paths, over_the_network) {
+TEST(Paths, OverTheNetwork) {
   const Asker two(*multiply(machine({}), 2));
   EXPECT_EQ(two.type("box-0/gpu0", "box-1/gpu0"), "NET");
   EXPECT_EQ(two.width("box-0/gpu0", "box-1/gpu0"), Figure({25, Source::kHardware}));
@@ -168,7 +168,7 @@ Link& link_above(Topology& topology, const char* device) {
   return topology.links.front();
 }
 
-TEST(Paths, over_the_network_are_within_what_pci_carries) {
+TEST(Paths, OverTheNetworkAreWithinWhatPciCarries) {
   const Topology wide = *multiply(machine({.gpus = 2, .nics = {1}}), 2);
   const Figure narrow{8, Source::kTable};
   Topology topology = wide;
@@ -204,7 +204,7 @@ Topology card(const std::vector<std::pair<const char*, double>>& ports) {
   return topology;
 }
 
-TEST(Paths, functions_take_what_the_others_leave) {
+TEST(Paths, FunctionsTakeWhatTheOthersLeave) {
   const double link = 31.5;
   struct Case {
     std::vector<std::pair<const char*, double>> ports;
@@ -229,7 +229,7 @@ TEST(Paths, functions_take_what_the_others_leave) {
 }
 
 // Together functions of one device carry no more than its link, however many are up.
-TEST(Paths, functions_of_a_card_share_its_link) {
+TEST(Paths, FunctionsOfACardShareItsLink) {
   for (int functions = 1; functions <= 8; ++functions)
     for (int up = 1; up <= functions; ++up)
       for (const double rate : {1.0, 12.5, 50.0}) {
@@ -259,7 +259,7 @@ TEST(Paths, functions_of_a_card_share_its_link) {
   EXPECT_EQ(*paths.share_of(nic, false).value, 25);
 }
 
-TEST(NearestNic, is_on_the_same_switch) {
+TEST(NearestNic, IsOnTheSameSwitch) {
   const Asker box(machine({.gpus = 8, .gpus_per_switch = 2, .nics = {1, 1, 1, 1}}));
   EXPECT_EQ(box.nic("box/gpu0"), "box/mlx5_0");
   EXPECT_EQ(box.nic("box/gpu1"), "box/mlx5_0");
@@ -268,7 +268,7 @@ TEST(NearestNic, is_on_the_same_switch) {
   EXPECT_EQ(box.nic("box/mlx5_2:1"), "box/mlx5_2");
 }
 
-TEST(NearestNic, several_are_shared_out) {
+TEST(NearestNic, SeveralAreSharedOut) {
   const Asker box(machine({.gpus = 4, .gpus_per_switch = 2, .nics = {2, 2}}));
   EXPECT_EQ(box.nic("box/gpu0"), "box/mlx5_0");
   EXPECT_EQ(box.nic("box/gpu1"), "box/mlx5_1");
@@ -277,7 +277,7 @@ TEST(NearestNic, several_are_shared_out) {
   EXPECT_EQ(Asker(machine({.nics = {}})).nic("box/gpu0"), "none");
 }
 
-TEST(NearestNic, irregular_boxes) {
+TEST(NearestNic, IrregularBoxes) {
   for (const Box& box : boxes()) {
     const Topology topology = machine(box);
     const Paths paths(topology);
@@ -299,7 +299,7 @@ TEST(NearestNic, irregular_boxes) {
 }
 
 // hwloc's files have what links ran at, and no rates of ports.
-TEST(Paths, figures_of_idle_links_and_silent_ports_are_doubtful) {
+TEST(Paths, FiguresOfIdleLinksAndSilentPortsAreDoubtful) {
   Topology topology = machine({.gpus = 2, .gpus_per_switch = 0, .nics = {1}});
   const int nic = find_vertex(topology, "box/mlx5_0");
   const int port = find_vertex(topology, "box/mlx5_0:1");

@@ -45,7 +45,7 @@ Topology found_in(const Tree& tree) {
   return std::move(*found);
 }
 
-TEST(RdmaPorts, have_a_width) {
+TEST(RdmaPorts, HaveAWidth) {
   EXPECT_EQ(rdma_width("400 Gb/sec (4X NDR)"), "4X NDR");
   EXPECT_EQ(rdma_width("25 Gb/sec ( 1X EDR )"), "1X EDR");
   for (const char* text : {"", "400 Gb/sec", ")4X NDR(", "400 Gb/sec (4X NDR", "()"})
@@ -59,7 +59,7 @@ TEST(RdmaPorts, have_a_width) {
   EXPECT_THAT(to_text(found), HasSubstr("ib0, ACTIVE, 4X HDR, 25 GB/s [hardware]"));
 }
 
-TEST(RdmaPorts, have_all_gids_that_are_set) {
+TEST(RdmaPorts, HaveAllGidsThatAreSet) {
   const Tree tree;
   write_gid(tree, 0, kLocal, "IB/RoCE v1", "ens1f0");
   write_gid(tree, 1, kLocal, "RoCE v2", "ens1f0");
@@ -80,7 +80,7 @@ TEST(RdmaPorts, have_all_gids_that_are_set) {
 }
 
 // Addresses are one port's in the world.
-TEST(RdmaPorts, of_nodes_that_are_alike_have_gids_of_their_own) {
+TEST(RdmaPorts, OfNodesThatAreAlikeHaveGidsOfTheirOwn) {
   std::vector<Topology> views;
   for (const char* host : {"a", "b"}) {
     const Tree tree;
@@ -99,7 +99,7 @@ TEST(RdmaPorts, of_nodes_that_are_alike_have_gids_of_their_own) {
 }
 
 // As an EFA has it.
-TEST(RdmaPorts, identities_of_zeros_are_none) {
+TEST(RdmaPorts, IdentitiesOfZerosAreNone) {
   for (const char* zero : {"", "0", "0x0", "::", "0000:0000:0000:0000", kZeroGid,
                            "00000000-0000-0000-0000-000000000000"})
     EXPECT_EQ(set_id(zero), "") << zero;
@@ -131,7 +131,7 @@ TEST(RdmaPorts, identities_of_zeros_are_none) {
   EXPECT_EQ(vertices_of(*merged, VertexKind::kPartition).size(), 2U);
 }
 
-TEST(RdmaPorts, have_no_identities_whose_names_are_not_numbers_of_entries) {
+TEST(RdmaPorts, HaveNoIdentitiesWhoseNamesAreNotNumbersOfEntries) {
   for (const char* name :
        {"-1", "x", "99999999999999999999", "1 ", " 1", "+1", "0x1", "1x", "65536", "70000"}) {
     const Tree tree;
@@ -143,7 +143,7 @@ TEST(RdmaPorts, have_no_identities_whose_names_are_not_numbers_of_entries) {
   EXPECT_EQ(vertex(found_in(tree), "node/mlx5_0:1").gids.size(), 1U);
 }
 
-TEST(RdmaPorts, of_a_hostile_tree_are_few_and_can_be_stored) {
+TEST(RdmaPorts, OfAHostileTreeAreFewAndCanBeStored) {
   const Tree tree;
   for (int index = 0; index < 2000; ++index)
     tree.write(fmt::format("{}/gids/{}", kPort, index), std::string(3000, '\xff'));

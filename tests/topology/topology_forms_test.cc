@@ -94,7 +94,7 @@ std::vector<Topology> everything() {
   return all;
 }
 
-TEST(TopologyJson, comes_back_as_it_was) {
+TEST(TopologyJson, ComesBackAsItWas) {
   for (const Topology& topology : everything()) {
     ASSERT_TRUE(check(topology).ok()) << check(topology).message();
     const std::string text = to_json(topology);
@@ -105,7 +105,7 @@ TEST(TopologyJson, comes_back_as_it_was) {
   }
 }
 
-TEST(TopologyJson, has_the_members_that_scripts_read) {
+TEST(TopologyJson, HasTheMembersThatScriptsRead) {
   const std::string text = to_json(rich());
   for (const char* member :
        {"\"schema\": 1", "\"nodes\": [", "\"links\": [", "\"levels\": [", "\"cpus\": {",
@@ -116,7 +116,7 @@ TEST(TopologyJson, has_the_members_that_scripts_read) {
 
 // Names and texts may be any bytes, as a file in Latin-1 or a hostile one has them: those that
 // differ still do in JSON.
-TEST(TopologyJson, any_bytes_come_back_as_they_were_made_valid) {
+TEST(TopologyJson, AnyBytesComeBackAsTheyWereMadeValid) {
   std::mt19937 random(11);  // NOLINT(cert-msc51-cpp,bugprone-random-generator-seed): repeatable
   const auto bytes = [&](size_t most) {
     constexpr std::string_view kNasty =
@@ -154,7 +154,7 @@ struct Wrong {
   const char* named;
 };
 
-TEST(TopologyJson, what_is_wrong_is_named_with_its_line) {
+TEST(TopologyJson, WhatIsWrongIsNamedWithItsLine) {
   const std::string good = to_json(rich());
   for (const Wrong& wrong : std::initializer_list<Wrong>{
            {"\"schema\": 1", "\"schema\": 2", "schema 1 only"},
@@ -199,7 +199,7 @@ TEST(TopologyJson, what_is_wrong_is_named_with_its_line) {
   }
 }
 
-TEST(TopologyJson, hostile_texts_are_refused) {
+TEST(TopologyJson, HostileTextsAreRefused) {
   const std::string good = to_json(rich());
   const std::string misfits =
       R"({"schema": 1, "nodes": [{"name": "a", "cpus": -1, "numa": [], "gpus": [{}], "nics": 7}],
@@ -225,7 +225,7 @@ TEST(TopologyJson, hostile_texts_are_refused) {
 }
 
 // Any byte changed: refused with a line, or a topology that is right.
-TEST(TopologyJson, damaged_texts_do_no_harm) {
+TEST(TopologyJson, DamagedTextsDoNoHarm) {
   const std::string good = to_json(rich());
   std::mt19937 random(3);  // NOLINT(cert-msc51-cpp,bugprone-random-generator-seed): repeatable
   int refused = 0;
@@ -243,7 +243,7 @@ TEST(TopologyJson, damaged_texts_do_no_harm) {
   EXPECT_GT(refused, 1500);
 }
 
-TEST(ToTextOfTopology, a_server) {
+TEST(ToTextOfTopology, AServer) {
   Topology topology = machine({.packages = 1, .gpus = 2, .nics = {1}});
   const std::string text = to_text(topology);
   EXPECT_THAT(text, StartsWith("cluster: 1 node, 2 GPUs, 1 NIC, 4 processors\n"
@@ -260,13 +260,13 @@ TEST(ToTextOfTopology, a_server) {
   EXPECT_THAT(text, HasSubstr("  rail     1 group of 2 GPUs, 1 NIC\n"));
 }
 
-TEST(ToTextOfTopology, unknown_and_assumed_say_so) {
+TEST(ToTextOfTopology, UnknownAndAssumedSaySo) {
   const std::string text = to_text(rich());
   EXPECT_THAT(text, HasSubstr("DOWN, 4X \"NDR\", unknown [hardware]"));
   EXPECT_THAT(text, HasSubstr("network 4xNDR, unknown [assumed], 0.3333 us [assumed]"));
 }
 
-TEST(ToTextOfTopology, nodes_that_are_alike_are_one) {
+TEST(ToTextOfTopology, NodesThatAreAlikeAreOne) {
   const Topology many = *multiply(machine({}), 512);
   const std::string text = to_text(many);
   EXPECT_THAT(text, StartsWith("cluster: 512 nodes, 4096 GPUs, 2048 NICs, 4096 processors\n"
@@ -279,7 +279,7 @@ TEST(ToTextOfTopology, nodes_that_are_alike_are_one) {
   EXPECT_THAT(to_text(*merge(views)), HasSubstr("a (x 2) "));
 }
 
-TEST(ToDotOfTopology, every_vertex_and_link_is_there) {
+TEST(ToDotOfTopology, EveryVertexAndLinkIsThere) {
   for (const Topology& topology : everything()) {
     const std::string dot = to_dot(topology);
     const Topology shown = folded(topology);
@@ -295,7 +295,7 @@ TEST(ToDotOfTopology, every_vertex_and_link_is_there) {
   }
 }
 
-TEST(ToSvgOfTopology, holds_together) {
+TEST(ToSvgOfTopology, HoldsTogether) {
   for (const Topology& topology : everything()) {
     const std::string svg = to_svg(topology);
     std::smatch size;
@@ -312,7 +312,7 @@ TEST(ToSvgOfTopology, holds_together) {
 }
 
 // Whether it hangs on NUMA domains, switches or the node itself, as long as there are few.
-TEST(ToSvgOfTopology, every_device_is_named) {
+TEST(ToSvgOfTopology, EveryDeviceIsNamed) {
   for (const test::Box& box : boxes()) {
     const Topology topology = machine(box);
     const std::string svg = to_svg(topology);
@@ -325,7 +325,7 @@ TEST(ToSvgOfTopology, every_device_is_named) {
   }
 }
 
-TEST(ToSvgOfTopology, figures_stand_at_links) {
+TEST(ToSvgOfTopology, FiguresStandAtLinks) {
   const std::string svg = to_svg(rich());
   for (const char* text :
        {">PCIe x16 16 GT/s: 31.5 GB/s a link<", ">CPU interconnect: numa0 - numa1 ~22 GB/s<",
@@ -335,7 +335,7 @@ TEST(ToSvgOfTopology, figures_stand_at_links) {
     EXPECT_THAT(svg, HasSubstr(text));
 }
 
-TEST(Markup, is_escaped_and_well_formed) {
+TEST(Markup, IsEscapedAndWellFormed) {
   EXPECT_EQ(escape_markup("<a href=\"b\">&</a>"), "&lt;a href=&quot;b&quot;&gt;&amp;&lt;/a&gt;");
   EXPECT_EQ(escape_markup("a\x01\n\x7f\xc3\xa9"), "a   \xc3\xa9");
   EXPECT_EQ(escape_markup("\xff|\xc3|\xc0\x80|\xed\xa0\x80|\xf5\x80\x80\x80"), "?|?|??|???|????");

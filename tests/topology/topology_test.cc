@@ -26,7 +26,7 @@ using test::boxes;
 using test::machine;
 using ::testing::HasSubstr;
 
-TEST(CpuSet, lists_and_masks_come_back) {
+TEST(CpuSet, ListsAndMasksComeBack) {
   for (const char* text : {"", "0", "0-3", "0-3,8,10-11", "63-64", "127", "0,65535"}) {
     const auto set = parse_cpu_list(text);
     ASSERT_TRUE(set.ok()) << set.status().message();
@@ -40,7 +40,7 @@ TEST(CpuSet, lists_and_masks_come_back) {
   EXPECT_EQ(parse_cpu_list("0-1\n")->count(), 2);
 }
 
-TEST(CpuSet, what_is_no_set_is_refused) {
+TEST(CpuSet, WhatIsNoSetIsRefused) {
   for (const char* text : {"-1", "3-1", "0-", "a", "0,,1", "65536", "0-99999999999", "1 2"})
     EXPECT_FALSE(parse_cpu_list(text).ok()) << text;
   for (const char* text : {"g", "123456789", "-1", "0,,1", "0x1"})
@@ -48,7 +48,7 @@ TEST(CpuSet, what_is_no_set_is_refused) {
   EXPECT_FALSE(parse_cpu_mask(std::string(100000, ',')).ok());
 }
 
-TEST(CpuSet, operations_are_those_of_sets) {
+TEST(CpuSet, OperationsAreThoseOfSets) {
   std::mt19937 random(7);  // NOLINT(cert-msc51-cpp,bugprone-random-generator-seed): repeatable
   for (int round = 0; round < 50; ++round) {
     std::set<int> a, b;
@@ -77,7 +77,7 @@ TEST(CpuSet, operations_are_those_of_sets) {
   }
 }
 
-TEST(Figure, the_least_is_unknown_where_one_is) {
+TEST(Figure, TheLeastIsUnknownWhereOneIs) {
   const Figure measured{10, Source::kMeasured};
   const Figure assumed{20, Source::kAssumed};
   const Figure unknown{std::nullopt, Source::kHardware};
@@ -154,7 +154,7 @@ std::vector<Damage> damages() {
   };
 }
 
-TEST(Check, each_damage_is_named) {
+TEST(Check, EachDamageIsNamed) {
   ASSERT_TRUE(check(machine({})).ok());
   for (const Damage& damage : damages()) {
     Topology topology = machine({});
@@ -166,7 +166,7 @@ TEST(Check, each_damage_is_named) {
   }
 }
 
-TEST(Check, every_machine_of_the_generator_is_right) {
+TEST(Check, EveryMachineOfTheGeneratorIsRight) {
   for (const Box& box : boxes()) {
     const Topology topology = machine(box);
     EXPECT_TRUE(check(topology).ok()) << check(topology).message();
@@ -175,7 +175,7 @@ TEST(Check, every_machine_of_the_generator_is_right) {
   EXPECT_TRUE(check(test::fabric(3, 4)).ok());
 }
 
-TEST(Canonical, any_order_becomes_one) {
+TEST(Canonical, AnyOrderBecomesOne) {
   const Topology right = machine({});
   std::mt19937 random(11);  // NOLINT(cert-msc51-cpp,bugprone-random-generator-seed): repeatable
   for (int round = 0; round < 20; ++round) {
@@ -203,7 +203,7 @@ TEST(Canonical, any_order_becomes_one) {
   }
 }
 
-TEST(Canonical, ports_go_with_their_nics) {
+TEST(Canonical, PortsGoWithTheirNics) {
   Topology topology = empty_topology();
   add_vertex(topology, {.kind = VertexKind::kNode, .name = "n", .parent = 0});
   for (const char* nic : {"a", "b"})
@@ -213,7 +213,7 @@ TEST(Canonical, ports_go_with_their_nics) {
   EXPECT_EQ(canonical(topology).vertices[4].name, "a:1");
 }
 
-TEST(Names, become_valid_and_different) {
+TEST(Names, BecomeValidAndDifferent) {
   Topology topology = machine({});
   for (Vertex& vertex : topology.vertices) vertex.name = "a/\n";
   topology.vertices[1].name.assign(1000, 'x');
@@ -222,14 +222,14 @@ TEST(Names, become_valid_and_different) {
   EXPECT_TRUE(check(topology).ok()) << check(topology).message();
 }
 
-TEST(Names, find_what_they_name) {
+TEST(Names, FindWhatTheyName) {
   const Topology topology = *multiply(machine({}), 2);
   for (size_t i = 0; i < topology.vertices.size(); ++i)
     EXPECT_EQ(find_vertex(topology, full_name(topology, static_cast<int>(i))), static_cast<int>(i));
   EXPECT_EQ(find_vertex(topology, "box-1/gpu9"), -1);
 }
 
-TEST(Multiply, nodes_are_alike) {
+TEST(Multiply, NodesAreAlike) {
   const Topology one = machine({});
   const auto four = multiply(one, 4);
   ASSERT_TRUE(four.ok()) << four.status().message();
@@ -241,7 +241,7 @@ TEST(Multiply, nodes_are_alike) {
   EXPECT_EQ(canonical(*four), *four);
 }
 
-TEST(Multiply, refuses_what_makes_no_sense) {
+TEST(Multiply, RefusesWhatMakesNoSense) {
   const Topology one = machine({});
   EXPECT_FALSE(multiply(one, 0).ok());
   EXPECT_FALSE(multiply(one, 1 << 30).ok());
@@ -251,7 +251,7 @@ TEST(Multiply, refuses_what_makes_no_sense) {
   EXPECT_THAT(std::string(linked.status().message()), HasSubstr("network"));
 }
 
-TEST(Merge, views_of_one_node_are_united) {
+TEST(Merge, ViewsOfOneNodeAreUnited) {
   Topology left = machine({});
   left.vertices[1].guid = "boot-1";
   Topology right = left;
@@ -269,7 +269,7 @@ TEST(Merge, views_of_one_node_are_united) {
 }
 
 // Two processes that each see one GPU of two call it by the same number.
-TEST(Merge, devices_are_told_by_their_bus_ids) {
+TEST(Merge, DevicesAreToldByTheirBusIds) {
   Topology left = machine({});
   left.vertices[1].guid = "boot-1";
   Topology right = left;
@@ -286,7 +286,7 @@ TEST(Merge, devices_are_told_by_their_bus_ids) {
 }
 
 // As the two ports of an older adapter.
-TEST(Merge, nics_of_one_pci_function_stay_apart) {
+TEST(Merge, NicsOfOnePciFunctionStayApart) {
   Topology view = machine({});
   view.vertices[1].guid = "boot-1";
   for (const char* name : {"eth2", "eth3"})
@@ -298,7 +298,7 @@ TEST(Merge, nics_of_one_pci_function_stay_apart) {
   EXPECT_EQ(merged->vertices.size(), view.vertices.size());
 }
 
-TEST(Merge, hosts_of_one_name_stay_apart) {
+TEST(Merge, HostsOfOneNameStayApart) {
   std::vector<Topology> views(4, machine({.name = "localhost"}));
   for (size_t i = 0; i < views.size(); ++i)
     views[i].vertices[1].guid = "boot-" + std::to_string(i == 3 ? 1 : i);
@@ -310,7 +310,7 @@ TEST(Merge, hosts_of_one_name_stay_apart) {
   EXPECT_EQ(names, (std::vector<std::string>{"localhost", "localhost.2", "localhost.3"}));
 }
 
-TEST(Merge, a_cluster_and_parallel_cables_come_back) {
+TEST(Merge, AClusterAndParallelCablesComeBack) {
   Topology net = test::fabric(2, 2);
   net.links.push_back(net.links.front());  // a second cable
   const std::vector<Topology> views = {net, net};

@@ -29,7 +29,7 @@ std::string chosen(std::string_view text) {
   return result.ok() ? *result : std::string(result.status().message());
 }
 
-TEST(NetDevices, are_given_by_their_full_names) {
+TEST(NetDevices, AreGivenByTheirFullNames) {
   EXPECT_EQ(chosen(""), "");
   EXPECT_EQ(chosen("all"), "all");
   EXPECT_EQ(chosen("lo"), "lo");
@@ -39,12 +39,12 @@ TEST(NetDevices, are_given_by_their_full_names) {
   EXPECT_EQ(chosen("eth0,all"), "all");
 }
 
-TEST(NetDevices, are_left_out_after_a_caret) {
+TEST(NetDevices, AreLeftOutAfterACaret) {
   EXPECT_EQ(chosen("^lo"), "eth0,mlx5_0:1,mlx5_0:2,mlx5_1:1");
   EXPECT_EQ(chosen("^mlx5_0,mlx5_1:1"), "eth0,lo");
 }
 
-TEST(NetDevices, that_are_wrong_are_named_with_what_would_be_right) {
+TEST(NetDevices, ThatAreWrongAreNamedWithWhatWouldBeRight) {
   struct Case {
     const char *text, *named;
   };
@@ -67,7 +67,7 @@ TEST(NetDevices, that_are_wrong_are_named_with_what_would_be_right) {
   }
 }
 
-TEST(NetDevices, are_not_judged_where_the_machine_says_nothing) {
+TEST(NetDevices, AreNotJudgedWhereTheMachineSaysNothing) {
   EXPECT_EQ(*choose_net_devices("zz", {}), "zz");
 }
 
@@ -79,7 +79,7 @@ std::string left(std::string_view text, const std::vector<Interface>& interfaces
   return result.ok() ? *result : std::string(result.status().message());
 }
 
-TEST(NetDevices, that_lead_nowhere_are_left_out) {
+TEST(NetDevices, ThatLeadNowhereAreLeftOut) {
   const std::vector<Interface> docker = {
       {"lo", "is loopback", true}, {"eth0"}, {"docker0", shared_address}};
   EXPECT_EQ(left("", docker), "eth0,mlx5_0:1,mlx5_0:2,mlx5_1:1");
@@ -92,7 +92,7 @@ TEST(NetDevices, that_lead_nowhere_are_left_out) {
   EXPECT_EQ(left("eth0,lo", {}), "eth0,lo");
 }
 
-TEST(NetDevices, of_which_none_leads_anywhere_are_named_with_the_reasons) {
+TEST(NetDevices, OfWhichNoneLeadsAnywhereAreNamedWithTheReasons) {
   EXPECT_THAT(
       left("eth0", {{"eth0", shared_address}, {"eth1"}}),
       AllOf(HasSubstr("BANYAN_NET_DEVICES=eth0: none leads to this host from the others"),
@@ -116,7 +116,7 @@ class Machine : public testing::Test {
   const std::filesystem::path& sys_ = folder_.path();
 };
 
-TEST_F(Machine, has_the_interfaces_and_ports_that_are_up) {
+TEST_F(Machine, HasTheInterfacesAndPortsThatAreUp) {
   EXPECT_THAT(net_devices(sys_), IsEmpty());
   write("net/lo/operstate", "unknown");
   write("net/eth0/operstate", "up");
@@ -128,7 +128,7 @@ TEST_F(Machine, has_the_interfaces_and_ports_that_are_up) {
   EXPECT_THAT(net_devices(sys_), ElementsAre("eth0", "lo", "mlx5_0:1", "rxe0:1"));
 }
 
-TEST_F(Machine, says_how_fast_its_devices_are) {
+TEST_F(Machine, SaysHowFastItsDevicesAre) {
   write("net/eth0/speed", "25000");
   write("net/veth0/speed", "-1");
   write("net/eth1/speed", "2500");

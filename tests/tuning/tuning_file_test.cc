@@ -60,7 +60,7 @@ std::string error_of_changed(std::string text, std::string_view what, std::strin
   return at == std::string::npos ? std::string() : error(text.replace(at, what.size(), by));
 }
 
-TEST(TuningFile, comes_back_as_it_was_written) {
+TEST(TuningFile, ComesBackAsItWasWritten) {
   const Result<TuningFile> back = parse_tuning(to_json(example()));
   ASSERT_TRUE(back.ok()) << back.status().message();
   EXPECT_EQ(*back, example());
@@ -89,7 +89,7 @@ TuningFile with_measured_links() {
   return file;
 }
 
-TEST(TuningFile, keeps_links) {
+TEST(TuningFile, KeepsLinks) {
   TuningFile file = with_measured_links();
   for (const bool within : {true, false})
     for (const bool between : {true, false}) {
@@ -112,7 +112,7 @@ MeasuredTier beyond(const std::string& name, double rate) {
                    .pairs = 8}};
 }
 
-TEST(TuningFile, keeps_links_beyond_levels) {
+TEST(TuningFile, KeepsLinksBeyondLevels) {
   TuningFile file = with_measured_links();
   std::string longest(kMostTierName, 'l');
   for (const std::string& name : {std::string("pod"), std::string("leaf"), std::string("a \"b\" "),
@@ -130,7 +130,7 @@ TEST(TuningFile, keeps_links_beyond_levels) {
   EXPECT_EQ(error(to_json(file)), "line 22: links beyond more than 8 levels; valid: at most 8");
 }
 
-TEST(TuningFile, names_what_is_wrong_with_a_link_beyond_a_level) {
+TEST(TuningFile, NamesWhatIsWrongWithALinkBeyondALevel) {
   TuningFile file;
   file.links.beyond = {beyond("leaf", 0.5), beyond("pod", 0.25)};
   const std::string right = to_json(file);
@@ -151,7 +151,7 @@ TEST(TuningFile, names_what_is_wrong_with_a_link_beyond_a_level) {
             "line 9: 'GBps' is 0; right is a number from 1e-06 to 1000000000");
 }
 
-TEST(TuningFile, names_what_is_wrong_with_a_link) {
+TEST(TuningFile, NamesWhatIsWrongWithALink) {
   const std::string right = to_json(with_measured_links());
   const auto error_with = [&](std::string_view what, std::string_view by) {
     return error_of_changed(right, what, by);
@@ -185,7 +185,7 @@ TuningFile with_ring_and_sums() {
   return file;
 }
 
-TEST(TuningFile, keeps_a_ring_and_sums) {
+TEST(TuningFile, KeepsARingAndSums) {
   TuningFile file = with_ring_and_sums();
   for (const bool ring : {true, false}) {
     if (!ring) file.ring.clear();
@@ -195,7 +195,7 @@ TEST(TuningFile, keeps_a_ring_and_sums) {
   }
 }
 
-TEST(TuningFile, names_what_is_wrong_with_a_ring_or_sums) {
+TEST(TuningFile, NamesWhatIsWrongWithARingOrSums) {
   const std::string right = to_json(with_ring_and_sums());
   const auto error_with = [&](std::string_view what, std::string_view by) {
     return error_of_changed(right, what, by);
@@ -225,7 +225,7 @@ TEST(TuningFile, names_what_is_wrong_with_a_ring_or_sums) {
               HasSubstr("characters of names in 'ring'; valid: at most 4096"));
 }
 
-TEST(TuningFile, needs_little_where_it_is_written_by_hand) {
+TEST(TuningFile, NeedsLittleWhereItIsWrittenByHand) {
   const Result<TuningFile> file = parse_tuning(
       R"({"schema": 1, "fingerprint": {"cpu": "", "cores": 0, "ranks": 0, "hosts": 0,
           "transports": ""}, "rules": [{"rule": "  ring "}]})");
@@ -233,7 +233,7 @@ TEST(TuningFile, needs_little_where_it_is_written_by_hand) {
   EXPECT_EQ(file->rules, (std::vector<TuningRule>{{"ring", std::nullopt}}));
 }
 
-TEST(TuningFile, its_rules_are_those_of_the_grammar) {
+TEST(TuningFile, ItsRulesAreThoseOfTheGrammar) {
   const Result<Rules> rules = parse_table(example().table());
   ASSERT_TRUE(rules.ok()) << rules.status().message();
   ASSERT_EQ(rules->size(), 3U);
@@ -247,7 +247,7 @@ TEST(TuningFile, its_rules_are_those_of_the_grammar) {
               StartsWith("rule 2: 0 rules in one text"));
 }
 
-TEST(TuningFile, names_what_is_wrong_and_where) {
+TEST(TuningFile, NamesWhatIsWrongAndWhere) {
   EXPECT_EQ(error("[]"), "line 1: not a tuning file: right is an object with the member 'schema'");
   EXPECT_THAT(error("{\"rules\": ["), StartsWith("line 1: not JSON: "));
   EXPECT_EQ(error(with("\"schema\": 1", "\"schema\": 2")),
@@ -293,7 +293,7 @@ std::string many_rules(size_t count, const std::string& rule) {
   return to_json(file);
 }
 
-TEST(TuningFile, has_limits) {
+TEST(TuningFile, HasLimits) {
   EXPECT_EQ(error(many_rules(kMostTuningRules, "ring")), "accepted");
   EXPECT_EQ(error(many_rules(kMostTuningRules + 1, "ring")),
             "line 5: 513 rules; valid: at most 512");
@@ -308,7 +308,7 @@ TEST(TuningFile, has_limits) {
               HasSubstr("characters of rules; valid: at most 4096"));
 }
 
-TEST(TuningFile, answers_whatever_is_in_it) {
+TEST(TuningFile, AnswersWhateverIsInIt) {
   const std::string good = to_json(example());
   int accepted = 0;
   for (size_t at = 0; at < good.size(); ++at) {
@@ -326,7 +326,7 @@ TEST(TuningFile, answers_whatever_is_in_it) {
   EXPECT_GT(accepted, 0);
 }
 
-TEST(TuningFile, says_in_what_machines_differ) {
+TEST(TuningFile, SaysInWhatMachinesDiffer) {
   const Fingerprint tuned = example().tuned_on;
   EXPECT_EQ(difference(tuned, tuned), "");
   Fingerprint here = tuned;
@@ -356,7 +356,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-TEST(TuningFile, is_replaced_as_a_whole) {
+TEST(TuningFile, IsReplacedAsAWhole) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path().string() + "/tune.json";
   for (int times = 0; times < 2; ++times) {
@@ -377,7 +377,7 @@ TEST(TuningFile, is_replaced_as_a_whole) {
   EXPECT_EQ(*read_tuning_file(path), TuningFile());
 }
 
-TEST(TuningFile, that_cannot_be_written_leaves_nothing) {
+TEST(TuningFile, ThatCannotBeWrittenLeavesNothing) {
   const test::TemporaryFolder folder;
   for (const std::string& path : {folder.path().string() + "/no/tune.json", folder.path().string(),
                                   std::string("/dev/null")}) {
@@ -391,7 +391,7 @@ TEST(TuningFile, that_cannot_be_written_leaves_nothing) {
   EXPECT_TRUE(names_in(folder.path().string()).empty());
 }
 
-TEST(TuningFile, is_read_without_waiting) {
+TEST(TuningFile, IsReadWithoutWaiting) {
   const test::TemporaryFolder folder;
   const std::string pipe = folder.path().string() + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
