@@ -152,6 +152,8 @@ double cold_share(const CostModel& model, const Site& site, double buffers) {
   return 1 - model.cache_bytes / all;
 }
 
+namespace {
+
 double alpha_beyond(const CostModel& model, const Site& site, int levels) {
   double alpha = number((levels == 0 ? model.within : model.between).alpha);
   for (int level = 1; level < levels; ++level)
@@ -159,6 +161,8 @@ double alpha_beyond(const CostModel& model, const Site& site, int levels) {
       alpha = number(tier->alpha);
   return alpha;
 }
+
+}  // namespace
 
 double latency(const CostModel& model, const Site& site, int levels) {
   const double cores = cores_of(model, site) / site.hosts();

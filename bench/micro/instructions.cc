@@ -21,6 +21,7 @@ template <int kRanks, int kBytes>
   for (; count > 0; --count) calls.by_engines();
 }
 
+void case_door(SmallCalls& calls, long count);
 [[gnu::noinline]] void case_door(SmallCalls& calls, long count) {
   for (; count > 0; --count) calls.by_door();
 }

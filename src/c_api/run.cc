@@ -357,6 +357,8 @@ Status run_now(OpenCommunicator& communicator, const Call& call) {
   });
 }
 
+namespace {
+
 // Why a call failed, for who looks at the log and not at banyan_last_error().
 Status told(const Membership& membership, const Status& status) {
   if (!status.ok())
@@ -364,8 +366,6 @@ Status told(const Membership& membership, const Status& status) {
                describe(status.code()), status.message());
   return status;
 }
-
-namespace {
 
 Status run_usable(OpenCommunicator& communicator, const banyan_call_t& given,
                   const PlainCall* plain) {

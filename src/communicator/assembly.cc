@@ -374,6 +374,8 @@ Result<std::vector<int>> choose_routes(std::span<const LinkPeer> peers, int rank
   return kinds;
 }
 
+namespace {
+
 // Ranks that a launcher or a container keeps to a few cores share those, whatever else there is.
 int cores_for_ranks(const Membership& membership) {
   const auto& peers = membership.links().peers;
@@ -386,6 +388,8 @@ int cores_for_ranks(const Membership& membership) {
   const int told = membership.engine().cores();
   return told > 0 && told < ranks ? told : online_cores();
 }
+
+}  // namespace
 
 Fingerprint fingerprint_of(const Membership& membership) {
   std::map<std::array<uint8_t, 32>, int> hosts;

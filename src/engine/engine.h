@@ -111,6 +111,9 @@ class Engine {
   // still read it (process_vm_readv), but nobody writes it.
   void cancel();
   bool idle() const { return running_count_ == 0; }
+  // How many executions were begun that had anything to do. Calls that programs run to their ends
+  // are none.
+  uint64_t started() const { return started_; }
 
   // Finds a peer at the head of whose lane waits a message of another call than the running one of
   // that number. Ranks that have waited long ask for it.

@@ -56,8 +56,10 @@ void read_one(std::string_view text) {
 }  // namespace
 }  // namespace banyan
 
-// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
+// NOLINTBEGIN(readability-identifier-naming): libFuzzer's name
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   banyan::read_one({reinterpret_cast<const char*>(data), size});
   return 0;
 }
+// NOLINTEND(readability-identifier-naming)

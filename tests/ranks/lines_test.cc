@@ -86,6 +86,23 @@ TEST_P(Lines, BringEveryMessage) {
   });
 }
 
+// Only some of them: the engine takes over where a rank waits for long.
+TEST_P(Lines, AreRunPastTheEngine) {
+  constexpr int kRounds = 50;
+  run_joined(2, [](Rank& self, banyan_comm_t comm) {
+    Window window{comm, 1 - self.rank(), std::vector<size_t>(8, 5)};
+    window.fill(0, 0);
+    const auto speak = [&] { self.rank() == 0 ? window.send(self) : window.receive(self); };
+    for (int round = 0; round < 3; ++round) grouped(self, true, speak);
+    const uint64_t before = engine_starts(comm);
+    for (int round = 0; round < kRounds; ++round) grouped(self, true, speak);
+    const uint64_t started = engine_starts(comm) - before;
+    const uint64_t messages = kRounds * window.counts.size();
+    self.expect(started < messages,
+                fmt::format("the engine began {} of {} messages of lines", started, messages));
+  });
+}
+
 // More than there is room for, before anybody looks: the sender waits in the kernel.
 TEST_P(Lines, WaitForALateReceiver) {
   run_joined(2, [](Rank& self, banyan_comm_t comm) {

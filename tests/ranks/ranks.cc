@@ -20,6 +20,7 @@
 #include <fstream>
 #include <limits>
 
+#include "src/c_api/handles.h"
 #include "tests/support/sanitizers.h"
 
 namespace banyan::test {
@@ -388,6 +389,12 @@ void Job::finish() {
 void run_ranks(Kind kind, int size, const Job::Body& body, JobOptions options) {
   Job job(kind, size, body, std::move(options));
   job.finish();
+}
+
+uint64_t engine_starts(banyan_comm_t comm) {
+  const Result<OpenCommunicator*> found = find_communicator(comm);
+  EXPECT_TRUE(found.ok());
+  return found.ok() ? (*found)->membership->engine().started() : 0;
 }
 
 Holdings holdings() {

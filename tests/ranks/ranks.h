@@ -168,4 +168,8 @@ Holdings holdings();
 // and threads than `before`, with `slack` of each; empty, or what is left.
 std::string expect_released(const Holdings& before, int slack = 0, double patience_s = 1);
 
+// How many operations of this rank its engine has begun. A known call that is run past the engine
+// is none of them.
+uint64_t engine_starts(banyan_comm_t comm);
+
 }  // namespace banyan::test

@@ -3,6 +3,7 @@
 
 #include "transports/shm/rehearsal.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@
 
 namespace banyan::shm {
 namespace {
+
+using testing::AnyOf;
 
 TEST(Rehearsal, TheLengthFromWhichOnOneCopyIsNoSlower) {
   struct Case {
@@ -144,17 +147,30 @@ void expect_plausible(const MessageTimes& times) {
   }
 }
 
+// Lengths that the choice may come to, of collectives and of messages between two.
+void expect_possible(const AfarLeast& least) {
+  const auto lane = [&](Lane which) { return least[static_cast<size_t>(which)]; };
+  EXPECT_THAT(lane(Lane::kCollective), AnyOf(0, 32 << 10, 64 << 10, 256 << 10, 1 << 20));
+  EXPECT_THAT(lane(Lane::kMessage), AnyOf(0, 16 << 10, 32 << 10, 64 << 10, 256 << 10));
+}
+
+// A machine may be too busy for ranks to keep step, but not every time.
 TEST(Rehearsal, RanksOfAHostComeToAResult) {
+  constexpr int kTries = 50;
   for (const std::vector<int>& ranks :
        {std::vector<int>{0, 1}, {1, 7}, {0, 1, 2}, {3, 4, 8, 9, 11}}) {
-    Host host(ranks);
-    for (const auto& result : play_all(host, ranks.size())) {
-      // Nothing where the machine was too busy for them to keep step.
-      const std::vector<uint64_t> possible = {0, 16 << 10, 32 << 10, 64 << 10, 256 << 10, 1 << 20};
-      for (const uint64_t least : result.value_or(Rehearsed{}).least)
-        EXPECT_EQ(std::count(possible.begin(), possible.end(), least), 1) << least;
-      if (result) expect_plausible(result->times);
+    size_t came = 0;
+    for (int tried = 0; came < ranks.size() && tried < kTries; ++tried) {
+      Host host(ranks);
+      came = 0;
+      for (const auto& result : play_all(host, ranks.size())) {
+        if (!result) continue;
+        ++came;
+        expect_possible(result->least);
+        expect_plausible(result->times);
+      }
     }
+    EXPECT_EQ(came, ranks.size()) << "of rank " << ranks.front() << " and others";
   }
 }
 

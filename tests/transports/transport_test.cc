@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -96,12 +97,16 @@ void add_wide(void* dst, const void* local, const void* incoming, size_t count,
 
 // Whoever uses a quick link meets whoever does not, in any order.
 TEST_P(TransportTest, QuickLinksCarryWhatQueuesCarry) {
-  run_threads(2, [](MeshWiring& wiring) {
+  std::atomic<bool> has_none{false};
+  run_threads(2, [&](MeshWiring& wiring) {
     Driver driver(kind(), wiring);
     ASSERT_TRUE(driver.ok());
     const int peer = 1 - wiring.rank();
     QuickLink* link = driver->quick_link(peer, Lane::kCollective);
-    if (link == nullptr) return;  // nothing but queues
+    if (link == nullptr) {
+      has_none = true;
+      return;
+    }
     const TimePoint deadline = deadline_after(kPatience);
     const auto go_on = [&] {
       link->progress();
@@ -144,6 +149,7 @@ TEST_P(TransportTest, QuickLinksCarryWhatQueuesCarry) {
     driver.post(other);
     EXPECT_EQ(driver.wait(3).code, Code::kMismatch);
   });
+  if (has_none) GTEST_SKIP() << "this transport has queues only, and no quick links";
 }
 
 TEST_P(TransportTest, CombinesWhatItReceives) {

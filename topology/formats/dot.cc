@@ -59,8 +59,6 @@ std::string_view shape(VertexKind kind) {
   return "box";
 }
 
-}  // namespace
-
 // Links in parallel, as one.
 struct Cable {
   const Link* first = nullptr;
@@ -80,6 +78,8 @@ std::vector<Cable> cables_of(const Topology& topology, const std::vector<int>& l
   }
   return cables;
 }
+
+}  // namespace
 
 std::string to_dot(const Topology& topology) {
   const Topology shown = folded(topology);
