@@ -17,6 +17,7 @@ namespace banyan::test {
 namespace {
 
 constexpr size_t kCount = 6;
+constexpr uint64_t kManyCalls = 200;
 
 class Known : public WithRanks {};
 
@@ -72,16 +73,16 @@ TEST_P(Known, HaveNewResultsEachTime) {
 // The engine takes over where a rank waits for long, so that not every one of these calls need be
 // run past it; of a rank alone every one is.
 TEST_P(Known, AreRunPastTheEngine) {
-  constexpr uint64_t kCalls = 200;
   for (const int size : {1, 2, 3})
     run_joined(size, [](Rank& self, banyan_comm_t comm) {
       Sum sum;
       if (!make_known(self, comm, sum)) return;
       const uint64_t before = engine_starts(comm);
-      for (uint64_t call = 0; call < kCalls; ++call) self.expect_ok(sum.call(comm), "a known call");
+      for (uint64_t call = 0; call < kManyCalls; ++call)
+        self.expect_ok(sum.call(comm), "a known call");
       const uint64_t started = engine_starts(comm) - before;
-      self.expect(self.size() == 1 ? started == 0 : started < kCalls,
-                  fmt::format("the engine began {} of {} known calls", started, kCalls));
+      self.expect(self.size() == 1 ? started == 0 : started < kManyCalls,
+                  fmt::format("the engine began {} of {} known calls", started, kManyCalls));
     });
 }
 
@@ -208,17 +209,16 @@ TEST_P(Known, MessagesArriveEachTime) {
 }
 
 TEST_P(Known, MessagesAreRunPastTheEngine) {
-  constexpr uint64_t kMessages = 200;
   run_joined(2, [](Rank& self, banyan_comm_t comm) {
     std::vector<int32_t> numbers(kCount);
     for (int again = 0; again < 3; ++again)
       self.expect_ok(pass(self, comm, numbers, kCount, kCount), "a message that becomes known");
     const uint64_t before = engine_starts(comm);
-    for (uint64_t message = 0; message < kMessages; ++message)
+    for (uint64_t message = 0; message < kManyCalls; ++message)
       self.expect_ok(pass(self, comm, numbers, kCount, kCount), "a known message");
     const uint64_t started = engine_starts(comm) - before;
-    self.expect(started < kMessages,
-                fmt::format("the engine began {} of {} known messages", started, kMessages));
+    self.expect(started < kManyCalls,
+                fmt::format("the engine began {} of {} known messages", started, kManyCalls));
   });
 }
 
