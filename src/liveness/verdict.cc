@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "src/base/clock.h"
+#include "src/base/failure_code.h"
 #include "src/base/parse.h"
 #include "src/base/sealed_memory.h"
 #include "src/base/system_error.h"
@@ -30,10 +31,6 @@ constexpr uint64_t kSet = uint64_t{1} << 63;
 uint64_t pack(const Verdict& verdict) {
   return kSet | uint64_t{static_cast<uint16_t>(verdict.code)} << 32 |
          static_cast<uint32_t>(verdict.failed_rank + 1);
-}
-
-bool plausible(uint64_t code) {
-  return (code >= 1 && code <= 8 && code != 7) || (code >= 32 && code <= 37);
 }
 
 // Reads the clock that all processes of a host share.
@@ -145,7 +142,7 @@ Verdict VerdictBoard::read() const {
   const uint64_t code = (word >> 32) & 0xFFFF;
   const auto rank = static_cast<int64_t>(word & 0xFFFFFFFF) - 1;
   Verdict verdict;
-  verdict.code = plausible(code) ? static_cast<Code>(code) : Code::kInternal;
+  verdict.code = is_failure_code(code) ? static_cast<Code>(code) : Code::kInternal;
   verdict.failed_rank = rank < ranks_ ? static_cast<int>(rank) : -1;
 
   const TimePoint patience = deadline_after(textless_.load() ? 0 : kTextPatienceSeconds);
