@@ -129,7 +129,7 @@ TEST(ImportHwloc, DamagedXmlSaysNothingBesideTheError) {
       }
     }
     const auto read = import_topology(bad);
-    if (unsupported(read)) break;
+    if (test::unsupported(read)) break;
     if (read.ok()) continue;
     EXPECT_THAT(std::string(read.status().message()), StartsWith("line "));
     EXPECT_THAT(std::string(read.status().message()), Not(HasSubstr("\n")));
