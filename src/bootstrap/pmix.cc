@@ -140,7 +140,7 @@ Status Pmix::fence() const {
 // exchanged something earlier, and then says so or waits for ever: in 2 of 100 jobs under Open MPI
 // 4.1.4. Asked to refresh what it knows it finds it.
 Result<std::string> Pmix::get(std::string_view key) const {
-  constexpr auto kPause = std::chrono::milliseconds(5);
+  constexpr auto kPause = std::chrono::milliseconds(5);  // a thread of the library has to run
   pmix_proc_t first = self_;
   first.rank = 0;
   pmix_info_t infos[2] = {information(PMIX_TIMEOUT), information("pmix.get.refresh")};
@@ -150,6 +150,7 @@ Result<std::string> Pmix::get(std::string_view key) const {
   infos[1].value.data.flag = true;
   pmix_value_t* value = nullptr;
   const std::string name(key);
+  // The data is on this host after a fence, so that what is not there by then never comes.
   const TimePoint until = std::min(deadline_, Clock::now() + std::chrono::seconds(5));
   const auto is_late = [](pmix_status_t status) {
     return status == PMIX_ERR_NOT_FOUND || status == PMIX_ERR_TIMEOUT;
