@@ -175,12 +175,14 @@ Result<Operation*> Membership::start(const std::shared_ptr<Plan>& plan, const Ca
   return operation;
 }
 
-// Another rank may have to decide, and may not answer. After the time that a call may take, this
-// rank decides alone, so that the failure stands then in any case.
+// Another rank may have to decide, and may not answer. After the time that a call may take, and not
+// before others have lost patience, this rank decides alone, so that the failure stands then in any
+// case.
 Status Membership::give_up(std::string_view why) {
   const Verdict verdict{Code::kSystem, rank(),
                         fmt::format("rank {} cannot take part in a call: {}", rank(), why)};
-  const TimePoint deadline = deadline_after(settings_.timeout_s);
+  const TimePoint deadline =
+      deadline_after(std::max(settings_.timeout_s, Monitor::kMostPatienceSeconds));
   report(verdict);
   while (!failure_.failed()) {
     sleep(1);

@@ -21,6 +21,7 @@ namespace {
 constexpr size_t kFrameTextBytes = 484;
 constexpr double kPatienceSeconds = 1;             // with the first who should decide
 constexpr double kPatienceWithTheNextSeconds = 3;  // it loses patience with the first one, too
+static_assert(Monitor::kMostPatienceSeconds >= kPatienceSeconds + kPatienceWithTheNextSeconds);
 constexpr size_t kSignedBytes = kFrameBytes - sizeof(Mac);
 
 // Tells whether this rank is the one that watches the process. A process that ends shows at its

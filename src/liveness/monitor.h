@@ -60,6 +60,8 @@ class Monitor {
   bool report(const Verdict& verdict);
   // This rank aborts: as report(), but its own calls say kAborted.
   void abort();
+  // So long others may take to decide: the first that should, and the one after it.
+  static constexpr double kMostPatienceSeconds = 4;
   // What this rank has reported before, or else `verdict`, is the failure at once, whoever should
   // have decided, and all others are told. They may have heard of another one. Any thread.
   void decide_alone(const Verdict& verdict);

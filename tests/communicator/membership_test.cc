@@ -18,8 +18,6 @@
 namespace banyan {
 namespace {
 
-using namespace std::chrono_literals;
-
 // Rank 1 of two on different hosts. The other end of its link is here, and no thread serves it.
 struct Lonely {
   explicit Lonely(double timeout_s) {
@@ -49,8 +47,9 @@ TEST(Membership, GivesUpInTimeWhereNobodyDecides) {
   Lonely rank(0.2);
   const TimePoint begin = Clock::now();
   const Status status = rank.membership->give_up("there is no memory");
-  EXPECT_GE(Clock::now() - begin, 200ms);
-  EXPECT_LT(Clock::now() - begin, 10s);
+  const std::chrono::duration<double> took = Clock::now() - begin;
+  EXPECT_GE(took.count(), Monitor::kMostPatienceSeconds) << "others may still decide";
+  EXPECT_LT(took.count(), 20);
   EXPECT_EQ(status.code(), Code::kSystem);
   EXPECT_EQ(status.message(), "rank 1 cannot take part in a call: there is no memory");
   // A proposal and then the verdict have left for the other rank.
