@@ -211,7 +211,8 @@ TEST(InfoExplain, HasWhatATuningFileMeasured) {
   // Another size was not measured, another call is not in the file.
   const auto other = explained_here("allreduce:8K");
   ASSERT_TRUE(other.ok()) << other.status().message();
-  for (const auto& row : nlohmann::json::parse(show_explanation_json(*other))["candidates"])
+  const auto unmeasured = nlohmann::json::parse(show_explanation_json(*other));
+  for (const auto& row : unmeasured["candidates"])
     EXPECT_TRUE(row["measured_us"].is_null()) << row["algorithm"];
   const auto larger = explained_here("allreduce:1M");
   ASSERT_TRUE(larger.ok()) << larger.status().message();
