@@ -84,11 +84,11 @@ struct Transfer {
   uint32_t message_element = 1;
   uint32_t local_element = 1;
   const void* parameter = nullptr;
-  bool sent = false;    // sends only: it has left by the quick link, and its completion is wanted
+  bool sent = false;    // sends only: it has left by the quick lane, and its completion is wanted
   bool stream = false;  // the receiver had better not read the memory itself
   Flow flow = Flow::kAny;
   bool far = false;     // receives only: nobody reads the memory soon, so it need not be in a cache
-  bool more = false;    // receives by a quick link only: the next one of the lane follows at once
+  bool more = false;    // receives by a quick lane only: the next one of the lane follows at once
   uint64_t cookie = 0;  // comes back in the Completion
 };
 
@@ -109,7 +109,7 @@ struct Completion {
   Envelope seen;
 };
 
-class QuickLink;
+class QuickLane;
 
 // Moves bytes between this rank and the peers it serves. Not thread-safe: whoever drives the engine
 // owns it. No call blocks.
@@ -146,9 +146,9 @@ class Transport {
   // receive has taken it. It serves to find ranks that make another call.
   virtual std::optional<Envelope> peek(int peer, Lane lane) = 0;
 
-  // Gives the way past the queues of a lane (quick.h), valid as long as the transport. Null where
-  // there is none.
-  virtual QuickLink* quick_link(int /*peer*/, Lane /*lane*/) { return nullptr; }
+  // Gives the way past the queues of a lane (quick_lane.h), valid as long as the transport. Null
+  // where there is none.
+  virtual QuickLane* quick_lane(int /*peer*/, Lane /*lane*/) { return nullptr; }
 
   // arm() asks, for a sleep, that descriptor() becomes readable when poll() may have something to
   // do; false: it has something to do now. disarm() ends that and makes the descriptor unreadable.

@@ -162,7 +162,7 @@ class Steps {
       Transfer& transfer =
           by_hand_.emplace_back(transfer_of(step, ReduceOp::kSum, envelope_, engine_->kernels()));
       place(transfer, step, spaces());
-      links_.push_back(engine_->transport_to(step.peer).quick_link(step.peer, Lane::kCollective));
+      links_.push_back(engine_->transport_to(step.peer).quick_lane(step.peer, Lane::kCollective));
     }
   }
 
@@ -175,8 +175,8 @@ class Steps {
       transfer.envelope.call = envelope_.call;
       const bool moved =
           transfer.direction == Direction::kSend
-              ? links_[i]->send(transfer.memory, transfer.envelope) == QuickLink::Departure::kSent
-              : links_[i]->receive(transfer) == QuickLink::Arrival::kTaken;
+              ? links_[i]->send(transfer.memory, transfer.envelope) == QuickLane::Departure::kSent
+              : links_[i]->receive(transfer) == QuickLane::Arrival::kTaken;
       need(moved, "a message by hand");
     }
     ++envelope_.call;
@@ -209,7 +209,7 @@ class Steps {
   Envelope envelope_;
   std::optional<Program> program_;
   std::vector<Transfer> by_hand_;
-  std::vector<QuickLink*> links_;
+  std::vector<QuickLane*> links_;
   Bytes input_ = Bytes(sizeof(float)), output_ = input_, scratch_;
 };
 

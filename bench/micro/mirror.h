@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/micro/channel.h"
-#include "transports/shm/shm_link.h"
+#include "transports/shm/quick_slots.h"
 #include "transports/transport.h"
 
 namespace banyan {
@@ -23,7 +23,7 @@ class Mirror : public Transport {
   }
 
   std::string_view name() const override { return "mirror"; }
-  QuickLink* quick_link(int peer, Lane) override {
+  QuickLane* quick_lane(int peer, Lane) override {
     return &peers_[static_cast<size_t>(peer)]->link;
   }
   // Receives that come before their sends.
@@ -36,7 +36,7 @@ class Mirror : public Transport {
     size_t count = 0;
     std::erase_if(waiting_, [&](const Transfer& transfer) {
       if (count == completions.size() ||
-          quick_link(transfer.peer, transfer.lane)->receive(transfer) != QuickLink::Arrival::kTaken)
+          quick_lane(transfer.peer, transfer.lane)->receive(transfer) != QuickLane::Arrival::kTaken)
         return false;
       completions[count++] = {.cookie = transfer.cookie, .code = Code::kOk, .seen = {}};
       return true;
@@ -53,7 +53,7 @@ class Mirror : public Transport {
     explicit Peer(const shm::Word& sleeping) : bell(&sleeping, -1) {}
     shm::Channel channel;
     shm::Bell bell;
-    shm::Link link{&channel.send(), &channel.recv(), &bell};
+    shm::QuickSlots link{&channel.send(), &channel.recv(), &bell};
   };
 
   shm::Word sleeping_ = 0;  // nobody does

@@ -1,6 +1,6 @@
 // Times how a slot is handed over: what a message costs both ends of a channel in shared memory. It
-// does so in one thread, so that no cache line moves, through the queues and past them (quick.h);
-// and between two cores.
+// does so in one thread, so that no cache line moves, through the queues and past them
+// (quick_lane.h); and between two cores.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <benchmark/benchmark.h>

@@ -7,7 +7,7 @@
 
 #include "src/base/lengths.h"
 #include "src/engine/trace.h"
-#include "transports/quick.h"
+#include "transports/quick_lane.h"
 
 namespace banyan {
 namespace {
@@ -21,8 +21,8 @@ constexpr uint64_t kFreshMost = (1 << 20) - 1;
 // A message that a slot takes whole needs no turns of sender and receiver. Two ranks that share a
 // core are faster so than by asking the kernel for a copy. Where more ranks share it, one of them
 // has other work meanwhile.
-constexpr uint64_t kSlotMost = QuickLink::kBytesMost;
-static_assert(kWeighedLeast > QuickLink::kBytesMost, "programs have no messages that are weighed");
+constexpr uint64_t kSlotMost = QuickLane::kBytesMost;
+static_assert(kWeighedLeast > QuickLane::kBytesMost, "programs have no messages that are weighed");
 
 uint64_t bytes_of(const Schedule& schedule, Space space) {
   uint64_t end = 0;
@@ -53,8 +53,8 @@ Engine::Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<i
       ports_(routes_.size() * 2 * kLaneCount) {
   for (size_t peer = 0; peer < routes_.size(); ++peer) {
     const int rank = static_cast<int>(peer);
-    quick_links_.push_back(
-        routes_[peer] < 0 ? nullptr : transport_to(rank).quick_link(rank, Lane::kCollective));
+    quick_lanes_.push_back(
+        routes_[peer] < 0 ? nullptr : transport_to(rank).quick_lane(rank, Lane::kCollective));
   }
   for (const auto& transport : transports_) {
     cores_ = std::max(cores_, transport->cores());
@@ -66,7 +66,7 @@ Engine::Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<i
 
 void Engine::tell(const Trace& trace) {
   trace_ = &trace;
-  std::fill(quick_links_.begin(), quick_links_.end(), nullptr);
+  std::fill(quick_lanes_.begin(), quick_lanes_.end(), nullptr);
 }
 
 void Engine::list(size_t port) {
@@ -211,13 +211,13 @@ Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
 
 // A small message that can leave, or has come, needs no queue of its transport.
 bool Engine::moves_at_once(const Transfer& transfer) const {
-  QuickLink* link = quick_links_[static_cast<size_t>(transfer.peer)];
-  if (link == nullptr || transfer.lane != Lane::kCollective ||
-      transfer.envelope.bytes > link->most(transfer.direction, transfer.stream))
+  QuickLane* quick = quick_lanes_[static_cast<size_t>(transfer.peer)];
+  if (quick == nullptr || transfer.lane != Lane::kCollective ||
+      transfer.envelope.bytes > quick->most(transfer.direction, transfer.stream))
     return false;
   return transfer.direction == Direction::kSend
-             ? link->send(transfer.memory, transfer.envelope) == QuickLink::Departure::kSent
-             : link->receive(transfer) == QuickLink::Arrival::kTaken;
+             ? quick->send(transfer.memory, transfer.envelope) == QuickLane::Departure::kSent
+             : quick->receive(transfer) == QuickLane::Arrival::kTaken;
 }
 
 // Posts what may be posted at the port's head; true: something was. A busy port is listed again.

@@ -162,7 +162,7 @@ class Engine {
 
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<int> routes_;
-  std::vector<QuickLink*> quick_links_;  // by peer; null: none
+  std::vector<QuickLane*> quick_lanes_;  // by peer; null: none
   const Trace* trace_ = nullptr;         // null: nothing is told
   const Kernels& kernels_;
   int cores_ = 0;

@@ -31,11 +31,11 @@ std::optional<Program> Program::lower(const Schedule& schedule, const Arithmetic
     Instruction& instruction = instructions.emplace_back();
     instruction.step = &step;
     if (!is_transfer(step.op)) continue;
-    instruction.link = engine.transport_to(step.peer).quick_link(step.peer, lane);
+    instruction.quick = engine.transport_to(step.peer).quick_lane(step.peer, lane);
     instruction.transfer = transfer_of(step, arithmetic.op, envelope, engine.kernels());
-    if (instruction.link == nullptr ||
+    if (instruction.quick == nullptr ||
         instruction.transfer.envelope.bytes >
-            instruction.link->most(instruction.transfer.direction, stream))
+            instruction.quick->most(instruction.transfer.direction, stream))
       return std::nullopt;
   }
   return Program(std::move(instructions), arithmetic, envelope, engine.kernels(), lane);
@@ -50,7 +50,7 @@ void Program::hand_over(Engine& engine, Execution& execution) const {
 bool Program::delivered() const {
   return lane_ == Lane::kCollective ||
          std::all_of(senders_.begin(), senders_.end(),
-                     [](QuickLink* link) { return link->delivered(); });
+                     [](QuickLane* quick) { return quick->delivered(); });
 }
 
 Program::Stop Program::run() {
@@ -58,7 +58,7 @@ Program::Stop Program::run() {
   for (size_t& position = position_; position < end; ++position) {
     Instruction& instruction = instructions_[position];
     const Step& step = *instruction.step;
-    if (instruction.link == nullptr) {
+    if (instruction.quick == nullptr) {
       run_local_step(step, spaces_, arithmetic_, *kernels_);
       continue;
     }
@@ -66,24 +66,24 @@ Program::Stop Program::run() {
     transfer.envelope.call = envelope_.call;
     place(transfer, step, spaces_);
     if (step.op == Op::kSend) {
-      const auto departure = instruction.link->send(transfer.memory, transfer.envelope);
-      if (departure == QuickLink::Departure::kNoRoom) {
-        instruction.link->progress();
+      const auto departure = instruction.quick->send(transfer.memory, transfer.envelope);
+      if (departure == QuickLane::Departure::kNoRoom) {
+        instruction.quick->progress();
         return Stop::kWaits;
       }
-      if (departure == QuickLink::Departure::kOther) return Stop::kOther;
+      if (departure == QuickLane::Departure::kOther) return Stop::kOther;
     } else {
       transfer.more = more_;
-      auto arrival = instruction.link->receive(transfer);
-      if (arrival == QuickLink::Arrival::kNotThere && instruction.link->progress())
-        arrival = instruction.link->receive(transfer);
-      if (arrival == QuickLink::Arrival::kNotThere) return Stop::kWaits;
-      if (arrival == QuickLink::Arrival::kOther) return Stop::kOther;
+      auto arrival = instruction.quick->receive(transfer);
+      if (arrival == QuickLane::Arrival::kNotThere && instruction.quick->progress())
+        arrival = instruction.quick->receive(transfer);
+      if (arrival == QuickLane::Arrival::kNotThere) return Stop::kWaits;
+      if (arrival == QuickLane::Arrival::kOther) return Stop::kOther;
     }
   }
   if (more_) return Stop::kDone;
   if (!delivered()) return Stop::kWaits;
-  for (const QuickLink* link : senders_) link->prepare_likely();
+  for (const QuickLane* quick : senders_) quick->prepare_likely();
   return Stop::kDone;
 }
 

@@ -1,4 +1,4 @@
-// A program is a schedule of small messages, lowered for transports with quick links: its steps one
+// A program is a schedule of small messages, lowered for transports with quick lanes: its steps one
 // after another in program order, without queues, counters or completions. What a step costs is its
 // copy or sum and a cache line.
 //
@@ -19,14 +19,14 @@
 #include "algorithms/schedule.h"
 #include "src/engine/engine.h"
 #include "src/engine/steps.h"
-#include "transports/quick.h"
+#include "transports/quick_lane.h"
 
 namespace banyan {
 
 class Program {
  public:
   // Gives nothing where the schedule does not fit: a long message, many steps, a peer without a
-  // quick link. `envelope` comes without call and length. Schedule and engine must outlive the
+  // quick lane. `envelope` comes without call and length. Schedule and engine must outlive the
   // program.
   static std::optional<Program> lower(const Schedule& schedule, const Arithmetic& arithmetic,
                                       const Envelope& envelope, Engine& engine,
@@ -56,8 +56,8 @@ class Program {
  private:
   struct Instruction {
     const Step* step = nullptr;
-    QuickLink* link = nullptr;  // null: a local step
-    Transfer transfer;          // of a message
+    QuickLane* quick = nullptr;  // null: a local step
+    Transfer transfer;           // of a message
   };
 
   Program(std::vector<Instruction> instructions, const Arithmetic& arithmetic,
@@ -68,13 +68,13 @@ class Program {
         kernels_(&kernels),
         lane_(lane) {
     for (const Instruction& instruction : instructions_)
-      if (instruction.step->op == Op::kSend) senders_.push_back(instruction.link);
+      if (instruction.step->op == Op::kSend) senders_.push_back(instruction.quick);
   }
 
   bool delivered() const;
 
   std::vector<Instruction> instructions_;
-  std::vector<QuickLink*> senders_;  // by which it sends
+  std::vector<QuickLane*> senders_;  // by which it sends
   Arithmetic arithmetic_;
   Envelope envelope_;
   const Kernels* kernels_;

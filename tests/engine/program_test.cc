@@ -203,10 +203,10 @@ TEST(Program, WaitsForRoom) {
 
 TEST(Program, RefusesLongMessages) {
   ShmEngines engines(3);  // slots of two are shorter
-  for (const uint64_t bytes : {QuickLink::kBytesMost, QuickLink::kBytesMost + 1}) {
+  for (const uint64_t bytes : {QuickLane::kBytesMost, QuickLane::kBytesMost + 1}) {
     Calls calls = make_calls(Collective::kAllreduce, DataType::kInt8, ReduceOp::kSum, 3, bytes,
                              false, find_algorithm("recursive_doubling"), 1);
-    EXPECT_EQ(!runners_of(engines, calls).empty(), bytes == QuickLink::kBytesMost);
+    EXPECT_EQ(!runners_of(engines, calls).empty(), bytes == QuickLane::kBytesMost);
   }
 }
 

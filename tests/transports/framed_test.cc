@@ -79,9 +79,9 @@ struct OneEnd {
                                       wiring, kPeers);
   }
 
-  QuickLink::Departure send() {
+  QuickLane::Departure send() {
     const Envelope envelope{.epoch = kEpoch, .bytes = sizeof payload, .signature = {}};
-    return transport->quick_link(1, Lane::kCollective)->send(payload, envelope);
+    return transport->quick_lane(1, Lane::kCollective)->send(payload, envelope);
   }
 
   std::byte payload[4]{};
@@ -90,7 +90,7 @@ struct OneEnd {
 TEST(Framed, WhatIsSentAtOnceHasLeftWithoutATurn) {
   OneEnd end(0);
   for (int message = 0; message < 20; ++message) {  // more than its queue holds
-    ASSERT_EQ(end.send(), QuickLink::Departure::kSent) << message;
+    ASSERT_EQ(end.send(), QuickLane::Departure::kSent) << message;
     ASSERT_TRUE(end.transport->settled()) << message;
   }
   EXPECT_EQ(end.wire->turns(), 0);
@@ -98,14 +98,14 @@ TEST(Framed, WhatIsSentAtOnceHasLeftWithoutATurn) {
 
 TEST(Framed, WhatNeedsATurnGetsOne) {
   OneEnd end(1);
-  ASSERT_EQ(end.send(), QuickLink::Departure::kSent);
+  ASSERT_EQ(end.send(), QuickLane::Departure::kSent);
   EXPECT_TRUE(end.transport->settled());
   EXPECT_EQ(end.wire->turns(), 1);
 }
 
 TEST(Framed, WhatNeedsMoreTurnsHasNotLeft) {
   OneEnd end(3);
-  ASSERT_EQ(end.send(), QuickLink::Departure::kSent);
+  ASSERT_EQ(end.send(), QuickLane::Departure::kSent);
   EXPECT_FALSE(end.transport->settled());
   EXPECT_EQ(end.wire->turns(), 1);
   EXPECT_FALSE(end.transport->settled());

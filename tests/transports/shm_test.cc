@@ -309,7 +309,7 @@ TEST(ShmSlots, APeerThatReadsWhatWasNotSentIsNotBelieved) {
   EXPECT_EQ(completions.front().code, Code::kCorrupt);
 }
 
-// What the quick link has sent is delivered once it is read; whoever posts it waits for no more.
+// What the quick lane has sent is delivered once it is read; whoever posts it waits for no more.
 TEST(ShmSlots, AMessageThatWasSentIsOnlyWaitedFor) {
   for (const uint64_t read : {1, 2}) {
     test::Slots slots(512);

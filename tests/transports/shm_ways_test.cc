@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/transports/slots.h"
-#include "transports/shm/shm_link.h"
+#include "transports/shm/quick_slots.h"
 #include "transports/shm/territory.h"
 
 namespace banyan::shm {
@@ -54,14 +54,14 @@ TEST(ShmWays, OnlySomeSendsAreReadFromMemory) {
 }
 
 // A message that had better be read from afar is left to the queues, unless it is to be summed.
-TEST(ShmWays, QuickLinksLeaveAloneWhatIsReadFromAfar) {
+TEST(ShmWays, QuickLanesLeaveAloneWhatIsReadFromAfar) {
   constexpr uint32_t kSlot = 32 << 10;
   test::Slots slots(kSlot);
   SendPort send(slots.channel());
   RecvPort::Channel channel = slots.other_end();
   channel.afar_least = 8 << 10;
   RecvPort recv(channel);
-  const Link link(&send, &recv, nullptr);
+  const QuickSlots link(&send, &recv, nullptr);
   EXPECT_EQ(link.most(Direction::kSend, false), kSlot);
   EXPECT_EQ(link.most(Direction::kRecv, false), (8 << 10) - 1);
   EXPECT_EQ(link.most(Direction::kRecv, true), kSlot);

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "tests/transports/transport_fixture.h"
-#include "transports/quick.h"
+#include "transports/quick_lane.h"
 
 namespace banyan::test {
 namespace {
@@ -95,40 +95,40 @@ void add_wide(void* dst, const void* local, const void* incoming, size_t count,
   }
 }
 
-// Whoever uses a quick link meets whoever does not, in any order.
-TEST_P(TransportTest, QuickLinksCarryWhatQueuesCarry) {
+// Whoever uses a quick lane meets whoever does not, in any order.
+TEST_P(TransportTest, QuickLanesCarryWhatQueuesCarry) {
   std::atomic<bool> has_none{false};
   run_threads(2, [&](MeshWiring& wiring) {
     Driver driver(kind(), wiring);
     ASSERT_TRUE(driver.ok());
     const int peer = 1 - wiring.rank();
-    QuickLink* link = driver->quick_link(peer, Lane::kCollective);
-    if (link == nullptr) {
+    QuickLane* quick = driver->quick_lane(peer, Lane::kCollective);
+    if (quick == nullptr) {
       has_none = true;
       return;
     }
     const TimePoint deadline = deadline_after(kPatience);
     const auto go_on = [&] {
-      link->progress();
+      quick->progress();
       return Clock::now() < deadline;
     };
-    const size_t sizes[] = {0, 1, 24, 25, 4096, link->most(Direction::kSend, true)};
+    const size_t sizes[] = {0, 1, 24, 25, 4096, quick->most(Direction::kSend, true)};
     for (uint32_t call = 1; call <= 96; ++call) {
       const size_t bytes = sizes[call % std::size(sizes)];
       const Envelope envelope = envelope_of(bytes, call);
       const Bytes out = message_of(wiring.rank() + 2 * call, bytes);
       Bytes in(bytes);
       if (call / 6 % 2 == 0) {
-        while (link->send(out.data(), envelope) == QuickLink::Departure::kNoRoom)
+        while (quick->send(out.data(), envelope) == QuickLane::Departure::kNoRoom)
           ASSERT_TRUE(go_on());
       } else {
         driver.post(send_to(peer, envelope, out.data(), 1));
       }
       if (call / 12 % 2 == 0) {
-        auto arrival = QuickLink::Arrival::kNotThere;
-        while (arrival == QuickLink::Arrival::kNotThere && go_on())
-          arrival = link->receive(receive_from(peer, envelope, in.data(), 0));
-        ASSERT_EQ(arrival, QuickLink::Arrival::kTaken) << call;
+        auto arrival = QuickLane::Arrival::kNotThere;
+        while (arrival == QuickLane::Arrival::kNotThere && go_on())
+          arrival = quick->receive(receive_from(peer, envelope, in.data(), 0));
+        ASSERT_EQ(arrival, QuickLane::Arrival::kTaken) << call;
       } else {
         driver.post(receive_from(peer, envelope, in.data(), 2));
         ASSERT_EQ(driver.wait(2).code, Code::kOk);
@@ -141,15 +141,15 @@ TEST_P(TransportTest, QuickLinksCarryWhatQueuesCarry) {
     // What is not expected is for the queues to deal with.
     const Envelope sent = envelope_of(8, 100);
     std::byte memory[8] = {};
-    ASSERT_EQ(link->send(memory, sent), QuickLink::Departure::kSent);
+    ASSERT_EQ(quick->send(memory, sent), QuickLane::Departure::kSent);
     const Transfer other = receive_from(peer, envelope_of(4, 100), memory, 3);
-    auto arrival = QuickLink::Arrival::kNotThere;
-    while (arrival == QuickLink::Arrival::kNotThere && go_on()) arrival = link->receive(other);
-    EXPECT_EQ(arrival, QuickLink::Arrival::kOther);
+    auto arrival = QuickLane::Arrival::kNotThere;
+    while (arrival == QuickLane::Arrival::kNotThere && go_on()) arrival = quick->receive(other);
+    EXPECT_EQ(arrival, QuickLane::Arrival::kOther);
     driver.post(other);
     EXPECT_EQ(driver.wait(3).code, Code::kMismatch);
   });
-  if (has_none) GTEST_SKIP() << "this transport has queues only, and no quick links";
+  if (has_none) GTEST_SKIP() << "this transport has queues only, and no quick lanes";
 }
 
 TEST_P(TransportTest, CombinesWhatItReceives) {

@@ -20,9 +20,9 @@ struct FramedPeer {
 };
 
 // Between two ranks in the collective lane.
-class FramedLink final : public QuickLink {
+class FramedQuick final : public QuickLane {
  public:
-  FramedLink(FramedSend& send, FramedReceive& receive, FramedContext& context)
+  FramedQuick(FramedSend& send, FramedReceive& receive, FramedContext& context)
       : send_(&send), receive_(&receive), context_(&context) {}
 
   uint64_t most(Direction, bool) const override {
@@ -59,12 +59,12 @@ class FramedTransport final : public Transport {
                                        std::max(pieces.bytes, pieces.of_long)),
                  .completions = {}} {
     peers_.reserve(peers.size());
-    links_.reserve(peers.size());
+    quick_lanes_.reserve(peers.size());
     for (const int rank : peers) {
       index_of_rank_[rank] = static_cast<int>(peers_.size());
       for (FramedReceive& port : peers_.emplace_back(rank).receive) port.open(context_);
       constexpr auto kLane = static_cast<size_t>(Lane::kCollective);
-      links_.emplace_back(peers_.back().send[kLane], peers_.back().receive[kLane], context_);
+      quick_lanes_.emplace_back(peers_.back().send[kLane], peers_.back().receive[kLane], context_);
     }
   }
 
@@ -114,9 +114,9 @@ class FramedTransport final : public Transport {
     return peers_[index].receive[static_cast<size_t>(lane)].peek(context_);
   }
 
-  QuickLink* quick_link(int peer, Lane lane) override {
+  QuickLane* quick_lane(int peer, Lane lane) override {
     const int index = index_of(peer);
-    return index < 0 || lane != Lane::kCollective ? nullptr : &links_[index];
+    return index < 0 || lane != Lane::kCollective ? nullptr : &quick_lanes_[index];
   }
 
   bool arm() override {
@@ -202,7 +202,7 @@ class FramedTransport final : public Transport {
   std::vector<int> index_of_rank_;
   FramedContext context_;
   std::vector<FramedPeer> peers_;
-  std::vector<FramedLink> links_;  // of peers_
+  std::vector<FramedQuick> quick_lanes_;  // of peers_
   WireOperation flushed_;
   const Status busy_{Code::kBusy, "the queue to or from this peer is full"};
 };

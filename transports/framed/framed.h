@@ -20,7 +20,7 @@
 
 #include "transports/framed/wire.h"
 #include "transports/message.h"
-#include "transports/quick.h"
+#include "transports/quick_lane.h"
 #include "transports/transport.h"
 
 namespace banyan {
@@ -84,7 +84,7 @@ class FramedSend {
   bool full() const { return entries_.full(); }
   void push(const Transfer& transfer);
   // A whole message in one frame, at once and past the queue; nobody is told when it has left.
-  QuickLink::Departure send_whole(const std::byte* memory, const Envelope& envelope,
+  QuickLane::Departure send_whole(const std::byte* memory, const Envelope& envelope,
                                   FramedContext& context);
   void progress(FramedContext& context);
   void cancel(Wire& wire);
@@ -130,7 +130,7 @@ class FramedReceive {
   void progress(FramedContext& context);
   // Receives the message at the head, if it is the expected one and in its frame, at once and past
   // the queue.
-  QuickLink::Arrival receive_whole(const Transfer& transfer, FramedContext& context);
+  QuickLane::Arrival receive_whole(const Transfer& transfer, FramedContext& context);
   std::optional<Envelope> peek(FramedContext& context);
   void cancel(Wire& wire);
   bool pending() const;

@@ -70,13 +70,13 @@ void FramedSend::push(const Transfer& transfer) {
   entries_.push(entry);
 }
 
-QuickLink::Departure FramedSend::send_whole(const std::byte* memory, const Envelope& envelope,
+QuickLane::Departure FramedSend::send_whole(const std::byte* memory, const Envelope& envelope,
                                             FramedContext& context) {
   if (envelope.bytes > context.short_most || context.wire.lost(peer_))
-    return QuickLink::Departure::kOther;
+    return QuickLane::Departure::kOther;
   progress(context);
   const bool waits = !entries_.empty() && !entries_[entries_.size() - 1].started;
-  if (waits || entries_.full() || context.frames.empty()) return QuickLink::Departure::kNoRoom;
+  if (waits || entries_.full() || context.frames.empty()) return QuickLane::Departure::kNoRoom;
   Entry entry;
   entry.transfer.memory = const_cast<std::byte*>(memory);
   entry.transfer.envelope = envelope;
@@ -84,7 +84,7 @@ QuickLink::Departure FramedSend::send_whole(const std::byte* memory, const Envel
   entry.number = messages_++;
   entries_.push(entry);
   start(entries_[entries_.size() - 1], context);
-  return QuickLink::Departure::kSent;
+  return QuickLane::Departure::kSent;
 }
 
 void FramedSend::start(Entry& entry, FramedContext& context) {
@@ -266,19 +266,19 @@ bool FramedReceive::match(FramedContext& context) {
   return false;
 }
 
-QuickLink::Arrival FramedReceive::receive_whole(const Transfer& transfer, FramedContext& context) {
-  if (!transfers_.empty()) return QuickLink::Arrival::kOther;
+QuickLane::Arrival FramedReceive::receive_whole(const Transfer& transfer, FramedContext& context) {
+  if (!transfers_.empty()) return QuickLane::Arrival::kOther;
   if (!find_head(context)) {
     const bool never =
         moving_ || broken_ != Code::kOk || (context.wire.lost(peer_) && !frame_operation_.done());
-    return never ? QuickLink::Arrival::kOther : QuickLink::Arrival::kNotThere;
+    return never ? QuickLane::Arrival::kOther : QuickLane::Arrival::kNotThere;
   }
   if (head_.bytes > context.short_most ||
       judge(head_, transfer.envelope, context.epoch) != Judgement::kAccept)
-    return QuickLink::Arrival::kOther;
+    return QuickLane::Arrival::kOther;
   deliver(transfer, 0, frame_.data() + sizeof(Envelope), head_.bytes);
   ask_for_frame(context);
-  return QuickLink::Arrival::kTaken;
+  return QuickLane::Arrival::kTaken;
 }
 
 bool FramedReceive::ask_for_piece(Piece& piece, FramedContext& context) {

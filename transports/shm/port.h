@@ -14,7 +14,7 @@
 
 #include "src/base/far_fence.h"
 #include "transports/message.h"
-#include "transports/quick.h"
+#include "transports/quick_lane.h"
 #include "transports/shm/channel.h"
 #include "transports/shm/heap.h"
 #include "transports/shm/single_copy.h"
@@ -73,7 +73,7 @@ class SendPort {
   //   kNoRoom  something is pending, or no slot is free; nothing happened
   //   kOther   nothing happened; push() and progress() do better: they need not copy it, or take
   //            several slots for it
-  using Whole = QuickLink::Departure;
+  using Whole = QuickLane::Departure;
   Whole send_whole(const std::byte* memory, const Envelope& envelope);
   // Whether the peer has read all that was sent.
   bool delivered();
@@ -164,7 +164,7 @@ class RecvPort {
   uint64_t afar_least() const { return channel_.afar_least; }
   // Receives the message at the head, if it is the expected one and whole in its slot, at once and
   // past the queue. kOther: push() and progress() deal with it. It may acknowledge: acknowledged().
-  using Whole = QuickLink::Arrival;
+  using Whole = QuickLane::Arrival;
   Whole receive_whole(const Transfer& transfer);
   // Whether anything was acknowledged. `bounce` is for messages that are combined from afar.
   bool progress(Completions& completions, std::span<std::byte> bounce);

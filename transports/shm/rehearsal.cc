@@ -13,7 +13,7 @@
 #include "src/base/clock.h"
 #include "src/base/copy.h"
 #include "src/base/relax.h"
-#include "transports/quick.h"
+#include "transports/quick_lane.h"
 
 namespace banyan::shm {
 namespace {
@@ -24,7 +24,7 @@ constexpr int kRounds = 12;
 constexpr std::array<size_t, 4> kLengths = {16 << 10, 32 << 10, 64 << 10, kProbeBytes};
 // Shorter ones gain less by a copy than they lose by leaving a lowered program, which knows slots
 // only.
-constexpr size_t kLeastOfCollectives = QuickLink::kBytesMost;
+constexpr size_t kLeastOfCollectives = QuickLane::kBytesMost;
 constexpr double kPatience = 0.05;  // seconds
 constexpr int kWordBatches = 4, kWordsOfBatch = 16;
 constexpr int kLooks = 100;  // for a word, before the core is given to another rank

@@ -13,7 +13,7 @@
 
 #include "transports/kinds.h"
 #include "transports/shm/port.h"
-#include "transports/shm/shm_link.h"
+#include "transports/shm/quick_slots.h"
 #include "transports/shm/territory.h"
 
 namespace banyan {
@@ -28,7 +28,7 @@ struct Peer {
   shm::Bell bell;
   std::array<SendPort, kLaneCount> send;
   std::array<RecvPort, kLaneCount> recv;
-  std::array<shm::Link, kLaneCount> quick;
+  std::array<shm::QuickSlots, kLaneCount> quick;
 };
 
 // A port with something pending: its peer's index, lane and direction.
@@ -115,7 +115,7 @@ class ShmTransport final : public Transport {
       }
       peer.bell = shm::Bell(&peer.neighbour.header().sleeping, peer.neighbour.doorbell.get());
       for (size_t lane = 0; lane < kLaneCount; ++lane)
-        peer.quick[lane] = shm::Link(&peer.send[lane], &peer.recv[lane], &peer.bell);
+        peer.quick[lane] = shm::QuickSlots(&peer.send[lane], &peer.recv[lane], &peer.bell);
     }
     active_.reserve(peers_.size() * kLaneCount * 2);
   }
@@ -174,7 +174,7 @@ class ShmTransport final : public Transport {
   int ranks_per_core() const override { return cores_.ranks_per_core; }
   MessageTimes message_times() const override { return times_; }
 
-  QuickLink* quick_link(int peer, Lane lane) override {
+  QuickLane* quick_lane(int peer, Lane lane) override {
     const int index = index_of(peer);
     return index < 0 ? nullptr : &peers_[index].quick[static_cast<size_t>(lane)];
   }

@@ -13,7 +13,7 @@
 namespace banyan {
 
 // Both directions to one peer in one lane. Belongs to its transport, and to the same thread.
-class QuickLink {
+class QuickLane {
  public:
   // Only with kSent and kTaken something happened. kOther: post the transfer and poll, which deals
   // with everything.
@@ -23,7 +23,7 @@ class QuickLink {
   // Longer messages are better left to the queues, which need not copy them twice.
   static constexpr uint64_t kBytesMost = 32 << 10;
 
-  virtual ~QuickLink() = default;
+  virtual ~QuickLane() = default;
   // The longest message that had better leave or come this way. `stream` as in Transfer.
   virtual uint64_t most(Direction direction, bool stream) const = 0;
   virtual Departure send(const std::byte* memory, const Envelope& envelope) = 0;
@@ -37,9 +37,9 @@ class QuickLink {
   virtual void prepare_likely() const {}
 
  protected:
-  QuickLink() = default;
-  QuickLink(const QuickLink&) = default;
-  QuickLink& operator=(const QuickLink&) = default;
+  QuickLane() = default;
+  QuickLane(const QuickLane&) = default;
+  QuickLane& operator=(const QuickLane&) = default;
 };
 
 }  // namespace banyan

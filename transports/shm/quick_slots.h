@@ -1,4 +1,4 @@
-// The quick link of shared memory: a message is a slot that the peer reads.
+// The quick lane of shared memory: a message is a slot that the peer reads.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "transports/quick.h"
+#include "transports/quick_lane.h"
 #include "transports/shm/port.h"
 
 namespace banyan::shm {
@@ -32,10 +32,10 @@ class Bell {
   uint64_t rung_ = 0;  // the sleep for which it was rung
 };
 
-class Link final : public QuickLink {
+class QuickSlots final : public QuickLane {
  public:
-  Link() = default;
-  Link(SendPort* send, RecvPort* recv, Bell* bell) : send_(send), recv_(recv), bell_(bell) {}
+  QuickSlots() = default;
+  QuickSlots(SendPort* send, RecvPort* recv, Bell* bell) : send_(send), recv_(recv), bell_(bell) {}
 
   uint64_t most(Direction direction, bool stream) const override {
     const bool sends = direction == Direction::kSend;
