@@ -13,16 +13,14 @@ struct Narrow {
   using Storage = typename Format::Storage;
 
   template <class Operator>
-  static void reduce(void* dst, const void* local, const void* incoming, size_t count,
-                     const void* /*parameter*/) {
+  static void reduce(void* dst, const void* local, const void* incoming, size_t count) {
     combine_each<Storage, Storage>(dst, local, incoming, count, [](Storage a, Storage b) {
       return narrow<Format>(Operator::apply(widen<Format>(a), widen<Format>(b)));
     });
   }
 
   template <class Operator>
-  static void decode_reduce(void* dst, const void* local, const void* incoming, size_t count,
-                            const void* /*parameter*/) {
+  static void decode_reduce(void* dst, const void* local, const void* incoming, size_t count) {
     combine_each<float, Storage>(dst, local, incoming, count, [](float a, Storage b) {
       return canonical(Operator::apply(a, widen<Format>(b)));
     });

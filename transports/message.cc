@@ -79,8 +79,7 @@ void deliver_far(const Transfer& transfer, uint64_t offset, const std::byte* inc
   size_t first = offset / transfer.message_element;
   for (size_t left = bytes / transfer.message_element; left > 0;) {
     const size_t count = std::min(left, most);
-    transfer.combine(piece.data(), transfer.local + first * local_element, incoming, count,
-                     transfer.parameter);
+    transfer.combine(piece.data(), transfer.local + first * local_element, incoming, count);
     copy_far(transfer.memory + first * local_element, piece.data(), count * local_element);
     incoming += count * transfer.message_element;
     first += count;

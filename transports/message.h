@@ -12,6 +12,7 @@
 
 #include "banyan/status.h"
 #include "src/base/copy.h"
+#include "src/base/lengths.h"
 #include "transports/transport.h"
 
 namespace banyan {
@@ -50,21 +51,26 @@ inline void copy_few(std::byte* to, const std::byte* from, size_t bytes) {
   }
 }
 
+// Whether what a receive writes had better not be in a cache: nobody reads it soon, and what the
+// call writes is more than caches hold.
+inline bool bypasses_caches(const Transfer& receive) {
+  return receive.usage.is_result && receive.usage.output_bytes >= kUncachedLeast;
+}
+
 // Bytes [offset, offset + bytes) of the message of a receive have come.
 void deliver_far(const Transfer& transfer, uint64_t offset, const std::byte* incoming,
                  size_t bytes);
 inline void deliver(const Transfer& transfer, uint64_t offset, const std::byte* incoming,
                     size_t bytes) {
   if (bytes == 0) return;
-  if (transfer.far) return deliver_far(transfer, offset, incoming, bytes);
+  if (bypasses_caches(transfer)) return deliver_far(transfer, offset, incoming, bytes);
   if (transfer.combine == nullptr) {
     copy_few(transfer.memory + offset, incoming, bytes);
     return;
   }
   const int element_bits = std::countr_zero(transfer.message_element);
   const uint64_t at = (offset >> element_bits) * transfer.local_element;
-  transfer.combine(transfer.memory + at, transfer.local + at, incoming, bytes >> element_bits,
-                   transfer.parameter);
+  transfer.combine(transfer.memory + at, transfer.local + at, incoming, bytes >> element_bits);
 }
 
 // First in, first out, of a fixed capacity: no allocation after construction.

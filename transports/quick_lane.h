@@ -24,12 +24,15 @@ class QuickLane {
   static constexpr uint64_t kBytesMost = 32 << 10;
 
   virtual ~QuickLane() = default;
-  // The longest message that had better leave or come this way. `stream` as in Transfer.
-  virtual uint64_t most(Direction direction, bool stream) const = 0;
+  // Whether this message had better leave or come this way. Its memory does not matter.
+  virtual bool takes(const Transfer& transfer) const = 0;
   virtual Departure send(const std::byte* memory, const Envelope& envelope) = 0;
   virtual Arrival receive(const Transfer& transfer) = 0;
-  // Tells whether the peer has taken all that was sent. Whoever cannot wait for that any longer
-  // posts the last transfer as `sent`.
+  // Lets the peer know that what was received is taken, which in the message lane it may wait for.
+  // To be called after the last of several, before anything else is waited for.
+  virtual void acknowledge() {}
+  // Tells whether the peer has taken all that was sent. Whoever has to wait for that long asks for
+  // a completion: Transport::report_delivery().
   virtual bool delivered() { return true; }
   // Before the next look: brings what has come, where that is work. Whether anything has.
   virtual bool progress() { return false; }

@@ -45,19 +45,6 @@ enum class Lane : uint8_t { kCollective, kMessage };
 inline constexpr int kLaneCount = 2;
 enum class Direction : uint8_t { kSend, kRecv };
 
-// Tells what a long message is part of.
-//
-//   kTerms   what a call that sums only reads
-//   kSums    memory that such a call writes
-//   kData    anything of other calls
-//   kFar...  the same, in a call whose output is more than caches hold
-//   kAny     any message: it goes as ever
-//
-// A transport with more than one way may learn which of them is better for each. It is the sender's
-// flow that counts, but both ends know whether it is kAny.
-enum class Flow : uint8_t { kAny, kData, kTerms, kSums, kFarData, kFarSums };
-inline constexpr int kFlowCount = 5;  // without kAny
-
 // The header of a message, 32 bytes.
 struct Envelope {
   uint32_t call = 0;   // number of the call on this communicator and lane
@@ -68,6 +55,16 @@ struct Envelope {
   bool operator==(const Envelope&) const = default;
 };
 static_assert(sizeof(Envelope) == 32);
+
+// What the call that a message belongs to does, on this rank. A transport with more than one way
+// may choose by it. None of it has to be known.
+struct Usage {
+  uint64_t output_bytes = 0;  // that the call writes for its caller
+  uint64_t caller_bytes = 0;  // that the caller gave it, input and output; 0: not known
+  bool sums = false;          // it sums messages as they come
+  bool given = false;         // sends: the caller wrote the memory, and no step does
+  bool is_result = false;     // receives: the caller gets it like this, and no step reads it
+};
 
 // Half of a message: ours.
 struct Transfer {
@@ -83,12 +80,7 @@ struct Transfer {
   const std::byte* local = nullptr;
   uint32_t message_element = 1;
   uint32_t local_element = 1;
-  const void* parameter = nullptr;
-  bool sent = false;    // sends only: it has left by the quick lane, and its completion is wanted
-  bool stream = false;  // the receiver had better not read the memory itself
-  Flow flow = Flow::kAny;
-  bool far = false;     // receives only: nobody reads the memory soon, so it need not be in a cache
-  bool more = false;    // receives by a quick lane only: the next one of the lane follows at once
+  Usage usage{};
   uint64_t cookie = 0;  // comes back in the Completion
 };
 
@@ -122,6 +114,11 @@ class Transport {
   // Queues a transfer behind those posted before in its lane and direction to its peer. kBusy: the
   // queue is full; poll() and repeat. A send may complete inside post (then poll reports it).
   virtual Status post(const Transfer& transfer) = 0;
+
+  // Queues a completion for when the peer has taken all that was sent to it in a lane: for who has
+  // sent by the quick lane (quick_lane.h), and waits for no other completion there. kUnsupported:
+  // the lane has none.
+  virtual Status report_delivery(int peer, Lane lane, uint64_t cookie);
 
   // Makes progress, writes completions since the last call and returns how many.
   virtual Result<size_t> poll(std::span<Completion> completions) = 0;

@@ -13,6 +13,10 @@
 
 namespace banyan {
 
+Status Transport::report_delivery(int /*peer*/, Lane /*lane*/, uint64_t /*cookie*/) {
+  return {Code::kUnsupported, fmt::format("{} has no quick lane there", name())};
+}
+
 Result<std::byte*> Transport::allocate(size_t /*bytes*/, TimePoint /*deadline*/) {
   return Status(Code::kUnsupported,
                 fmt::format("transport {} has no memory that peers read in place", name()));

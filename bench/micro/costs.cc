@@ -162,7 +162,8 @@ class Steps {
       Transfer& transfer =
           by_hand_.emplace_back(transfer_of(step, ReduceOp::kSum, envelope_, engine_->kernels()));
       place(transfer, step, spaces());
-      links_.push_back(engine_->transport_to(step.peer).quick_lane(step.peer, Lane::kCollective));
+      quick_lanes_.push_back(
+          engine_->transport_to(step.peer).quick_lane(step.peer, Lane::kCollective));
     }
   }
 
@@ -170,13 +171,13 @@ class Steps {
 
   // What somebody would write who knew all messages beforehand.
   void run_by_hand() {
-    for (size_t i = 0; i < links_.size(); ++i) {
+    for (size_t i = 0; i < quick_lanes_.size(); ++i) {
       Transfer& transfer = by_hand_[i];
       transfer.envelope.call = envelope_.call;
-      const bool moved =
-          transfer.direction == Direction::kSend
-              ? links_[i]->send(transfer.memory, transfer.envelope) == QuickLane::Departure::kSent
-              : links_[i]->receive(transfer) == QuickLane::Arrival::kTaken;
+      const bool moved = transfer.direction == Direction::kSend
+                             ? quick_lanes_[i]->send(transfer.memory, transfer.envelope) ==
+                                   QuickLane::Departure::kSent
+                             : quick_lanes_[i]->receive(transfer) == QuickLane::Arrival::kTaken;
       need(moved, "a message by hand");
     }
     ++envelope_.call;
@@ -209,7 +210,7 @@ class Steps {
   Envelope envelope_;
   std::optional<Program> program_;
   std::vector<Transfer> by_hand_;
-  std::vector<QuickLane*> links_;
+  std::vector<QuickLane*> quick_lanes_;
   Bytes input_ = Bytes(sizeof(float)), output_ = input_, scratch_;
 };
 

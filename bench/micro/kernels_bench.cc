@@ -114,7 +114,7 @@ void run_combine(benchmark::State& state, const Kernels& kernels, CombineKernel 
   fill_ones(kernels, local_type, local.data(), count);
   if (op != ReduceOp::kSum) fill_ones(kernels, incoming_type, incoming.data(), count);
   while (state.KeepRunning()) {
-    kernel(dst, local.data(), incoming.data(), count, nullptr);
+    kernel(dst, local.data(), incoming.data(), count);
     benchmark::ClobberMemory();
   }
   finish(state);

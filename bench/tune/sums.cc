@@ -32,7 +32,7 @@ void time_sums(size_t bytes, int times, std::vector<LinkSample>& samples) {
           .reduce[static_cast<size_t>(DataType::kFloat32)][static_cast<size_t>(ReduceOp::kSum)];
   for (int time = 0; time <= times; ++time) {
     const TimePoint begin = Clock::now();
-    add(sum.data(), left.data(), right.data(), count, nullptr);
+    add(sum.data(), left.data(), right.data(), count);
     const double us = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
     if (time > 0) samples.push_back({static_cast<double>(bytes), std::max(us, 1e-3)});
   }

@@ -8,8 +8,7 @@
 namespace banyan {
 
 // Computes dst[i] = local[i] (+) f(incoming[i]) for `count` elements. dst may equal local; incoming
-// overlaps neither. `parameter` belongs to the kernel (a scalar, or null).
-using CombineKernel = void (*)(void* dst, const void* local, const void* incoming, size_t count,
-                               const void* parameter);
+// overlaps neither.
+using CombineKernel = void (*)(void* dst, const void* local, const void* incoming, size_t count);
 
 }  // namespace banyan

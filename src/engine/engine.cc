@@ -5,43 +5,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/base/lengths.h"
 #include "src/engine/trace.h"
 #include "transports/quick_lane.h"
 
 namespace banyan {
-namespace {
-
-// Beyond so much input and output, what one rank reads is in no cache when another one wants it.
-constexpr uint64_t kCachedMost = 32 << 20;
-// A sum that is sent was just written, by an earlier step. Memory that another core has just
-// written is read from afar at half the speed of memory that has lain there for a while. For
-// messages longer than this the second copy of a slot costs more than that.
-constexpr uint64_t kFreshMost = (1 << 20) - 1;
-// A message that a slot takes whole needs no turns of sender and receiver. Two ranks that share a
-// core are faster so than by asking the kernel for a copy. Where more ranks share it, one of them
-// has other work meanwhile.
-constexpr uint64_t kSlotMost = QuickLane::kBytesMost;
-static_assert(kWeighedLeast > QuickLane::kBytesMost, "programs have no messages that are weighed");
-
-uint64_t bytes_of(const Schedule& schedule, Space space) {
-  uint64_t end = 0;
-  for (const Step& step : schedule.steps)
-    for (const Slice& slice : {step.src, step.dst})
-      if (slice.space == space) end = std::max(end, slice.end());
-  return end;
-}
-
-}  // namespace
-
 Execution::Execution(const Schedule& schedule)
     : schedule_(schedule),
       waiting_for_(schedule.steps.size()),
       finished_(schedule.steps.size()),
       turns_(schedule.ports.size()),
-      output_bytes_(bytes_of(schedule, Space::kOutput)),
-      caller_bytes_(output_bytes_ + bytes_of(schedule, Space::kInput)),
-      sums_(sums_messages(schedule)) {
+      usage_(usage_of(schedule)) {
   ready_.reserve(schedule.steps.size());
 }
 
@@ -58,7 +31,6 @@ Engine::Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<i
   }
   for (const auto& transport : transports_) {
     cores_ = std::max(cores_, transport->cores());
-    ranks_per_core_ = std::max(ranks_per_core_, transport->ranks_per_core());
   }
   postable_.reserve(ports_.size());
   retry_.reserve(ports_.size());
@@ -175,36 +147,12 @@ bool Engine::run_local() {
   return moved;
 }
 
-// Through slots, although the peer could read the memory. First hand is what no step writes.
-bool Engine::streams(const Execution& execution, uint64_t bytes, bool first_hand) const {
-  if (execution.sums_)
-    return ranks_per_core_ > 1 || execution.output_bytes_ >= kUncachedLeast ||
-           (bytes <= kFreshMost && !first_hand);
-  return (ranks_per_core_ > 1 && execution.caller_bytes_ > kCachedMost) ||
-         (ranks_per_core_ == 2 && bytes <= kSlotMost);
-}
-
-// Messages are weighed (kWeighedLeast). Of ranks that share cores only those of outputs that no
-// cache holds are: with shorter ones a time is too often that of another rank's turn.
-Flow Engine::flow_of(const Execution& execution, uint64_t bytes, bool first_hand) const {
-  const bool far = execution.output_bytes_ >= kUncachedLeast;
-  if (bytes < kWeighedLeast || ranks_per_core_ == 0 || (ranks_per_core_ > 1 && !far))
-    return Flow::kAny;
-  if (execution.sums_) return far ? Flow::kFarSums : first_hand ? Flow::kTerms : Flow::kSums;
-  return far ? Flow::kFarData : Flow::kData;
-}
-
 Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
   const Step& what = execution.schedule_.steps[step];
   Transfer transfer = transfer_of(what, execution.arithmetic_.op, execution.envelope_, kernels_);
   place(transfer, what, execution.spaces_);
   transfer.lane = execution.lane_;
-  transfer.sent = execution.sent_;
-  const bool first_hand = what.op == Op::kSend && what.src.space == Space::kInput;
-  transfer.stream = streams(execution, transfer.envelope.bytes, first_hand);
-  transfer.flow = flow_of(execution, transfer.envelope.bytes, first_hand);
-  transfer.far = execution.output_bytes_ >= kUncachedLeast && what.dst.space == Space::kOutput &&
-                 execution.schedule_.successors_of(step).empty();
+  transfer.usage = usage_of(execution.schedule_, step, execution.usage_);
   transfer.cookie = (uint64_t{execution.slot_} << 32) | step;
   return transfer;
 }
@@ -212,8 +160,7 @@ Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
 // A small message that can leave, or has come, needs no queue of its transport.
 bool Engine::moves_at_once(const Transfer& transfer) const {
   QuickLane* quick = quick_lanes_[static_cast<size_t>(transfer.peer)];
-  if (quick == nullptr || transfer.lane != Lane::kCollective ||
-      transfer.envelope.bytes > quick->most(transfer.direction, transfer.stream))
+  if (quick == nullptr || transfer.lane != Lane::kCollective || !quick->takes(transfer))
     return false;
   return transfer.direction == Direction::kSend
              ? quick->send(transfer.memory, transfer.envelope) == QuickLane::Departure::kSent
@@ -232,7 +179,10 @@ bool Engine::post_port(size_t port, Trouble& trouble) {
     const Transfer transfer = transfer_for(execution, step);
     const bool done = moves_at_once(transfer);
     if (!done) {
-      const Status status = transport_to(transfer.peer).post(transfer);
+      Transport& transport = transport_to(transfer.peer);
+      const Status status =
+          execution.sent_ ? transport.report_delivery(transfer.peer, transfer.lane, transfer.cookie)
+                          : transport.post(transfer);
       if (status.code() == Code::kBusy) {
         retry_.push_back(static_cast<uint32_t>(port));
         return moved;

@@ -63,13 +63,12 @@ class Execution {
   std::vector<uint32_t> ready_;  // local steps that may run, a stack with room for all of them
   size_t remaining_ = 0;
   bool cancelled_ = false;
-  uint64_t output_bytes_, caller_bytes_;  // the latter with the input
-  bool sums_;                             // messages are summed as they come
+  Usage usage_;  // but for what differs from step to step
   Spaces spaces_;
   Arithmetic arithmetic_;
   Envelope envelope_;  // without bytes
   Lane lane_ = Lane::kCollective;
-  bool sent_ = false;
+  bool sent_ = false;   // its only step was, by a quick lane
   uint64_t order_ = 0;  // among all that were started
   uint32_t slot_ = 0;   // place in Engine::running_
 };
@@ -154,8 +153,6 @@ class Engine {
   bool run_local();
   bool post_all(Trouble& trouble);
   bool post_port(size_t port, Trouble& trouble);
-  bool streams(const Execution& execution, uint64_t bytes, bool first_hand) const;
-  Flow flow_of(const Execution& execution, uint64_t bytes, bool first_hand) const;
   Transfer transfer_for(const Execution& execution, uint32_t step) const;
   bool moves_at_once(const Transfer& transfer) const;
   Result<bool> collect(Trouble& trouble);
@@ -166,7 +163,6 @@ class Engine {
   const Trace* trace_ = nullptr;         // null: nothing is told
   const Kernels& kernels_;
   int cores_ = 0;
-  int ranks_per_core_ = 0;  // of this host, rounded up; 0: a transport does not know
   std::vector<PortQueue> ports_;
   std::vector<uint32_t> postable_;   // ports whose head may be posted
   std::vector<uint32_t> retry_;      // scratch of post_all

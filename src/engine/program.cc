@@ -25,7 +25,7 @@ bool is_in_order(const Schedule& schedule) {
 std::optional<Program> Program::lower(const Schedule& schedule, const Arithmetic& arithmetic,
                                       const Envelope& envelope, Engine& engine, Lane lane) {
   if (schedule.steps.size() > kStepsMost || !is_in_order(schedule)) return std::nullopt;
-  const bool stream = sums_messages(schedule);
+  const Usage usage = usage_of(schedule);
   std::vector<Instruction> instructions;
   for (const Step& step : schedule.steps) {
     Instruction& instruction = instructions.emplace_back();
@@ -33,9 +33,9 @@ std::optional<Program> Program::lower(const Schedule& schedule, const Arithmetic
     if (!is_transfer(step.op)) continue;
     instruction.quick = engine.transport_to(step.peer).quick_lane(step.peer, lane);
     instruction.transfer = transfer_of(step, arithmetic.op, envelope, engine.kernels());
-    if (instruction.quick == nullptr ||
-        instruction.transfer.envelope.bytes >
-            instruction.quick->most(instruction.transfer.direction, stream))
+    instruction.transfer.lane = lane;
+    instruction.transfer.usage = usage;
+    if (instruction.quick == nullptr || !instruction.quick->takes(instruction.transfer))
       return std::nullopt;
   }
   return Program(std::move(instructions), arithmetic, envelope, engine.kernels(), lane);
@@ -73,7 +73,6 @@ Program::Stop Program::run() {
       }
       if (departure == QuickLane::Departure::kOther) return Stop::kOther;
     } else {
-      transfer.more = more_;
       auto arrival = instruction.quick->receive(transfer);
       if (arrival == QuickLane::Arrival::kNotThere && instruction.quick->progress())
         arrival = instruction.quick->receive(transfer);
@@ -82,6 +81,7 @@ Program::Stop Program::run() {
     }
   }
   if (more_) return Stop::kDone;
+  for (QuickLane* quick : receivers_) quick->acknowledge();
   if (!delivered()) return Stop::kWaits;
   for (const QuickLane* quick : senders_) quick->prepare_likely();
   return Stop::kDone;

@@ -34,7 +34,7 @@ class Program {
 
   // Begins at the first step, as the call of that number. The engine must be idle, and stays so
   // until the program is done or handed over. Where `more` follow in the same lane to the same
-  // peers, what is sent need not have been taken when it is done.
+  // peers, what is sent need not have been taken when it is done, nor what was taken be said to be.
   void begin(const Spaces& spaces, uint32_t call, bool more = false) {
     spaces_ = spaces;
     position_ = 0;
@@ -67,14 +67,18 @@ class Program {
         envelope_(envelope),
         kernels_(&kernels),
         lane_(lane) {
-    for (const Instruction& instruction : instructions_)
+    for (const Instruction& instruction : instructions_) {
       if (instruction.step->op == Op::kSend) senders_.push_back(instruction.quick);
+      if (instruction.step->op == Op::kRecv && lane == Lane::kMessage)
+        receivers_.push_back(instruction.quick);
+    }
   }
 
   bool delivered() const;
 
   std::vector<Instruction> instructions_;
-  std::vector<QuickLane*> senders_;  // by which it sends
+  std::vector<QuickLane*> senders_;    // by which it sends
+  std::vector<QuickLane*> receivers_;  // whose peers wait until what they sent is taken
   Arithmetic arithmetic_;
   Envelope envelope_;
   const Kernels* kernels_;

@@ -8,10 +8,36 @@
 
 namespace banyan {
 
-bool sums_messages(const Schedule& schedule) {
-  return std::any_of(schedule.steps.begin(), schedule.steps.end(), [](const Step& step) {
+namespace {
+
+uint64_t bytes_of(const Schedule& schedule, Space space) {
+  uint64_t end = 0;
+  for (const Step& step : schedule.steps)
+    for (const Slice& slice : {step.src, step.dst})
+      if (slice.space == space) end = std::max(end, slice.end());
+  return end;
+}
+
+}  // namespace
+
+Usage usage_of(const Schedule& schedule) {
+  const uint64_t output_bytes = bytes_of(schedule, Space::kOutput);
+  const auto sums = [](const Step& step) {
     return step.op == Op::kRecvReduce || step.op == Op::kRecvDecodeAdd;
-  });
+  };
+  return {.output_bytes = output_bytes,
+          .caller_bytes = output_bytes + bytes_of(schedule, Space::kInput),
+          .sums = std::any_of(schedule.steps.begin(), schedule.steps.end(), sums)};
+}
+
+Usage usage_of(const Schedule& schedule, uint32_t step, const Usage& call) {
+  const Step& what = schedule.steps[step];
+  Usage usage = call;
+  if (what.op == Op::kSend)
+    usage.given = what.src.space == Space::kInput;
+  else
+    usage.is_result = what.dst.space == Space::kOutput && schedule.successors_of(step).empty();
+  return usage;
 }
 
 void run_local_step(const Step& step, const Spaces& spaces, const Arithmetic& arithmetic,
@@ -25,8 +51,7 @@ void run_local_step(const Step& step, const Spaces& spaces, const Arithmetic& ar
       if (dst != src) copy_bytes(dst, src, step.dst.size);
       break;
     case Op::kReduce:
-      kernels.reduce[type][op](dst, src, spaces.at(step.src2), step.dst.size / size_of(step.type),
-                               nullptr);
+      kernels.reduce[type][op](dst, src, spaces.at(step.src2), step.dst.size / size_of(step.type));
       break;
     case Op::kEncode:
       kernels.encode[type](dst, src, step.dst.size / size_of(step.type), arithmetic.divisor);
@@ -38,7 +63,7 @@ void run_local_step(const Step& step, const Spaces& spaces, const Arithmetic& ar
       break;
     case Op::kDecodeAdd:
       kernels.decode_reduce[type][op](dst, src, spaces.at(step.src2),
-                                      step.src2.size / size_of(step.type), nullptr);
+                                      step.src2.size / size_of(step.type));
       break;
     case Op::kSend:
     case Op::kRecv:

@@ -37,14 +37,15 @@ struct Arithmetic {
   std::array<std::byte, 8> scalar{};  // of kDecode for kPreMulSum
 };
 
-// Whether messages are summed as they come.
-bool sums_messages(const Schedule& schedule);
+// What the call of a schedule does, as its messages say; and one of them, which is a step of it.
+Usage usage_of(const Schedule& schedule);
+Usage usage_of(const Schedule& schedule, uint32_t step, const Usage& call);
 
 void run_local_step(const Step& step, const Spaces& spaces, const Arithmetic& arithmetic,
                     const Kernels& kernels);
 
-// Gives the half of a message that a step is, but for lane, cookie and addresses. `envelope` comes
-// without the length.
+// Gives the half of a message that a step is, but for lane, cookie, usage and addresses. `envelope`
+// comes without the length.
 Transfer transfer_of(const Step& step, ReduceOp op, const Envelope& envelope,
                      const Kernels& kernels);
 // The addresses of a transfer.

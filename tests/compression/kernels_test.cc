@@ -107,16 +107,15 @@ void check_combine(CombineKernel expected, CombineKernel actual, DataType local_
   const Memory local = make_elements(local_type, count, count);
   const Memory incoming = make_elements(incoming_type, count, count + 1);
   Memory wanted(local.size());
-  expected(wanted.data(), local.data(), incoming.data(), count, nullptr);
+  expected(wanted.data(), local.data(), incoming.data(), count);
   Placed a(local.data(), local.size(), offsets[0]);
   Placed b(incoming.data(), incoming.size(), offsets[1]);
-  const Memory got = run_guarded(local.size(), offsets[2], [&](std::byte* dst) {
-    actual(dst, a.data(), b.data(), count, nullptr);
-  });
+  const Memory got = run_guarded(local.size(), offsets[2],
+                                 [&](std::byte* dst) { actual(dst, a.data(), b.data(), count); });
   ASSERT_EQ(got, wanted) << count << " elements at " << offsets[0] << ", " << offsets[1] << " -> "
                          << offsets[2];
   ASSERT_TRUE(holds(a, local)) << "local was changed";
-  actual(a.data(), a.data(), b.data(), count, nullptr);
+  actual(a.data(), a.data(), b.data(), count);
   ASSERT_TRUE(holds(a, wanted)) << count << " in place";
   ASSERT_TRUE(holds(b, incoming)) << "incoming was changed";
 }
@@ -258,7 +257,7 @@ TEST_P(EveryKernel, RoundsAroundOneElementOfAnotherKindAsScalarDoes) {
     const size_t t = index_of(type);
     const auto sum_of = [t](const Kernels& by, const Memory& a, const Memory& b) {
       Memory result(a.size());
-      by.reduce[t][index_of(ReduceOp::kSum)](result.data(), a.data(), b.data(), kCount, nullptr);
+      by.reduce[t][index_of(ReduceOp::kSum)](result.data(), a.data(), b.data(), kCount);
       return result;
     };
     const auto encoded = [t, type](const Kernels& by, const Memory& sums) {

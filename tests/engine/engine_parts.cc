@@ -78,7 +78,7 @@ void Hub::match(const Wire& wire) {
     }
     if (receive.combine != nullptr) {
       receive.combine(receive.memory, receive.local, message.bytes.data(),
-                      message.bytes.size() / receive.message_element, receive.parameter);
+                      message.bytes.size() / receive.message_element);
     } else if (!message.bytes.empty()) {
       std::memcpy(receive.memory, message.bytes.data(), message.bytes.size());
     }
@@ -111,11 +111,11 @@ void run_local(const Step& step, const Spaces& spaces, const Arithmetic& arithme
     case Op::kCopy: std::memmove(dst, src, step.dst.size); break;
     case Op::kReduce:
     case Op::kRecvReduce:
-      kernels.reduce[type][op](dst, src, src2, step.dst.size / size_of(step.type), nullptr);
+      kernels.reduce[type][op](dst, src, src2, step.dst.size / size_of(step.type));
       break;
     case Op::kDecodeAdd:
     case Op::kRecvDecodeAdd:
-      kernels.decode_reduce[type][op](dst, src, src2, step.dst.size / accumulator, nullptr);
+      kernels.decode_reduce[type][op](dst, src, src2, step.dst.size / accumulator);
       break;
     case Op::kEncode:
       kernels.encode[type](dst, src, step.dst.size / size_of(step.type), arithmetic.divisor);

@@ -160,8 +160,7 @@ TEST(Engine, KeepsCallsInFlightApart) {
 // Keeps what is posted, and never completes it.
 class Keeper final : public Transport {
  public:
-  explicit Keeper(int ranks_per_core, int busy_peer = -1)
-      : ranks_per_core_(ranks_per_core), busy_peer_(busy_peer) {}
+  explicit Keeper(int busy_peer = -1) : busy_peer_(busy_peer) {}
 
   std::string_view name() const override { return "keeper"; }
   Status post(const Transfer& transfer) override {
@@ -171,7 +170,6 @@ class Keeper final : public Transport {
   }
   Result<size_t> poll(std::span<Completion>) override { return size_t{0}; }
   std::optional<Envelope> peek(int, Lane) override { return std::nullopt; }
-  int ranks_per_core() const override { return ranks_per_core_; }
   bool arm() override { return true; }
   void disarm() override {}
   int descriptor() const override { return -1; }
@@ -179,7 +177,6 @@ class Keeper final : public Transport {
   std::vector<Transfer> posted;
 
  private:
-  int ranks_per_core_;
   int busy_peer_;
 };
 
@@ -207,78 +204,46 @@ Posted posted_by(Calls& calls, std::unique_ptr<Keeper> owned) {
 TEST(Engine, LetsABusyPortBlockNoOther) {
   Calls calls = make_calls(Collective::kAlltoall, DataType::kInt8, ReduceOp::kSum, 3, 5, false,
                            find_algorithm("direct"), 1);
-  const Posted posted = posted_by(calls, std::make_unique<Keeper>(0, 1));
+  const Posted posted = posted_by(calls, std::make_unique<Keeper>(1));
   EXPECT_GT(posted.transfers.size(), 1U);
   EXPECT_FALSE(posted.done);
 }
 
-// A peer that shares its core with others reads faster from afar than through slots, but not what
-// may just have been summed, what leaves the caches, or what fits a slot where two share a core.
-TEST(Engine, SaysWhatPeersHadBetterNotRead) {
+// What the call only reads was given; in place it reads nothing that it does not write, too.
+TEST(Engine, SaysWhatACallDoesWithAMessage) {
   struct Case {
     Collective collective;
-    uint64_t bytes;
-    int ranks_per_core;
-    bool streams;
-    bool in_place = false;
-  };
-  constexpr uint64_t kMiB = 1 << 20;
-  const Case cases[] = {
-      {Collective::kAlltoall, kMiB, 1, false},
-      {Collective::kAlltoall, kMiB, 2, false},
-      {Collective::kAlltoall, 8 * kMiB, 2, false},
-      {Collective::kAlltoall, 9 * kMiB, 2, true},
-      {Collective::kAlltoall, 9 * kMiB, 2, false, true},  // has no input
-      {Collective::kAlltoall, kMiB / 32, 2, true},
-      {Collective::kAlltoall, kMiB / 32, 3, false},
-      {Collective::kAlltoall, kMiB / 32, 1, false},
-      {Collective::kAllreduce, kMiB - 1, 1, false},
-      {Collective::kAllreduce, kMiB - 1, 1, true, true},
-      {Collective::kAllreduce, 2 * kMiB, 1, false},
-      {Collective::kAllreduce, 2 * kMiB, 2, true},
-  };
-  for (const Case& row : cases) {
-    Calls calls = make_calls(row.collective, DataType::kInt8, ReduceOp::kSum, 2, row.bytes,
-                             row.in_place, find_algorithm("direct"), 1);
-    const Posted posted = posted_by(calls, std::make_unique<Keeper>(row.ranks_per_core));
-    int sends = 0;
-    for (const Transfer& transfer : posted.transfers) {
-      if (transfer.direction != Direction::kSend) continue;
-      ++sends;
-      EXPECT_EQ(transfer.stream, row.streams)
-          << row.bytes << " bytes, " << row.ranks_per_core << " ranks a core";
-    }
-    EXPECT_GT(sends, 0);
-  }
-}
-
-// What the call only reads is terms; in place it reads nothing that it does not write, too.
-TEST(Engine, TellsTermsFromSums) {
-  struct Case {
-    Collective collective;
-    uint64_t bytes;
     bool in_place;
-    Flow flow;
+    uint64_t output, caller;  // in blocks
+    bool sums, given;
+    bool has_result;  // one of them at the least
   };
-  constexpr uint64_t kMiB = 1 << 20;
+  constexpr uint64_t kBlock = 64 << 10;
   const Case cases[] = {
-      {Collective::kAlltoall, kMiB, false, Flow::kData},
-      {Collective::kAllreduce, kMiB, false, Flow::kTerms},
-      {Collective::kAllreduce, kMiB, true, Flow::kSums},
-      {Collective::kAllreduce, 16 * kMiB, false, Flow::kFarSums},
-      {Collective::kAllreduce, 32 << 10, false, Flow::kAny},
+      {Collective::kAlltoall, false, 2, 4, false, true, false},  // comes to scratch
+      {Collective::kAllreduce, false, 2, 4, true, true, true},
+      {Collective::kAllreduce, true, 2, 2, true, false, false},
+      {Collective::kAllgather, true, 2, 2, false, false, false},
   };
   for (const Case& row : cases) {
-    Calls calls = make_calls(row.collective, DataType::kInt8, ReduceOp::kSum, 2, row.bytes,
+    const uint64_t count = row.collective == Collective::kAllreduce ? 2 * kBlock : kBlock;
+    Calls calls = make_calls(row.collective, DataType::kInt8, ReduceOp::kSum, 2, count,
                              row.in_place, find_algorithm("direct"), 1);
-    const Posted posted = posted_by(calls, std::make_unique<Keeper>(1));
-    int sends = 0;
+    const Posted posted = posted_by(calls, std::make_unique<Keeper>());
+    ASSERT_GE(posted.transfers.size(), 2U);
+    bool has_result = false;
     for (const Transfer& transfer : posted.transfers) {
-      if (transfer.direction != Direction::kSend || transfer.envelope.bytes == 0) continue;
-      ++sends;
-      EXPECT_EQ(transfer.flow, row.flow) << row.bytes << " bytes, in place: " << row.in_place;
+      const Usage& usage = transfer.usage;
+      const bool sends = transfer.direction == Direction::kSend;
+      SCOPED_TRACE(std::string(name_of(row.collective)) + (row.in_place ? " in place" : ""));
+      EXPECT_EQ(usage.output_bytes, row.output * kBlock);
+      EXPECT_EQ(usage.caller_bytes, row.caller * kBlock);
+      EXPECT_EQ(usage.sums, row.sums);
+      EXPECT_EQ(usage.given, sends && row.given);
+      EXPECT_FALSE(sends && usage.is_result);
+      has_result = has_result || usage.is_result;
     }
-    EXPECT_GT(sends, 0);
+    EXPECT_EQ(has_result, row.has_result) << name_of(row.collective);
   }
 }
 

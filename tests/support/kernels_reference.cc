@@ -228,7 +228,7 @@ Memory reduce(const Kernels& kernels, DataType type, ReduceOp op, const Memory& 
               const Memory& b) {
   Memory result(a.size());
   kernels.reduce[index_of(type)][index_of(op)](result.data(), a.data(), b.data(),
-                                               a.size() / size_of(type), nullptr);
+                                               a.size() / size_of(type));
   return result;
 }
 

@@ -49,7 +49,7 @@ TEST(CopyBytes, IsMemmoveAtEveryAlignmentAndLength) {
 }
 
 // 16-bit numbers of the message are added to 32-bit ones.
-void add_wide(void* dst, const void* local, const void* incoming, size_t count, const void*) {
+void add_wide(void* dst, const void* local, const void* incoming, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     uint32_t left = 0;
     uint16_t right = 0;
@@ -73,7 +73,8 @@ TEST(Deliver, FarIsDeliverElsewhere) {
             std::vector<std::byte> memory = in_place ? local : std::vector<std::byte>(room);
             Transfer transfer;
             transfer.memory = memory.data();
-            transfer.far = far;
+            transfer.usage = {.output_bytes = kUncachedLeast, .is_result = far};
+            ASSERT_EQ(bypasses_caches(transfer), far);
             if (combines) {
               transfer.combine = add_wide;
               transfer.local = in_place ? memory.data() : local.data();

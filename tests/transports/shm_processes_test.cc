@@ -72,7 +72,7 @@ Code wait(Transport& transport, int count) {
   return code;
 }
 
-void add_bytes(void* dst, const void* local, const void* incoming, size_t count, const void*) {
+void add_bytes(void* dst, const void* local, const void* incoming, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     static_cast<uint8_t*>(dst)[i] = static_cast<uint8_t>(static_cast<const uint8_t*>(local)[i] +
                                                          static_cast<const uint8_t*>(incoming)[i]);

@@ -309,8 +309,9 @@ TEST(ShmSlots, APeerThatReadsWhatWasNotSentIsNotBelieved) {
   EXPECT_EQ(completions.front().code, Code::kCorrupt);
 }
 
-// What the quick lane has sent is delivered once it is read; whoever posts it waits for no more.
-TEST(ShmSlots, AMessageThatWasSentIsOnlyWaitedFor) {
+// What the quick lane has sent is delivered once it is read; whoever asks to be told waits for no
+// more.
+TEST(ShmSlots, ADeliveryIsOnlyWaitedFor) {
   for (const uint64_t read : {1, 2}) {
     test::Slots slots(512);
     SendPort port(slots.channel(Lane::kMessage));
@@ -321,8 +322,7 @@ TEST(ShmSlots, AMessageThatWasSentIsOnlyWaitedFor) {
     EXPECT_TRUE(port.delivered());
     ASSERT_EQ(port.send_whole(memory.data(), transfer.envelope), SendPort::Whole::kSent);
     EXPECT_FALSE(port.delivered());
-    transfer.sent = true;
-    port.push(transfer);
+    port.push_delivery(5);
     Completions completions;
     EXPECT_FALSE(port.progress(completions)) << "it was sent before";
     EXPECT_TRUE(completions.empty());
@@ -331,6 +331,7 @@ TEST(ShmSlots, AMessageThatWasSentIsOnlyWaitedFor) {
     port.progress(completions);
     ASSERT_FALSE(completions.empty());
     EXPECT_EQ(completions.front().code, read == 1 ? Code::kOk : Code::kCorrupt);
+    EXPECT_EQ(completions.front().cookie, 5U);
     EXPECT_TRUE(port.idle());
   }
 }
@@ -408,7 +409,7 @@ TEST(ShmSlots, OnlySomeReceivesAreOffered) {
     CombineKernel combine;
     bool offered;
   };
-  const CombineKernel adds = [](void*, const void*, const void*, size_t, const void*) {};
+  const CombineKernel adds = [](void*, const void*, const void*, size_t) {};
   const Case cases[] = {
       {kOfferLeast, 0, 64 << 10, nullptr, true},      {kOfferMost, 100, 64 << 10, nullptr, true},
       {kOfferLeast - 1, 0, 64 << 10, nullptr, false}, {kOfferMost + 1, 0, 64 << 10, nullptr, false},

@@ -27,7 +27,7 @@ TEST(ShmWays, OnlySomeSendsAreReadFromMemory) {
   struct Case {
     uint32_t bytes;
     uint64_t afar_least;
-    bool stream;
+    bool sums;  // which prefer slots
     SlotKind kind;
   };
   const Case cases[] = {
@@ -45,7 +45,7 @@ TEST(ShmWays, OnlySomeSendsAreReadFromMemory) {
     Transfer transfer;
     transfer.envelope = envelope_of(row.bytes);
     transfer.memory = memory.data();
-    transfer.stream = row.stream;
+    transfer.usage.sums = row.sums;
     port.push(transfer);
     port.progress(completions);
     EXPECT_EQ(unpack(slots.lines[0].word).kind, row.kind) << row.bytes << ", " << row.afar_least;
@@ -53,21 +53,26 @@ TEST(ShmWays, OnlySomeSendsAreReadFromMemory) {
   }
 }
 
-// A message that had better be read from afar is left to the queues, unless it is to be summed.
+// Each end goes by the length from which on the reader would rather read from afar.
 TEST(ShmWays, QuickLanesLeaveAloneWhatIsReadFromAfar) {
-  constexpr uint32_t kSlot = 32 << 10;
-  test::Slots slots(kSlot);
+  constexpr uint64_t kAfar = 8 << 10;
+  test::Slots slots(32 << 10);
   SendPort send(slots.channel());
   RecvPort::Channel channel = slots.other_end();
-  channel.afar_least = 8 << 10;
+  channel.afar_least = kAfar;
   RecvPort recv(channel);
-  const QuickSlots link(&send, &recv, nullptr);
-  EXPECT_EQ(link.most(Direction::kSend, false), kSlot);
-  EXPECT_EQ(link.most(Direction::kRecv, false), (8 << 10) - 1);
-  EXPECT_EQ(link.most(Direction::kRecv, true), kSlot);
-  slots.abilities.afar_least[0] = 16 << 10;
-  EXPECT_EQ(link.most(Direction::kSend, false), (16 << 10) - 1);
-  EXPECT_EQ(link.most(Direction::kSend, true), kSlot);
+  const QuickSlots quick(&send, &recv, nullptr);
+  const auto takes = [&](Direction direction, uint64_t bytes) {
+    Transfer transfer;
+    transfer.direction = direction;
+    transfer.envelope = envelope_of(bytes);
+    return quick.takes(transfer);
+  };
+  EXPECT_TRUE(takes(Direction::kRecv, kAfar - 1));
+  EXPECT_FALSE(takes(Direction::kRecv, kAfar));
+  EXPECT_TRUE(takes(Direction::kSend, kAfar));
+  slots.abilities.afar_least[0] = kAfar;
+  EXPECT_FALSE(takes(Direction::kSend, kAfar));
 }
 
 // Whoever takes a window of messages need not acknowledge each of them, but all before it waits.
@@ -86,14 +91,13 @@ TEST(ShmWays, AWindowIsAcknowledgedBeforeItsReceiverWaits) {
     RecvPort receive(slots.other_end(Lane::kMessage));
     for (int message = 0; message < (next == Next::kLast ? 2 : 1); ++message)
       ASSERT_EQ(send.send_whole(memory.data(), envelope), SendPort::Whole::kSent);
-    transfer.more = true;
     EXPECT_EQ(receive.receive_whole(transfer), RecvPort::Whole::kTaken);
     EXPECT_FALSE(receive.acknowledged());
     EXPECT_EQ(slots.slots_read, 0U);
     EXPECT_FALSE(send.delivered());
     if (next == Next::kLast) {
-      transfer.more = false;
       EXPECT_EQ(receive.receive_whole(transfer), RecvPort::Whole::kTaken);
+      receive.acknowledge_rest();
     } else if (next == Next::kNotThere) {
       EXPECT_EQ(receive.receive_whole(transfer), RecvPort::Whole::kNotThere);
     } else {

@@ -144,16 +144,13 @@ inline Transfer receive_from(int peer, const Envelope& envelope, std::byte* memo
   return transfer;
 }
 
-inline void add_uint32(void* dst, const void* local, const void* incoming, size_t count,
-                       const void* parameter) {
-  uint32_t scale = 1;
-  if (parameter != nullptr) std::memcpy(&scale, parameter, sizeof scale);
+inline void add_uint32(void* dst, const void* local, const void* incoming, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     uint32_t a = 0;
     uint32_t b = 0;
     std::memcpy(&a, static_cast<const std::byte*>(local) + i * 4, 4);
     std::memcpy(&b, static_cast<const std::byte*>(incoming) + i * 4, 4);
-    a += b * scale;
+    a += b;
     std::memcpy(static_cast<std::byte*>(dst) + i * 4, &a, 4);
   }
 }

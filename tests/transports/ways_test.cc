@@ -156,13 +156,21 @@ TEST(Ways, AKindIsAFlowAndALength) {
 constexpr uint32_t kBytes = 64 << 10;
 constexpr size_t kSums = kind_of(Flow::kSums, kBytes);
 
+// Gives the usage of a message of that flow, of which sums prefer slots.
+Usage usage_of(Flow flow) {
+  const bool sums = flow != Flow::kData;
+  return {.output_bytes = kBytes,
+          .caller_bytes = flow == Flow::kAny ? 0 : kBytes,
+          .sums = sums,
+          .given = flow == Flow::kTerms};
+}
+
 Transfer message_of(Flow flow, std::vector<std::byte>& memory, Direction direction) {
   Transfer transfer;
   transfer.direction = direction;
   transfer.envelope = {.call = 1, .epoch = test::Slots::kEpoch, .bytes = kBytes, .signature = {}};
   transfer.memory = memory.data();
-  transfer.flow = flow;
-  transfer.stream = flow == Flow::kSums;
+  transfer.usage = usage_of(flow);
   return transfer;
 }
 
@@ -170,15 +178,14 @@ TEST(Ways, ASenderGoesByWhatItsPeerWants) {
   struct Case {
     Flow flow;
     Way wanted;
-    bool stream;
     SlotKind kind;
   };
   // The peer reads from afar what is no part of a sum.
-  const Case cases[] = {{Flow::kSums, Way::kAfar, true, SlotKind::kMemory},
-                        {Flow::kSums, Way::kUnknown, true, SlotKind::kFragment},
-                        {Flow::kData, Way::kSlots, false, SlotKind::kFragment},
-                        {Flow::kData, Way::kUnknown, false, SlotKind::kMemory},
-                        {Flow::kAny, Way::kAfar, true, SlotKind::kFragment}};
+  const Case cases[] = {{Flow::kSums, Way::kAfar, SlotKind::kMemory},
+                        {Flow::kSums, Way::kUnknown, SlotKind::kFragment},
+                        {Flow::kData, Way::kSlots, SlotKind::kFragment},
+                        {Flow::kData, Way::kUnknown, SlotKind::kMemory},
+                        {Flow::kAny, Way::kAfar, SlotKind::kFragment}};
   for (const Case& row : cases) {
     test::Slots slots(kBytes);
     slots.abilities.afar_least[0] = kBytes;
@@ -187,9 +194,7 @@ TEST(Ways, ASenderGoesByWhatItsPeerWants) {
     SendPort port(slots.channel());
     Completions completions;
     std::vector<std::byte> memory(kBytes);
-    Transfer transfer = message_of(row.flow, memory, Direction::kSend);
-    transfer.stream = row.stream;
-    port.push(transfer);
+    port.push(message_of(row.flow, memory, Direction::kSend));
     port.progress(completions);
     EXPECT_EQ(unpack(slots.lines[0].word).kind, row.kind)
         << static_cast<int>(row.flow) << ", " << static_cast<int>(row.wanted);

@@ -25,8 +25,8 @@ class FramedQuick final : public QuickLane {
   FramedQuick(FramedSend& send, FramedReceive& receive, FramedContext& context)
       : send_(&send), receive_(&receive), context_(&context) {}
 
-  uint64_t most(Direction, bool) const override {
-    return std::min<uint64_t>(kBytesMost, context_->short_most);
+  bool takes(const Transfer& transfer) const override {
+    return transfer.envelope.bytes <= std::min<uint64_t>(kBytesMost, context_->short_most);
   }
   Departure send(const std::byte* memory, const Envelope& envelope) override {
     return send_->send_whole(memory, envelope, *context_);

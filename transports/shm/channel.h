@@ -36,6 +36,7 @@
 #include "src/base/most_ranks.h"
 #include "src/base/sealed_memory.h"
 #include "transports/message.h"
+#include "transports/shm/choice.h"
 #include "transports/transport.h"
 
 namespace banyan::shm {
@@ -85,18 +86,14 @@ constexpr SlotWord unpack(uint64_t word) {
           .bytes = static_cast<uint32_t>(word & 0xffffff)};
 }
 
-// What a receiver that weighs ways has to know of the sender's Transfer. Of a peer: anything.
-struct SenderView {
-  Flow flow = Flow::kAny;
-  bool stream = false;
-};
-constexpr uint64_t pack(const SenderView& view) {
-  return static_cast<uint64_t>(view.flow) << 1 | static_cast<uint64_t>(view.stream);
+constexpr uint64_t pack(const Preference& preference) {
+  return static_cast<uint64_t>(preference.flow) << 1 | static_cast<uint64_t>(preference.slots);
 }
-constexpr SenderView unpack_view(uint64_t word) {
+// Reads what a peer wrote; what is no flow is kAny.
+constexpr Preference unpack_preference(uint64_t word) {
   const uint64_t flow = word >> 1;
   return {.flow = flow <= kFlowCount ? static_cast<Flow>(flow) : Flow::kAny,
-          .stream = (word & 1) != 0};
+          .slots = (word & 1) != 0};
 }
 
 // Everything but `word` is relaxed: the word publishes it.
@@ -104,7 +101,7 @@ struct alignas(kLineBytes) Line {
   Word word;
   std::array<Word, 4> envelope;
   // The first word may be an offset, an address, or the ns that filling the slot took. The second
-  // one of a message's first line may be a SenderView.
+  // one of a message's first line may be a Preference.
   std::array<Word, 3> payload;
 
   // The payload as bytes. The word orders them between writer and reader.
@@ -126,7 +123,7 @@ struct alignas(kLineBytes) Offer {
   Word number;
   std::array<Word, 4> envelope;
   Word offset;
-  Word far;  // 1: Transfer::far
+  Word bypasses_caches;  // 1: nobody reads the message soon (message.h)
 };
 
 // A message at `offset` of a heap, cut at the pages that it fills.

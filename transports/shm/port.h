@@ -23,16 +23,12 @@
 namespace banyan::shm {
 
 inline constexpr size_t kPendingMost = 8;
-// A receive of so many bytes, up to kOfferMost, says where in our heap it wants its message. After
-// a failure what was offered is copied before the call returns, so longer ones do not.
-inline constexpr uint64_t kOfferLeast = 64 << 10;
 // One of so many fragments of a message that is weighed is timed, for all of them. With a look at
 // the clock before and after every copy, calls of 64 KiB to 1 MiB took 5 to 8 % longer.
 inline constexpr uint64_t kFragmentsOfATime = 4;
 constexpr bool is_timed(uint64_t bytes_before, uint64_t slot_bytes) {
   return bytes_before / slot_bytes % kFragmentsOfATime == 0;
 }
-inline constexpr uint64_t kOfferMost = 16 << 20;
 static_assert(kOfferLeast >= 2 * kPageBytes);
 // Bytes that one port moves in one call, so that ports share a thread fairly.
 inline constexpr size_t kBytesAtOnce = 512 << 10;
@@ -52,6 +48,7 @@ class SendPort {
     const Offer* offer = nullptr;          // the peer writes it; null: nothing is put
     std::span<std::byte> peer_heap{};      // as mapped here
     Lane lane = Lane::kCollective;
+    int ranks_per_core = 1;  // of this host
     Fence fence = Fence::kNear;
   };
 
@@ -61,12 +58,11 @@ class SendPort {
   bool idle() const { return pending_.empty(); }
   bool full() const { return pending_.full(); }
   void push(const Transfer& transfer);
-  // Tell what send_whole() takes at most, and from which length on the peer would rather read the
-  // memory; 0: never.
-  uint64_t whole_most() const { return channel_.slot_bytes; }
-  uint64_t afar_least() const {
-    return channel_.abilities->afar_least[static_cast<size_t>(channel_.lane)].load(
-        std::memory_order_acquire);
+  // Queues a completion for when the peer has read all that was sent.
+  void push_delivery(uint64_t cookie);
+  // Whether send_whole() had better send it.
+  bool is_quick(const Transfer& transfer) const {
+    return shm::is_quick(transfer, channel_.ranks_per_core, channel_.slot_bytes, afar_least());
   }
   // Sends a whole message in one slot, at once and past the queue.
   //
@@ -90,19 +86,25 @@ class SendPort {
  private:
   struct Pending {
     Transfer transfer;
-    uint64_t number = 0;          // of the message in its lane, from 1
-    std::byte* target = nullptr;  // in the peer's heap, for a message that is put
-    PageCut cut{};                // of that
-    bool far = false;             // the peer reads it not soon
+    uint64_t number = 0;           // of the message in its lane, from 1
+    std::byte* target = nullptr;   // in the peer's heap, for a message that is put
+    PageCut cut{};                 // of that
+    bool bypasses_caches = false;  // there
     uint64_t bytes_sent = 0;
     uint64_t done_at = 0;  // complete when the peer has read this many slots
     bool sent = false;
+    Preference preference{};
     Passage passage = Passage::kSlots;
   };
 
   bool has_room();
   void update_read();
-  SlotKind kind_for(const Transfer& transfer) const;
+  SlotKind kind_for(const Pending& pending) const;
+  // From which length on the peer would rather read the memory; 0: never.
+  uint64_t afar_least() const {
+    return channel_.abilities->afar_least[static_cast<size_t>(channel_.lane)].load(
+        std::memory_order_acquire);
+  }
   Way wanted_for(Flow flow, uint64_t bytes) const;
   void look_for_offer(Pending& pending) const;
   size_t put(Pending& pending);
@@ -114,7 +116,6 @@ class SendPort {
     return channel_.payload + ((slots_sent_ + after) & (channel_.slots - 1)) * channel_.slot_bytes;
   }
   bool is_read_in_place(const std::byte* memory, uint64_t bytes) const;
-  bool is_read_from_afar(uint64_t bytes) const;
   void prepare_next(uint64_t bytes, uint32_t after = 0) const;
   void copy_in(Line& line, const SlotWord& word, const std::byte* memory) const;
   void copy_in_timed(Line& line, const SlotWord& word, const std::byte* memory) const;
@@ -151,6 +152,7 @@ class RecvPort {
     const Word* led = nullptr;  // what the peer wants of us, if we want the same; null: we judge
     uint32_t epoch = 0;
     Lane lane = Lane::kCollective;
+    int ranks_per_core = 1;  // of this host
     Fence fence = Fence::kNear;
   };
 
@@ -160,10 +162,14 @@ class RecvPort {
   bool idle() const { return pending_.empty(); }
   bool full() const { return pending_.full(); }
   void push(const Transfer& transfer);
-  uint64_t whole_most() const { return channel_.slot_bytes; }
-  uint64_t afar_least() const { return channel_.afar_least; }
+  // Whether receive_whole() had better receive it.
+  bool is_quick(const Transfer& transfer) const {
+    return shm::is_quick(transfer, channel_.ranks_per_core, channel_.slot_bytes,
+                         channel_.afar_least);
+  }
   // Receives the message at the head, if it is the expected one and whole in its slot, at once and
   // past the queue. kOther: push() and progress() deal with it. It may acknowledge: acknowledged().
+  // A peer that waits until it is taken hears of it by acknowledge_rest() at the latest.
   using Whole = QuickLane::Arrival;
   Whole receive_whole(const Transfer& transfer);
   // Whether anything was acknowledged. `bounce` is for messages that are combined from afar.
@@ -174,6 +180,8 @@ class RecvPort {
   // What is at the head and not taken. May acknowledge what it drops: acknowledged() says so.
   std::optional<Envelope> peek();
   bool acknowledged() { return std::exchange(acknowledged_, false); }
+  // In the message lane, in which peers wait for that: says all that was taken and not yet said.
+  void acknowledge_rest();
   // The errno of the read that failed; 0: none did.
   int read_error() const { return read_error_; }
   // What the peer may write until the receive is complete; empty: nothing.
@@ -184,8 +192,8 @@ class RecvPort {
   struct Head {
     SlotWord word;
     Envelope envelope;
-    uint64_t where = 0;  // in place: offset or address
-    SenderView view;     // of what is not in the line
+    uint64_t where = 0;     // in place: offset or address
+    Preference preference;  // of what is not in the line
   };
 
   const Line& line() const { return channel_.lines[slots_taken_ & (channel_.slots - 1)]; }
@@ -217,7 +225,6 @@ class RecvPort {
   void judge_way();
   void take(bool at_once);
   void acknowledge();
-  void acknowledge_rest();
   void complete(Completions& completions, Code code, const Envelope& seen,
                 Passage passage = Passage::kSlots);
   void fail(Completions& completions, Code code);

@@ -5,7 +5,6 @@
 
 #include <sys/eventfd.h>
 
-#include <algorithm>
 #include <cstdint>
 
 #include "transports/quick_lane.h"
@@ -37,11 +36,9 @@ class QuickSlots final : public QuickLane {
   QuickSlots() = default;
   QuickSlots(SendPort* send, RecvPort* recv, Bell* bell) : send_(send), recv_(recv), bell_(bell) {}
 
-  uint64_t most(Direction direction, bool stream) const override {
-    const bool sends = direction == Direction::kSend;
-    const uint64_t whole = sends ? send_->whole_most() : recv_->whole_most();
-    const uint64_t afar = sends ? send_->afar_least() : recv_->afar_least();
-    return std::min({kBytesMost, whole, stream || afar == 0 ? kBytesMost : afar - 1});
+  bool takes(const Transfer& transfer) const override {
+    return transfer.direction == Direction::kSend ? send_->is_quick(transfer)
+                                                  : recv_->is_quick(transfer);
   }
   Departure send(const std::byte* memory, const Envelope& envelope) override {
     const Departure departure = send_->send_whole(memory, envelope);
@@ -52,6 +49,10 @@ class QuickSlots final : public QuickLane {
     const Arrival arrival = recv_->receive_whole(transfer);
     if (recv_->acknowledged()) bell_->ring();
     return arrival;
+  }
+  void acknowledge() override {
+    recv_->acknowledge_rest();
+    if (recv_->acknowledged()) bell_->ring();
   }
   bool delivered() override { return send_->delivered(); }
   void prepare_likely() const override { send_->prepare_likely(); }

@@ -41,7 +41,7 @@ void RecvPort::make_offer(const Transfer& transfer) {
   for (size_t i = 0; i < envelope.size(); ++i)
     offer.envelope[i].store(envelope[i], std::memory_order_relaxed);
   offer.offset.store(*offset, std::memory_order_relaxed);
-  offer.far.store(transfer.far ? 1 : 0, std::memory_order_relaxed);
+  offer.bypasses_caches.store(bypasses_caches(transfer) ? 1 : 0, std::memory_order_relaxed);
   offer.number.store(messages_, std::memory_order_release);
   offered_ = messages_;
 }
@@ -73,7 +73,7 @@ RecvPort::Head RecvPort::read_head() const {
   }
   head.envelope = std::bit_cast<Envelope>(envelope);
   head.where = line().payload[0].load(std::memory_order_relaxed);
-  head.view = unpack_view(line().payload[1].load(std::memory_order_relaxed));
+  head.preference = unpack_preference(line().payload[1].load(std::memory_order_relaxed));
   return head;
 }
 
@@ -109,8 +109,7 @@ void RecvPort::acknowledge() {
   acknowledged_ = true;
 }
 
-// A peer waits until its messages are taken, and may send nothing before: whoever waits for it has
-// said all that it has taken.
+// A peer waits until its messages are taken, and may send nothing before.
 void RecvPort::acknowledge_rest() {
   if (channel_.lane == Lane::kMessage && slots_acknowledged_ != slots_taken_) acknowledge();
 }
@@ -150,7 +149,7 @@ RecvPort::Whole RecvPort::take_whole(const Transfer& transfer) {
   if (difference != 0 || payload == nullptr) return Whole::kOther;
   deliver(transfer, 0, payload, word.bytes);
   head_.reset();  // as peek() has left it
-  take(channel_.lane == Lane::kMessage && !transfer.more);
+  take(false);
   return Whole::kTaken;
 }
 
@@ -249,12 +248,13 @@ size_t RecvPort::move(Completions& completions, std::span<std::byte> bounce) {
 }
 
 bool RecvPort::may_be_weighed() const {
-  return channel_.wanted != nullptr && pending_.front().flow != Flow::kAny;
+  return channel_.wanted != nullptr &&
+         flow_of(pending_.front(), channel_.ranks_per_core) != Flow::kAny;
 }
 
 // Tells whether the message that is open is weighed.
 bool RecvPort::is_weighed() const {
-  return may_be_weighed() && head_->view.flow != Flow::kAny;
+  return may_be_weighed() && head_->preference.flow != Flow::kAny;
 }
 
 // Says what the sender does while nothing is wanted. Nobody measured that sums go through slots,
@@ -262,11 +262,10 @@ bool RecvPort::is_weighed() const {
 // there, too.
 Settled RecvPort::settled() const {
   const uint64_t bytes = head_->envelope.bytes;
-  const bool stream = head_->view.stream;
   const uint64_t least = channel_.afar_least;
-  const bool afar = !stream && least != 0 && bytes >= least;
+  const bool afar = goes_afar(head_->preference, bytes, least);
   const bool known = bytes <= kProbeBytes || (afar && least <= kProbeBytes);
-  return {.way = afar ? Way::kAfar : Way::kSlots, .measured = !stream && known};
+  return {.way = afar ? Way::kAfar : Way::kSlots, .measured = !head_->preference.slots && known};
 }
 
 // No peer's word for it counts for more than a second.
@@ -279,7 +278,7 @@ void RecvPort::spend(uint64_t ns, uint64_t times) {
 void RecvPort::judge_way() {
   const SlotKind kind = head_->word.kind;
   if (!is_weighed() || (kind != SlotKind::kFragment && kind != SlotKind::kMemory)) return;
-  const size_t which = kind_of(head_->view.flow, head_->envelope.bytes);
+  const size_t which = kind_of(head_->preference.flow, head_->envelope.bytes);
   Way way = channel_.led == nullptr ? Way::kUnknown
                                     : way_in(channel_.led->load(std::memory_order_relaxed), which);
   if (way == Way::kUnknown) {
@@ -372,7 +371,6 @@ size_t RecvPort::move_from_afar(Completions& completions, std::span<std::byte> b
 }
 
 bool RecvPort::progress(Completions& completions, std::span<std::byte> bounce) {
-  acknowledge_rest();
   size_t moved = 0;
   while (!pending_.empty() && !completions.full() && moved < kBytesAtOnce) {
     if (broken_ != Code::kOk) {
@@ -402,6 +400,7 @@ bool RecvPort::progress(Completions& completions, std::span<std::byte> bounce) {
     if (cost == 0) break;
     moved += cost;
   }
+  acknowledge_rest();
   moved_ = moved > 0;
   return acknowledged();
 }

@@ -13,7 +13,7 @@
 #include "src/base/clock.h"
 #include "src/base/copy.h"
 #include "src/base/relax.h"
-#include "transports/quick_lane.h"
+#include "transports/shm/choice.h"
 
 namespace banyan::shm {
 namespace {
@@ -22,9 +22,6 @@ namespace {
 // is known of later calls comes of the second half.
 constexpr int kRounds = 12;
 constexpr std::array<size_t, 4> kLengths = {16 << 10, 32 << 10, 64 << 10, kProbeBytes};
-// Shorter ones gain less by a copy than they lose by leaving a lowered program, which knows slots
-// only.
-constexpr size_t kLeastOfCollectives = QuickLane::kBytesMost;
 constexpr double kPatience = 0.05;  // seconds
 constexpr int kWordBatches = 4, kWordsOfBatch = 16;
 constexpr int kLooks = 100;  // for a word, before the core is given to another rank
@@ -229,14 +226,12 @@ uint64_t choose_afar_least(std::span<const WayTimes> times) {
 }
 
 uint64_t choose_afar_least_of_collectives(std::span<const WayTimes> times) {
-  constexpr uint64_t kBeyondCaches = 1 << 20;
-  constexpr double kByMuch = 1.5;
   const uint64_t least = choose_afar_least(times);
   if (least != 0 || times.empty()) return least;
   const WayTimes& longest = times.back();
   const bool by_much =
-      static_cast<double>(longest.afar_ns) >= kByMuch * static_cast<double>(longest.slots_ns);
-  return by_much ? 0 : kBeyondCaches;
+      static_cast<double>(longest.afar_ns) >= kSlotsByMuch * static_cast<double>(longest.slots_ns);
+  return by_much ? 0 : kAfarBeyondCachesLeast;
 }
 
 std::optional<Rehearsed> rehearse(const Territory& own, std::span<const Neighbour> peers, int rank,
@@ -245,7 +240,7 @@ std::optional<Rehearsed> rehearse(const Territory& own, std::span<const Neighbou
   const Circle circle = circle_of(peers, rank);
   const size_t most =
       std::min({ring_bytes(own.layout), ring_bytes(circle.before->layout), probe.size()});
-  if (most < kLeastOfCollectives) return std::nullopt;
+  if (most < kAfarOfCollectivesLeast) return std::nullopt;
   std::vector<WayTimes> times;
   for (const size_t bytes : kLengths)
     if (bytes <= most)
@@ -270,10 +265,11 @@ std::optional<Rehearsed> rehearse(const Territory& own, std::span<const Neighbou
       if (round >= kRounds / 2) settled[i].push_back(collective);
     }
   }
-  Rehearsed result{.times = {.afar_least = kLeastOfCollectives, .word_us = microseconds(*word)}};
+  Rehearsed result{
+      .times = {.afar_least = kAfarOfCollectivesLeast, .word_us = microseconds(*word)}};
   for (const std::vector<WayTimes>& each : settled)
     result.times.messages.push_back(median_of(each));
-  std::erase_if(times, [](const WayTimes& each) { return each.bytes < kLeastOfCollectives; });
+  std::erase_if(times, [](const WayTimes& each) { return each.bytes < kAfarOfCollectivesLeast; });
   result.least = {choose_afar_least_of_collectives(times), choose_afar_least(of_messages)};
   return result;
 }

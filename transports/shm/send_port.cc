@@ -14,8 +14,6 @@
 namespace banyan::shm {
 namespace {
 
-// From here on the peer reads our heap in place; below, a copy through a slot lets us go on sooner.
-constexpr uint64_t kHeapLeast = 4 << 10;
 // A message that leaves past the queues has all of its slot prepared, unless that would fill the L1
 // cache.
 constexpr uint64_t kPreparedMost = 16 << 10;
@@ -35,12 +33,12 @@ void write_envelope(Line& line, const Envelope& envelope) {
 }  // namespace
 
 void SendPort::push(const Transfer& transfer) {
-  if (!transfer.sent) {
-    pending_.push({.transfer = transfer, .number = ++messages_});
-    return;
-  }
-  // Nothing else is pending, or send_whole() would not have sent it.
-  pending_.push({.transfer = transfer, .number = messages_, .done_at = slots_sent_, .sent = true});
+  pending_.push({.transfer = transfer, .number = ++messages_});
+}
+
+// Nothing else is pending, or send_whole() would not have sent anything.
+void SendPort::push_delivery(uint64_t cookie) {
+  pending_.push({.transfer = {.cookie = cookie}, .done_at = slots_sent_, .sent = true});
   sending_ = pending_.size();
 }
 
@@ -73,26 +71,23 @@ bool SendPort::ready() const {
                                     : pending_.front().done_at <= read;
 }
 
-SlotKind SendPort::kind_for(const Transfer& transfer) const {
+SlotKind SendPort::kind_for(const Pending& pending) const {
+  const Transfer& transfer = pending.transfer;
   const uint64_t bytes = transfer.envelope.bytes;
   if (bytes <= kInlineMost) return SlotKind::kInline;
   if (is_read_in_place(transfer.memory, bytes)) return SlotKind::kHeap;
-  switch (wanted_for(transfer.flow, bytes)) {
+  switch (wanted_for(pending.preference.flow, bytes)) {
     case Way::kSlots: return SlotKind::kFragment;
     case Way::kAfar: return SlotKind::kMemory;
     case Way::kUnknown: break;
   }
-  return !transfer.stream && is_read_from_afar(bytes) ? SlotKind::kMemory : SlotKind::kFragment;
+  return goes_afar(pending.preference, bytes, afar_least()) ? SlotKind::kMemory
+                                                            : SlotKind::kFragment;
 }
 
 Way SendPort::wanted_for(Flow flow, uint64_t bytes) const {
-  if (flow == Flow::kAny || channel_.lane != Lane::kCollective) return Way::kUnknown;
+  if (flow == Flow::kAny) return Way::kUnknown;
   return way_in(channel_.abilities->wanted.load(std::memory_order_relaxed), kind_of(flow, bytes));
-}
-
-bool SendPort::is_read_from_afar(uint64_t bytes) const {
-  const uint64_t least = afar_least();
-  return least != 0 && bytes >= least;
 }
 
 bool SendPort::is_read_in_place(const std::byte* memory, uint64_t bytes) const {
@@ -171,7 +166,7 @@ void SendPort::look_for_offer(Pending& pending) const {
     return;
   pending.target = channel_.peer_heap.data() + offset;
   pending.cut = cut_at_pages(offset, ours.bytes);
-  pending.far = offer.far.load(std::memory_order_relaxed) == 1;
+  pending.bypasses_caches = offer.bypasses_caches.load(std::memory_order_relaxed) == 1;
 }
 
 // Writes a piece of the message where the peer wants it, and sends the rest after the last one.
@@ -181,7 +176,7 @@ size_t SendPort::put(Pending& pending) {
   std::byte* to = pending.target + cut.head + pending.bytes_sent;
   const std::byte* memory = pending.transfer.memory;
   const std::byte* from = memory + cut.head + pending.bytes_sent;
-  if (pending.far)
+  if (pending.bypasses_caches)
     copy_far(to, from, bytes);
   else
     copy_bytes(to, from, bytes);
@@ -212,12 +207,12 @@ size_t SendPort::send_slot(Pending& pending) {
                 .kind = SlotKind::kFragment,
                 .bytes = 0};
   if (word.first) {
-    word.kind = kind_for(transfer);
+    pending.preference = preference_of(transfer, channel_.ranks_per_core);
+    word.kind = kind_for(pending);
     pending.passage = passage_by(word.kind);
     write_envelope(line, transfer.envelope);
     if (word.kind != SlotKind::kInline)
-      line.payload[1].store(pack(SenderView{transfer.flow, transfer.stream}),
-                            std::memory_order_relaxed);
+      line.payload[1].store(pack(pending.preference), std::memory_order_relaxed);
   }
   const bool in_place = word.kind == SlotKind::kHeap || word.kind == SlotKind::kMemory;
   if (in_place) {
@@ -229,7 +224,7 @@ size_t SendPort::send_slot(Pending& pending) {
     const uint64_t left = bytes - pending.bytes_sent;
     word.bytes = static_cast<uint32_t>(std::min<uint64_t>(left, channel_.slot_bytes));
     const std::byte* memory = transfer.memory + pending.bytes_sent;
-    if (transfer.flow == Flow::kAny || word.kind == SlotKind::kInline ||
+    if (pending.preference.flow == Flow::kAny || word.kind == SlotKind::kInline ||
         !is_timed(pending.bytes_sent, channel_.slot_bytes))
       copy_in(line, word, memory);
     else

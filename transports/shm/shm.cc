@@ -44,7 +44,7 @@ bool puts_between(const shm::Territory& own, const Neighbour& peer) {
 }
 
 SendPort::Channel channel_to(const shm::Territory& own, const Neighbour& peer, size_t index,
-                             int lane) {
+                             int lane, int ranks_per_core) {
   std::byte* block = own.block(index);
   const std::byte* theirs = peer.block;
   return {.lines = reinterpret_cast<shm::Line*>(block + own.layout.lines_at(lane)),
@@ -61,11 +61,12 @@ SendPort::Channel channel_to(const shm::Territory& own, const Neighbour& peer, s
                        : nullptr,
           .peer_heap = peer.heap,
           .lane = static_cast<Lane>(lane),
+          .ranks_per_core = ranks_per_core,
           .fence = peer.fence};
 }
 
 RecvPort::Channel channel_from(const shm::Territory& own, const Neighbour& peer, size_t index,
-                               int lane, uint32_t epoch) {
+                               int lane, int ranks_per_core, uint32_t epoch) {
   const bool weighs =
       peer.reads_memory && peer.weighs_ways && lane == static_cast<int>(Lane::kCollective);
   auto* mine = reinterpret_cast<shm::Abilities*>(own.block(index) + own.layout.abilities_at());
@@ -91,6 +92,7 @@ RecvPort::Channel channel_from(const shm::Territory& own, const Neighbour& peer,
           .led = weighs && peer.leads ? &theirs->wanted : nullptr,
           .epoch = epoch,
           .lane = static_cast<Lane>(lane),
+          .ranks_per_core = ranks_per_core,
           .fence = peer.fence};
 }
 
@@ -110,8 +112,9 @@ class ShmTransport final : public Transport {
       peer.neighbour = std::move(neighbourhood.peers[i]);
       index_of_rank_[peer.neighbour.rank] = static_cast<int>(i);
       for (int lane = 0; lane < kLaneCount; ++lane) {
-        peer.send[lane] = SendPort(channel_to(*own_, peer.neighbour, i, lane));
-        peer.recv[lane] = RecvPort(channel_from(*own_, peer.neighbour, i, lane, epoch));
+        const int crowd = cores_.ranks_per_core;
+        peer.send[lane] = SendPort(channel_to(*own_, peer.neighbour, i, lane, crowd));
+        peer.recv[lane] = RecvPort(channel_from(*own_, peer.neighbour, i, lane, crowd, epoch));
       }
       peer.bell = shm::Bell(&peer.neighbour.header().sleeping, peer.neighbour.doorbell.get());
       for (size_t lane = 0; lane < kLaneCount; ++lane)
@@ -143,6 +146,17 @@ class ShmTransport final : public Transport {
     // Most messages are small and leave here.
     if (port.progress(completions_)) peer.bell.ring();
     if (!port.idle()) active_.push_back(active);
+    return {};
+  }
+
+  Status report_delivery(int peer, Lane lane, uint64_t cookie) override {
+    const int index = index_of(peer);
+    if (index < 0) return Transport::report_delivery(peer, lane, cookie);
+    const auto number = static_cast<uint8_t>(lane);
+    SendPort& port = peers_[index].send[number];
+    if (port.full()) return busy_;
+    if (port.idle()) active_.push_back({static_cast<uint32_t>(index), number, Direction::kSend});
+    port.push_delivery(cookie);
     return {};
   }
 

@@ -24,8 +24,6 @@
 namespace banyan::shm {
 namespace {
 
-// Where it could not be measured from which length on reading from afar is better.
-constexpr uint64_t kAfarLeast = 64 << 10;
 constexpr size_t kDescriptors = 3;  // that each rank sends to each peer: segment, heap, doorbell
 
 // Where threads of one process find each other's territories while they connect.

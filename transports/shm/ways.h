@@ -21,8 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "src/base/lengths.h"
-#include "transports/transport.h"
+#include "transports/shm/choice.h"
 
 namespace banyan::shm {
 
