@@ -1,6 +1,7 @@
 // banyan.h: the blocking calls. Each fills in a banyan_call_t.
 // SPDX-License-Identifier: Apache-2.0
 
+#include "src/c_api/group.h"
 #include "src/c_api/run.h"
 
 namespace {

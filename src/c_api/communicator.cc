@@ -13,6 +13,7 @@
 #include "src/bootstrap/launcher.h"
 #include "src/bootstrap/rendezvous.h"
 #include "src/c_api/arguments.h"
+#include "src/c_api/group.h"
 #include "src/c_api/run.h"
 #include "src/c_api/structs.h"
 #include "src/communicator/assembly.h"

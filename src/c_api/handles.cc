@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <new>
 
-#include "src/c_api/run.h"
+#include "src/c_api/group.h"
 
 namespace banyan {
 namespace {

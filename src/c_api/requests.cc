@@ -7,6 +7,7 @@
 
 #include "src/base/process.h"
 #include "src/c_api/arguments.h"
+#include "src/c_api/group.h"
 #include "src/c_api/run.h"
 #include "src/c_api/structs.h"
 

@@ -1,4 +1,4 @@
-// Issues checked calls: at once, into the open group of this thread, or as the library's own.
+// Issues checked calls: at once, or as the library's own.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -22,9 +22,9 @@ bool takes_known(const OpenCommunicator& communicator) noexcept;
 // run_call().
 QuickCall* begin_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept;
 
-// Puts a known message into the line of the open group, on a communicator that is pinned and
-// usable. False: run_call().
-bool join_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept;
+// Remembers a checked call that has ended well, so that the next such one need not be checked and
+// planned again.
+void remember(OpenCommunicator& communicator, const PlainCall& plain, const Call& call);
 
 // Fails it, and takes the memory of running calls back.
 Status run_out_of_memory(Membership& membership);
@@ -52,14 +52,6 @@ Status run_now(OpenCommunicator& communicator, const Call& call);
 // A blocking function of banyan.h checks, then runs, or joins the open group. `plain`, where it is
 // there, says the same as `given`; then the call is remembered.
 Status run_call(banyan_comm_t handle, const banyan_call_t& given, const PlainCall* plain = nullptr);
-bool in_group();
-// kInvalidUsage inside a group, naming the function. Comes before all other checks of a function.
-Status refuse_in_group(std::string_view function);
-// A call on `comm` that went wrong: where a group is open, its end returns the first of them.
-void fail_group(const Status& status, banyan_comm_t comm);
-// `request` is null for a blocking call, which `plain` may describe, too.
-Status join_group(OpenCommunicator& communicator, const Call& call, banyan_request_t request,
-                  const PlainCall* plain = nullptr);
 Status start_request(OpenRequest& request);
 // Its start has failed: wait and test say the same.
 void refuse_request(OpenRequest& request, const Status& why);

@@ -15,6 +15,7 @@
 #include "src/bootstrap/rendezvous.h"
 #include "src/bootstrap/wire.h"
 #include "src/c_api/communicator.h"
+#include "src/c_api/group.h"
 #include "src/c_api/run.h"
 #include "src/communicator/cluster.h"
 

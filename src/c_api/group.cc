@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/c_api/group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "src/base/copy.h"
+#include "src/c_api/arguments.h"
+#include "src/c_api/run.h"
+#include "src/communicator/quick_call.h"
+
+namespace banyan {
+
+constinit thread_local int group_depth = 0;
+
+namespace {
+
+// Handles, because a communicator may be destroyed while the group is open.
+struct Item {
+  banyan_comm_t comm;
+  banyan_request_t request_handle = nullptr;  // null for a blocking call
+  std::optional<PlainCall> plain{};           // what the caller said, where it is that
+  // Where it is known: then it was checked once. Meanwhile another thread's call may take that
+  // place.
+  const KnownCalls::Place* place = nullptr;
+  std::optional<Call> checked{};             // there from resolve() on
+  OpenCommunicator* communicator = nullptr;  // from resolve() on, and pinned
+  Pinned inside{};
+  OpenRequest* request = nullptr;
+  Operation* operation = nullptr;  // from prepare() on
+
+  const Call& call() const { return *checked; }
+  const Problem& problem() const { return checked->problem; }
+
+  Membership& membership() const { return *communicator->membership; }
+};
+
+// Requests of a group that has ended, or whose thread has.
+void leave_group(std::vector<Item>& items) noexcept;
+
+struct CallGroup {
+  CallGroup() = default;
+  CallGroup(CallGroup&&) = default;
+  CallGroup& operator=(CallGroup&&) = default;
+  ~CallGroup() { leave_group(items); }
+
+  Status failed;
+  banyan_comm_t failed_on = nullptr;
+  std::vector<Item> items;
+};
+
+CallGroup& group() {
+  thread_local CallGroup open;
+  return open;
+}
+
+bool to_self(const Item& item) {
+  return is_message(item.problem().collective) && item.problem().root == item.membership().rank();
+}
+
+// The n-th send to oneself meets the n-th receive from oneself. Checked before anything moves.
+Status pair_own_messages(std::vector<Item>& items, std::vector<std::pair<Item*, Item*>>& pairs) {
+  std::vector<Item*> open_sends, open_receives;
+  for (Item& item : items) {
+    if (!to_self(item)) continue;
+    const bool sends = item.problem().collective == Collective::kSend;
+    auto& others = sends ? open_receives : open_sends;
+    const auto other = std::find_if(others.begin(), others.end(), [&](const Item* each) {
+      return each->communicator == item.communicator;
+    });
+    if (other == others.end()) {
+      (sends ? open_sends : open_receives).push_back(&item);
+      continue;
+    }
+    pairs.emplace_back(sends ? &item : *other, sends ? *other : &item);
+    others.erase(other);
+  }
+  if (!open_sends.empty() || !open_receives.empty())
+    return {Code::kInvalidUsage,
+            fmt::format("a {} itself without its counterpart in the group",
+                        open_sends.empty() ? "rank receives from" : "rank sends to")};
+  for (const auto& [send, receive] : pairs) {
+    const Problem& out = send->problem();
+    const Problem& in = receive->problem();
+    if (out.type != in.type || out.count != in.count)
+      return {Code::kInvalidArgument,
+              fmt::format("a message to oneself has {} {}, its receive {} {}: count and type must "
+                          "be equal",
+                          out.count, name_of(out.type), in.count, name_of(in.type))};
+  }
+  return {};
+}
+
+void copy_own_message(const Item& send, const Item& receive) {
+  const Problem& problem = send.problem();
+  if (problem.count != 0)
+    copy_bytes(static_cast<std::byte*>(receive.call().recv),
+               static_cast<const std::byte*>(send.call().send), problem.count * problem.element());
+  const Trace& trace = receive.membership().trace();
+  if (trace.calls()) trace.copied(receive.problem());
+  for (OpenRequest* request : {send.request, receive.request}) {
+    if (request == nullptr) continue;
+    request->state = OpenRequest::State::kDone;
+    request->result = Status();
+  }
+}
+
+// Everything that may be missing, so that what follows only fails when it has begun.
+Status prepare(Item& item) {
+  Membership* membership = &item.membership();
+  membership->take_baton();
+  return with_memory({&membership, 1}, [&]() -> Status {
+    const std::shared_ptr<Plan> plan =
+        item.request != nullptr ? item.request->plan : membership->plan(item.call());
+    const Result<Operation*> operation = membership->prepare(plan, item.call());
+    BANYAN_TRY(operation.status());
+    item.operation = *operation;
+    return {};
+  });
+}
+
+void launch(Item& item) {
+  Membership& membership = item.membership();
+  membership.launch(item.operation, item.call());
+  const Trace& trace = membership.trace();
+  if (trace.calls()) trace.begins(*item.operation, item.operation->execution.envelope().call);
+  if (item.request == nullptr) return;
+  item.request->operation = item.operation;
+  item.request->state = OpenRequest::State::kRunning;
+}
+
+void remember_messages(const std::vector<Item>& items) {
+  for (const Item& item : items)
+    if (item.plain && is_message(item.problem().collective) && !to_self(item) &&
+        item.communicator->known.find(*item.plain) == nullptr)
+      remember(*item.communicator, *item.plain, item.call());
+}
+
+Status resolve(Item& item) {
+  item.inside = Pinned(item.comm);
+  const Result<OpenCommunicator*> communicator = find_communicator(item.comm);
+  BANYAN_TRY(communicator.status());
+  item.communicator = *communicator;
+  if (item.request_handle != nullptr) {
+    const Result<OpenRequest*> request = find_request(item.request_handle);
+    BANYAN_TRY(request.status());
+    item.request = *request;
+  }
+  BANYAN_TRY(check_usable(**communicator));
+  if (item.checked) return {};
+  Result<Call> call = check_call(**communicator, call_of(*item.plain));
+  BANYAN_TRY(call.status());
+  item.checked = std::move(*call);
+  return {};
+}
+
+Status run_resolved(std::vector<Item>& items) {
+  std::vector<std::pair<Item*, Item*>> own;
+  BANYAN_TRY(pair_own_messages(items, own));
+
+  std::vector<Membership*> memberships;
+  std::vector<Operation*> running;  // that nobody waits for later
+  memberships.reserve(items.size());
+  running.reserve(items.size());
+  Status status;
+  for (Item& item : items) {
+    if (to_self(item)) continue;
+    Membership* membership = &item.membership();
+    if (std::find(memberships.begin(), memberships.end(), membership) == memberships.end())
+      memberships.push_back(membership);
+    status = prepare(item);
+    if (!status.ok()) break;
+    if (item.request == nullptr) running.push_back(item.operation);
+  }
+  if (status.ok()) {
+    for (Item& item : items)
+      if (item.operation != nullptr) launch(item);
+    for (const auto& [send, receive] : own) copy_own_message(*send, *receive);
+    status = drive_through(memberships, running);
+  }
+  for (Item& item : items)
+    if (item.operation != nullptr && (item.request == nullptr || !item.operation->launched))
+      item.membership().finish(item.operation);
+  if (status.ok()) remember_messages(items);
+  for (Membership* membership : memberships) membership->leave_baton();
+  return status;
+}
+
+// Tells a window: known messages from one rank to one other, as benchmarks and pipelines have them.
+bool is_window(const std::vector<Item>& items) {
+  if (items.empty() || items.front().place == nullptr) return false;
+  const Item& first = items.front();
+  const PlainCall& message = *first.plain;
+  const auto continues = [&](const Item& item) {
+    return item.place != nullptr && item.comm == first.comm &&
+           item.plain->collective == message.collective && item.plain->root == message.root;
+  };
+  return (message.collective == BANYAN_SEND || message.collective == BANYAN_RECV) &&
+         std::all_of(items.begin(), items.end(), continues);
+}
+
+// Runs a window as programs, one after another, of which only the last waits to be taken. In that
+// order none can wait for another, so they need no engine. False: nothing was begun, since the
+// communicator has something else under way or knows one of them no more.
+Result<bool> run_window(const std::vector<Item>& items) {
+  const Pinned inside(items.front().comm);
+  const Result<OpenCommunicator*> communicator = find_communicator(items.front().comm);
+  BANYAN_TRY(communicator.status());
+  BANYAN_TRY(check_usable(**communicator));
+  const auto known = [](const Item& item) {
+    return item.place->serves(*item.plain) && item.place->known.quick != nullptr;
+  };
+  if (!takes_known(**communicator) || !std::all_of(items.begin(), items.end(), known)) return false;
+  Membership* membership = (*communicator)->membership.get();
+  const Status status = with_memory({&membership, 1}, [&]() -> Status {
+    for (const Item& item : items) {
+      QuickCall& quick = *item.place->known.quick;
+      membership->begin(quick, item.plain->send, item.plain->recv, &item != &items.back());
+      if (run_through(quick)) continue;
+      BANYAN_TRY(go_on(quick));
+      membership->take_baton();  // which that leaves where bytes have not left
+    }
+    membership->leave_quickly();
+    return {};
+  });
+  if (!status.ok()) return status;
+  return true;
+}
+
+Status run_group(CallGroup& open) {
+  std::vector<Item>& items = open.items;
+  if (is_window(items)) {
+    const Result<bool> ran = run_window(items);
+    if (!ran.ok() || *ran) return ran.status();
+  }
+  try {
+    for (Item& item : items) BANYAN_TRY(resolve(item));
+    return run_resolved(items);
+  } catch (const std::bad_alloc&) {
+    Status status;
+    for (const Item& item : items) {
+      const Pinned inside(item.comm);
+      if (inside.get() != nullptr) status = run_out_of_memory(*inside.get()->membership);
+    }
+    return status;
+  }
+}
+
+// Finds what an error of the open group is on: where a call went wrong, or the only communicator.
+// Null where it may be on several.
+banyan_comm_t communicator_of_group() noexcept {
+  const CallGroup& open = group();
+  if (!open.failed.ok()) return open.failed_on;
+  const auto elsewhere = [&](const Item& item) { return item.comm != open.items.front().comm; };
+  const bool one =
+      !open.items.empty() && std::none_of(open.items.begin(), open.items.end(), elsewhere);
+  return one ? open.items.front().comm : nullptr;
+}
+
+void leave_group(std::vector<Item>& items) noexcept {
+  for (const Item& item : items) {
+    if (item.request_handle == nullptr) continue;
+    void* found = process().requests.find(place_of(item.request_handle));
+    if (found != nullptr) static_cast<OpenRequest*>(found)->grouped = false;
+  }
+}
+
+// The next group of this thread needs no memory of its own.
+void keep_room(std::vector<Item>& ended) {
+  constexpr size_t kMost = 512;
+  std::vector<Item>& next = group().items;
+  if (ended.capacity() > kMost || ended.capacity() <= next.capacity()) return;
+  ended.clear();
+  next.swap(ended);
+}
+
+// Those that a failure has kept from starting.
+void refuse_requests(std::vector<Item>& items) {
+  for (const Item& item : items) {
+    void* found = process().requests.find(place_of(item.request_handle));
+    if (found == nullptr) continue;
+    auto& request = *static_cast<OpenRequest*>(found);
+    Failure& failure = request.communicator->membership->failure();
+    if (failure.failed() && request.state != OpenRequest::State::kRunning)
+      refuse_request(request, failure.status());
+  }
+}
+}  // namespace
+
+bool join_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept {
+  if (communicator == nullptr || !in_group() || communicator->finalized.load() ||
+      communicator->membership->failure().failed())
+    return false;
+  std::vector<Item>& items = group().items;
+  // Windows have mostly equal messages.
+  const bool like_last = !items.empty() && items.back().place != nullptr &&
+                         items.back().comm == communicator->handle &&
+                         items.back().place->serves(plain);
+  const KnownCalls::Place* place = like_last ? items.back().place : communicator->known.find(plain);
+  if (place == nullptr || place->known.quick == nullptr) return false;
+  try {
+    items.push_back({.comm = communicator->handle, .plain = plain, .place = place});
+  } catch (const std::bad_alloc&) {
+    return false;  // which is found again, and told
+  }
+  return true;
+}
+
+void fail_group(const Status& status, banyan_comm_t comm) {
+  if (!in_group() || !group().failed.ok()) return;
+  group().failed = status;
+  group().failed_on = comm;
+}
+
+Status refuse_in_group(std::string_view function) {
+  if (!in_group()) return {};
+  return {Code::kInvalidUsage, fmt::format("{} inside a group", function)};
+}
+
+Status join_group(OpenCommunicator& communicator, const Call& call, banyan_request_t request,
+                  const PlainCall* plain) {
+  Membership* membership = communicator.membership.get();
+  return with_memory({&membership, 1}, [&]() -> Status {
+    group().items.push_back({.comm = communicator.handle,
+                             .request_handle = request,
+                             .plain = plain != nullptr ? std::optional(*plain) : std::nullopt,
+                             .checked = call});
+    return {};
+  });
+}
+
+}  // namespace banyan
+
+using banyan::Code;
+using banyan::door;
+using banyan::Status;
+
+banyan_result_t banyan_group_start(void) {
+  return door([]() -> Status {
+    ++banyan::group_depth;
+    return {};
+  });
+}
+
+banyan_result_t banyan_group_end(void) {
+  return door(banyan::communicator_of_group(), []() -> Status {
+    if (banyan::group_depth == 0)
+      return {Code::kInvalidUsage, "banyan_group_end without banyan_group_start"};
+    if (--banyan::group_depth > 0) return {};
+    banyan::CallGroup open = std::exchange(banyan::group(), {});
+    Status status = open.failed.ok() ? banyan::run_group(open) : open.failed;
+    if (!status.ok()) banyan::refuse_requests(open.items);
+    banyan::leave_group(open.items);
+    banyan::keep_room(open.items);
+    return status;
+  });
+}
