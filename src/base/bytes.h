@@ -16,7 +16,8 @@
 
 namespace banyan {
 
-static_assert(std::endian::native == std::endian::little, "wire formats are little-endian");
+static_assert(std::endian::native == std::endian::little,
+              "what ranks send each other is little-endian");
 
 using Bytes = std::vector<std::byte>;
 

@@ -23,7 +23,7 @@
 
 #include "banyan/status.h"
 #include "src/bootstrap/authentication.h"
-#include "src/bootstrap/wire.h"
+#include "src/bootstrap/frame.h"
 
 namespace banyan {
 

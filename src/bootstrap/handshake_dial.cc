@@ -21,30 +21,30 @@ Result<Dial> Dial::create(Descriptor socket, const HandshakeTerms& terms, const 
 
 short Dial::events() const {
   if (state_ == State::kConnect) return POLLOUT;
-  return static_cast<short>(stream_.all_sent() ? POLLIN : POLLIN | POLLOUT);
+  return static_cast<short>(socket_.all_sent() ? POLLIN : POLLIN | POLLOUT);
 }
 
 Result<bool> Dial::advance() {
   if (state_ == State::kConnect) {
-    pollfd entry{stream_.descriptor(), POLLOUT, 0};
+    pollfd entry{socket_.descriptor(), POLLOUT, 0};
     if (::poll(&entry, 1, 0) == 0) return false;
-    const int error = connect_result(stream_.descriptor());
+    const int error = connect_result(socket_.descriptor());
     if (error != 0) {
       refused_ = error == ECONNREFUSED;
       return Status(Code::kSystem, std::generic_category().message(error));
     }
-    BANYAN_TRY(stream_.write(handshake_.hello()));
+    BANYAN_TRY(socket_.write(handshake_.hello()));
     state_ = State::kHello;
   }
-  BANYAN_TRY(stream_.flush());
+  BANYAN_TRY(socket_.flush());
   while (state_ != State::kDone) {
-    const auto frame = stream_.read(kHandshakePayloadMost);
+    const auto frame = socket_.read(kHandshakePayloadMost);
     if (!frame.ok()) return frame.status();
     if (!frame->has_value()) return false;
     if (state_ == State::kHello) {
       auto response = handshake_.respond(**frame);
       if (!response.ok()) return response.status();
-      BANYAN_TRY(stream_.write(std::move(*response)));
+      BANYAN_TRY(socket_.write(std::move(*response)));
       state_ = State::kResponse;
     } else {
       BANYAN_TRY(handshake_.welcome(**frame));

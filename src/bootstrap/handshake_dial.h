@@ -4,8 +4,8 @@
 #pragma once
 
 #include "banyan/status.h"
+#include "src/bootstrap/frame_socket.h"
 #include "src/bootstrap/handshake.h"
-#include "src/bootstrap/wire_stream.h"
 
 namespace banyan {
 
@@ -14,7 +14,7 @@ class Dial {
   // `socket` is non-blocking and connected, or about to be.
   static Result<Dial> create(Descriptor socket, const HandshakeTerms& terms, const Joiner& joiner);
 
-  int descriptor() const { return stream_.descriptor(); }
+  int descriptor() const { return socket_.descriptor(); }
   short events() const;  // what to wait for before the next advance()
 
   // Gives true once welcomed. Any failure ends this attempt:
@@ -27,17 +27,17 @@ class Dial {
   bool answered() const { return state_ == State::kResponse || state_ == State::kDone; }
 
   // After success.
-  WireStream take_stream() { return std::move(stream_); }
+  FrameSocket take_socket() { return std::move(socket_); }
   const Session& session() const { return handshake_.session(); }
 
  private:
   enum class State { kConnect, kHello, kResponse, kDone };
 
   Dial(Descriptor socket, ClientHandshake handshake)
-      : stream_(std::move(socket)), handshake_(std::move(handshake)) {}
+      : socket_(std::move(socket)), handshake_(std::move(handshake)) {}
 
   State state_ = State::kConnect;
-  WireStream stream_;
+  FrameSocket socket_;
   ClientHandshake handshake_;
   bool refused_ = false;
 };

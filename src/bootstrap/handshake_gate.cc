@@ -135,14 +135,14 @@ void Gate::start(Descriptor socket, std::vector<Admitted>& admitted) {
     connection.from = peer_of(socket.get());
     send_at_once(socket.get());
   }
-  connection.stream = WireStream(std::move(socket));
+  connection.socket = FrameSocket(std::move(socket));
   connection.handshake = *handshake;
   connection.pid = origin.pid;
   connection.since = Clock::now();
   connection.id = next_id_++;
   // Often what it says first is already there.
   if (!advance(connection, admitted)) return;
-  if (watch(connection.stream.descriptor(), connection.id, true)) {
+  if (watch(connection.socket.descriptor(), connection.id, true)) {
     half_open_.push_back(std::move(connection));
   }
 }
@@ -175,7 +175,7 @@ bool Gate::make_room(Clock::duration least_age) {
 
 bool Gate::advance(HalfOpen& connection, std::vector<Admitted>& admitted) {
   while (true) {
-    const auto frame = connection.stream.read(kHandshakePayloadMost);
+    const auto frame = connection.socket.read(kHandshakePayloadMost);
     if (!frame.ok()) {
       report(connection, frame.status());
       return false;
@@ -184,7 +184,7 @@ bool Gate::advance(HalfOpen& connection, std::vector<Admitted>& admitted) {
     if (!connection.greeted) {
       auto challenge = connection.handshake.challenge(**frame);
       Status sent =
-          challenge.ok() ? connection.stream.write(std::move(*challenge)) : challenge.status();
+          challenge.ok() ? connection.socket.write(std::move(*challenge)) : challenge.status();
       if (!sent.ok()) {
         report(connection, sent);
         return false;
@@ -194,13 +194,13 @@ bool Gate::advance(HalfOpen& connection, std::vector<Admitted>& admitted) {
     }
     const auto joiner = connection.handshake.admit(**frame);
     const Status welcomed =
-        joiner.ok() ? connection.stream.write(connection.handshake.welcome()) : joiner.status();
+        joiner.ok() ? connection.socket.write(connection.handshake.welcome()) : joiner.status();
     if (!welcomed.ok()) {
       report(connection, welcomed);
       return false;
     }
-    (void)watch(connection.stream.descriptor(), connection.id, false);
-    admitted.push_back({std::move(connection.stream), connection.handshake.session(), *joiner,
+    (void)watch(connection.socket.descriptor(), connection.id, false);
+    admitted.push_back({std::move(connection.socket), connection.handshake.session(), *joiner,
                         connection.from, connection.pid});
     return false;
   }
@@ -235,7 +235,7 @@ void Gate::report(const HalfOpen& connection, const Status& why) {
   ++refused_;
   if (why.code() == Code::kUnsupported) {
     const Bytes answer = other_version();
-    (void)::send(connection.stream.descriptor(), answer.data(), answer.size(),
+    (void)::send(connection.socket.descriptor(), answer.data(), answer.size(),
                  MSG_NOSIGNAL | MSG_DONTWAIT);
   }
   // One line, however many come.

@@ -14,9 +14,9 @@
 #include "src/base/clock.h"
 #include "src/base/descriptor.h"
 #include "src/base/log.h"
+#include "src/bootstrap/frame_socket.h"
 #include "src/bootstrap/handshake.h"
 #include "src/bootstrap/rendezvous.h"
-#include "src/bootstrap/wire_stream.h"
 
 namespace banyan {
 
@@ -24,7 +24,7 @@ inline constexpr size_t kHalfOpenMost = 64;
 inline constexpr std::chrono::milliseconds kHandshakePatience{2000};
 
 struct Admitted {
-  WireStream stream;
+  FrameSocket socket;
   Session session;
   Joiner joiner;
   Address from;           // all zeros for AF_UNIX
@@ -50,7 +50,7 @@ class Gate {
 
  private:
   struct HalfOpen {
-    WireStream stream;
+    FrameSocket socket;
     ServerHandshake handshake;
     Address from;
     uint32_t pid = 0;

@@ -9,9 +9,9 @@
 
 #include "src/base/most_ranks.h"
 #include "src/base/parse.h"
+#include "src/bootstrap/frame.h"
 #include "src/bootstrap/launcher_claims.h"
 #include "src/bootstrap/slurm.h"
-#include "src/bootstrap/wire.h"
 
 namespace banyan {
 namespace {

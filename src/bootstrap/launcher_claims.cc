@@ -9,7 +9,7 @@
 
 #include "src/base/most_ranks.h"
 #include "src/base/parse.h"
-#include "src/bootstrap/wire.h"
+#include "src/bootstrap/frame.h"
 
 namespace banyan {
 namespace {

@@ -18,8 +18,8 @@
 
 #include "src/base/descriptor.h"
 #include "src/base/process.h"
+#include "src/bootstrap/frame_socket.h"
 #include "src/bootstrap/launcher.h"
-#include "src/bootstrap/wire_stream.h"
 
 namespace banyan {
 namespace {

@@ -16,8 +16,8 @@
 
 #include "src/base/clock.h"
 #include "src/base/most_ranks.h"
+#include "src/bootstrap/frame.h"
 #include "src/bootstrap/launcher.h"
-#include "src/bootstrap/wire.h"
 
 namespace banyan {
 namespace {

@@ -47,14 +47,14 @@ uint64_t remaining_ms(TimePoint deadline) {
 
 class RendezvousExchange : public Exchange {
  public:
-  RendezvousExchange(const JoinOptions& options, const Address& address, WireStream stream,
+  RendezvousExchange(const JoinOptions& options, const Address& address, FrameSocket socket,
                      const Session& session)
       : rank_(options.rank),
         size_(options.size),
         address_(address),
         key_(options.key),
         of_one_user_(!options.key_is_private && address.loopback()),
-        stream_(std::move(stream)),
+        socket_(std::move(socket)),
         session_(session),
         watch_(options.watch) {}
   ~RendezvousExchange() override;
@@ -64,7 +64,7 @@ class RendezvousExchange : public Exchange {
   Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine,
                                        TimePoint deadline) override;
   std::optional<Key> key() const override { return key_; }
-  std::optional<Address> met_by() const override { return own_end_of(stream_.descriptor()); }
+  std::optional<Address> met_by() const override { return own_end_of(socket_.descriptor()); }
   bool of_one_user() const override { return of_one_user_; }
   std::vector<int> failure_descriptors() const override;
   Status failure() override;
@@ -85,7 +85,7 @@ class RendezvousExchange : public Exchange {
   Address address_;
   Key key_;  // of the members once they are ready
   bool of_one_user_;
-  WireStream stream_;
+  FrameSocket socket_;
   Session session_;
   Watch watch_;
   uint32_t round_ = 0;
@@ -95,7 +95,7 @@ class RendezvousExchange : public Exchange {
 
 RendezvousExchange::~RendezvousExchange() {
   try {
-    if (failed_.ok()) (void)stream_.write(session_.seal(FrameType::kLeave, 0, {}));
+    if (failed_.ok()) (void)socket_.write(session_.seal(FrameType::kLeave, 0, {}));
   } catch (const std::bad_alloc&) {
     return;  // the end of the connection says as much
   }
@@ -116,7 +116,7 @@ Status RendezvousExchange::await_ready(TimePoint deadline) {
 }
 
 Result<std::optional<Frame>> RendezvousExchange::read() {
-  auto frame = stream_.read(kPayloadMost);
+  auto frame = socket_.read(kPayloadMost);
   if (!frame.ok()) {
     silent_ = true;
     return Status(Code::kPeerLost,
@@ -144,23 +144,23 @@ Result<Frame> RendezvousExchange::receive(FrameType type, FrameType part, TimePo
       }
       return std::move(**frame);
     }
-    const short events = static_cast<short>(stream_.all_sent() ? POLLIN : POLLIN | POLLOUT);
+    const short events = static_cast<short>(socket_.all_sent() ? POLLIN : POLLIN | POLLOUT);
     const auto ready =
-        wait_or_news(watch_, stream_.descriptor(), events, later(deadline, kFallback));
+        wait_or_news(watch_, socket_.descriptor(), events, later(deadline, kFallback));
     if (!ready.ok()) return ready.status();
     if (!*ready) {
       return Status(Code::kTimeout, fmt::format("the rendezvous at {} has not answered rank {} "
                                                 "within the time limit",
                                                 address_.text(), rank_));
     }
-    BANYAN_TRY(stream_.flush());
+    BANYAN_TRY(socket_.flush());
   }
 }
 
 Result<std::vector<Bytes>> RendezvousExchange::round(std::span<const std::byte> mine,
                                                      TimePoint deadline) {
   // A failed send says less than what can still be read.
-  (void)stream_.write(session_.seal(FrameType::kContribution, round_, mine));
+  (void)socket_.write(session_.seal(FrameType::kContribution, round_, mine));
   Bytes all;
   while (true) {
     const auto frame = receive(FrameType::kResult, FrameType::kResultPart, deadline);
@@ -194,7 +194,7 @@ Result<std::vector<Bytes>> RendezvousExchange::allgather(std::span<const std::by
 
 std::vector<int> RendezvousExchange::failure_descriptors() const {
   std::vector<int> descriptors;
-  if (!silent_) descriptors.push_back(stream_.descriptor());
+  if (!silent_) descriptors.push_back(socket_.descriptor());
   if (watch_.descriptor >= 0) descriptors.push_back(watch_.descriptor);
   return descriptors;
 }
@@ -219,12 +219,12 @@ Status RendezvousExchange::failure() {
 bool RendezvousExchange::give_up(const Status& why) {
   if (!failed_.ok()) return true;  // they hear of that
   failed_ = why;
-  (void)stream_.write(session_.seal(FrameType::kGiveUp, 0, encode_verdict(why)));
+  (void)socket_.write(session_.seal(FrameType::kGiveUp, 0, encode_verdict(why)));
   const TimePoint limit = later(Clock::now(), kFallback);
   while (Clock::now() < limit && read().ok()) {
-    const short events = static_cast<short>(stream_.all_sent() ? POLLIN : POLLIN | POLLOUT);
-    (void)wait_for(stream_.descriptor(), events, limit);
-    if (!stream_.flush().ok()) break;
+    const short events = static_cast<short>(socket_.all_sent() ? POLLIN : POLLIN | POLLOUT);
+    (void)wait_for(socket_.descriptor(), events, limit);
+    if (!socket_.flush().ok()) break;
   }
   return true;
 }
@@ -322,7 +322,7 @@ Result<std::unique_ptr<Exchange>> join_rendezvous(const JoinOptions& options, co
       Attempt tried = attempt(candidate, options, later(Clock::now(), patience));
       if (tried.end == Attempt::End::kJoined) {
         auto exchange = std::make_unique<RendezvousExchange>(
-            options, candidate, tried.dial->take_stream(), tried.dial->session());
+            options, candidate, tried.dial->take_socket(), tried.dial->session());
         if (options.arrived) BANYAN_TRY(options.arrived());
         try {
           tried.why = exchange->await_ready(options.deadline);

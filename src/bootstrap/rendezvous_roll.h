@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "banyan/status.h"
-#include "src/bootstrap/wire.h"
+#include "src/bootstrap/frame.h"
 
 namespace banyan {
 

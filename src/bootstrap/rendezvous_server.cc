@@ -93,7 +93,7 @@ bool RendezvousServer::began_after_verdict(const Joiner& joiner) const {
 
 // To those who meet later.
 void RendezvousServer::pass_on(Admitted admitted) {
-  (void)admitted.stream.write(admitted.session.seal(FrameType::kLeave, 0, {}));
+  (void)admitted.socket.write(admitted.session.seal(FrameType::kLeave, 0, {}));
 }
 
 void RendezvousServer::admit(Admitted admitted) {
@@ -109,7 +109,7 @@ void RendezvousServer::admit(Admitted admitted) {
   if (began_after_verdict(joiner)) return pass_on(std::move(admitted));
   const Status entered = roll_.enter(joiner, origin_of(admitted));
   auto member = std::make_unique<Member>();
-  member->stream = std::move(admitted.stream);
+  member->socket = std::move(admitted.socket);
   member->session = admitted.session;
   member->rank = joiner.rank;
   member->own = own;
@@ -134,7 +134,7 @@ void RendezvousServer::ready() {
             [](const auto& a, const auto& b) { return a->rank < b->rank; });
   contributions_.resize(members_.size());
   for (const auto& member : members_) {
-    const Status sent = member->stream.write(member->session.seal(FrameType::kReady, 0, nonce_));
+    const Status sent = member->socket.write(member->session.seal(FrameType::kReady, 0, nonce_));
     if (!sent.ok()) return gone(*member, sent);
     watch(*member);
   }
@@ -142,10 +142,10 @@ void RendezvousServer::ready() {
 
 void RendezvousServer::serve(Member& member) {
   if (!member.here) return;
-  const Status sent = member.stream.flush();
+  const Status sent = member.socket.flush();
   if (!sent.ok()) return gone(member, sent);
   while (member.here) {
-    const auto frame = member.stream.read(kPayloadMost);
+    const auto frame = member.socket.read(kPayloadMost);
     if (!frame.ok()) return gone(member, frame.status());
     if (!frame->has_value()) break;
     // After the verdict nothing counts but that a member goes.
@@ -210,11 +210,11 @@ void RendezvousServer::finish_round() {
 
 // Sends on what the socket takes of the last result.
 void RendezvousServer::pump(Member& member) {
-  while (member.here && !verdict_ && member.stream.all_sent() &&
+  while (member.here && !verdict_ && member.socket.all_sent() &&
          member.result_at < result_.size()) {
     const size_t part = std::min(kPayloadMost, result_.size() - member.result_at);
     const bool last = member.result_at + part == result_.size();
-    const Status sent = member.stream.write(
+    const Status sent = member.socket.write(
         member.session.seal(last ? FrameType::kResult : FrameType::kResultPart, result_round_,
                             std::span(result_).subspan(member.result_at, part)));
     member.result_at += part;
@@ -226,7 +226,7 @@ void RendezvousServer::pump(Member& member) {
 void RendezvousServer::gone(Member& member, const Status& why) {
   if (!member.here) return;
   member.here = false;
-  member.stream = WireStream();
+  member.socket = FrameSocket();
   if (member.left || verdict_) return;
   decide({Code::kPeerLost, fmt::format("rank {} ({}) was lost while the ranks met: {}", member.rank,
                                        roll_.origin(member.rank), why.message())});
@@ -270,19 +270,19 @@ void RendezvousServer::for_each_own_last(const std::function<void(Member&)>& use
 void RendezvousServer::tell(Member& member) {
   if (!member.here) return;
   const Status sent =
-      member.stream.write(member.session.seal(FrameType::kVerdict, 0, encode_verdict(*verdict_)));
+      member.socket.write(member.session.seal(FrameType::kVerdict, 0, encode_verdict(*verdict_)));
   if (!sent.ok()) return gone(member, sent);
   watch(member);
 }
 
 void RendezvousServer::watch(Member& member) {
-  const uint32_t wanted = member.stream.all_sent() ? EPOLLIN : EPOLLIN | EPOLLOUT;
+  const uint32_t wanted = member.socket.all_sent() ? EPOLLIN : EPOLLIN | EPOLLOUT;
   if (wanted == member.watched) return;
   epoll_event event{};
   event.events = wanted;
   event.data.ptr = &member;
   (void)::epoll_ctl(epoll_.get(), member.watched == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD,
-                    member.stream.descriptor(), &event);
+                    member.socket.descriptor(), &event);
   member.watched = wanted;
 }
 

@@ -31,7 +31,7 @@ class RendezvousServer {
 
  private:
   struct Member {
-    WireStream stream;
+    FrameSocket socket;
     Session session;
     int rank = 0;
     bool own = false;      // of this process, by its number; on another host it may be the same

@@ -81,7 +81,7 @@ std::string remedy(const Address& address, int error) {
   return {};
 }
 
-Result<Descriptor> stream_socket(const Address& address) {
+Result<Descriptor> tcp_socket(const Address& address) {
   Descriptor socket(
       ::socket(address.v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.valid()) {
@@ -95,7 +95,7 @@ Result<Descriptor> stream_socket(const Address& address) {
 // kBusy: that port is taken; kSystem: all are, where any would do (port 0).
 Result<Listener> listen_on_port(Address address, uint16_t port) {
   address.port = port;
-  auto socket = stream_socket(address);
+  auto socket = tcp_socket(address);
   if (!socket.ok()) return socket.status();
   // A port whose connections are in TIME_WAIT can be used at once by the next meeting.
   set_option(socket->get(), SOL_SOCKET, SO_REUSEADDR, 1);
@@ -154,7 +154,7 @@ bool waiting_mends(int error) {
 }
 
 Result<Descriptor> begin_connect(const Address& address) {
-  auto socket = stream_socket(address);
+  auto socket = tcp_socket(address);
   if (!socket.ok()) return socket.status();
   send_at_once(socket->get());
   SocketAddress name = socket_address(address);

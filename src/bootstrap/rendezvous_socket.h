@@ -43,7 +43,7 @@ std::optional<Address> own_end_of(int socket);
 
 // Small messages are sent at once.
 void send_at_once(int socket);
-// For streams that live as long as a communicator: the same, and a dead network is noticed.
+// For sockets that live as long as a communicator: the same, and a dead network is noticed.
 void tune_tcp(int socket);
 
 }  // namespace banyan

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "src/base/descriptor_room.h"
+#include "src/bootstrap/frame.h"
 #include "src/bootstrap/rendezvous.h"
-#include "src/bootstrap/wire.h"
 #include "src/c_api/communicator.h"
 #include "src/c_api/group.h"
 #include "src/c_api/run.h"

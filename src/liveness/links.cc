@@ -1,4 +1,4 @@
-// Who the ranks are, the communicator's key, and a stream to each of them.
+// Who the ranks are, the communicator's key, and a link to each of them.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "src/liveness/links.h"
@@ -261,9 +261,9 @@ Status Connector::advance(Outgoing& out) {
     out.dial.reset();
     out.again = Clock::now() + kRetry;
   } else if (*done) {
-    WireStream stream = out.dial->take_stream();
-    if (!links_.peers[out.peer].same_host) tune_tcp(stream.descriptor());
-    links_.sockets[out.peer] = stream.take();
+    FrameSocket socket = out.dial->take_socket();
+    if (!links_.peers[out.peer].same_host) tune_tcp(socket.descriptor());
+    links_.sockets[out.peer] = socket.take();
     out.done = true;
     out.dial.reset();
   }
@@ -283,10 +283,10 @@ Status Connector::accept() {
     if (links_.peers[peer].same_host) {
       links_.peers[peer].pid = static_cast<int>(one.peer_pid);
     } else {
-      tune_tcp(one.stream.descriptor());
+      tune_tcp(one.socket.descriptor());
     }
     // A second one is of a rank that saw the first one break.
-    links_.sockets[peer] = one.stream.take();
+    links_.sockets[peer] = one.socket.take();
   }
   // Last, so that whoever has just come in is not told by a closed connection.
   if (!gate_.starved() || missing() == 0) return {};

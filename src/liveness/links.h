@@ -1,4 +1,4 @@
-// Every rank has one authenticated stream to every other one, for what is not data: descriptors
+// Every rank has one authenticated socket to every other one, for what is not data: descriptors
 // while transports connect, farewells and verdicts afterwards, and the news of a death (end of
 // file).
 //
@@ -69,7 +69,7 @@ Result<Links> connect_links(Exchange& exchange, const Environment& environment, 
 Result<Links> connect_links(Exchange& exchange, const HostIdentity& host,
                             const Environment& environment, TimePoint deadline, const Log& log);
 
-// Pass descriptors with one byte of data over a blocking or non-blocking AF_UNIX stream, 1 to 253
+// Pass descriptors with one byte of data over a blocking or non-blocking AF_UNIX socket, 1 to 253
 // at once. kBusy: the socket is full, or the user has as many under way as Linux allows.
 Status send_descriptors(int socket, std::span<const int> descriptors);
 // Waits until the deadline. Exactly `count`, close-on-exec; MSG_CTRUNC is kSystem naming why.

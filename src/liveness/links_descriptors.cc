@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "src/base/system_error.h"
-#include "src/bootstrap/wire_stream.h"
+#include "src/bootstrap/frame_socket.h"
 #include "src/liveness/links.h"
 
 namespace banyan {

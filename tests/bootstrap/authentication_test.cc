@@ -12,8 +12,8 @@
 #include <string>
 
 #include "src/base/most_ranks.h"
+#include "src/bootstrap/frame.h"
 #include "src/bootstrap/handshake.h"
-#include "src/bootstrap/wire.h"
 #include "src/liveness/wire_links.h"
 
 namespace banyan {

@@ -16,10 +16,10 @@
 #include <string>
 #include <thread>
 
+#include "src/bootstrap/frame_socket.h"
 #include "src/bootstrap/handshake_dial.h"
 #include "src/bootstrap/rendezvous_roll.h"
 #include "src/bootstrap/rendezvous_socket.h"
-#include "src/bootstrap/wire_stream.h"
 #include "tests/support/rendezvous_place.h"
 #include "tests/support/sanitizers.h"
 

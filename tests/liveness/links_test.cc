@@ -20,9 +20,9 @@
 #include <set>
 #include <thread>
 
+#include "src/bootstrap/frame_socket.h"
 #include "src/bootstrap/rendezvous.h"
 #include "src/bootstrap/rendezvous_socket.h"
-#include "src/bootstrap/wire_stream.h"
 #include "src/liveness/links_local.h"
 #include "src/liveness/wire_links.h"
 #include "tests/support/few_descriptors.h"

@@ -1,4 +1,4 @@
-// Frames over a non-blocking stream socket.
+// Frames over a non-blocking socket.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -8,24 +8,24 @@
 #include "banyan/status.h"
 #include "src/base/clock.h"
 #include "src/base/descriptor.h"
-#include "src/bootstrap/wire.h"
+#include "src/bootstrap/frame.h"
 
 namespace banyan {
 
 // Reads exactly the frame that is asked for and not a byte more, so that the socket can be handed
 // on after any frame.
-class WireStream {
+class FrameSocket {
  public:
-  WireStream() = default;
-  explicit WireStream(Descriptor socket) : socket_(std::move(socket)) {}
-  WireStream(WireStream&&) = default;
-  WireStream& operator=(WireStream&& other) noexcept;
-  ~WireStream();
+  FrameSocket() = default;
+  explicit FrameSocket(Descriptor socket) : socket_(std::move(socket)) {}
+  FrameSocket(FrameSocket&&) = default;
+  FrameSocket& operator=(FrameSocket&& other) noexcept;
+  ~FrameSocket();
 
   int descriptor() const { return socket_.get(); }
   bool valid() const { return socket_.valid(); }
 
-  // A whole frame, or nothing yet. kPeerLost at the end of the stream; as parse_header otherwise.
+  // A whole frame, or nothing yet. kPeerLost: the other side has closed; else as parse_header.
   Result<std::optional<Frame>> read(size_t payload_most);
   // Queues, then sends as much as the socket takes.
   Status write(Bytes frame);

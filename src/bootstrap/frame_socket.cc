@@ -1,7 +1,7 @@
-// Frames over a non-blocking stream socket.
+// Frames over a non-blocking socket.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "src/bootstrap/wire_stream.h"
+#include "src/bootstrap/frame_socket.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -19,7 +19,7 @@ Status lost(std::string_view doing) {
 
 }  // namespace
 
-WireStream& WireStream::operator=(WireStream&& other) noexcept {
+FrameSocket& FrameSocket::operator=(FrameSocket&& other) noexcept {
   if (this != &other) {
     end();
     socket_ = std::move(other.socket_);
@@ -32,16 +32,16 @@ WireStream& WireStream::operator=(WireStream&& other) noexcept {
   return *this;
 }
 
-WireStream::~WireStream() {
+FrameSocket::~FrameSocket() {
   end();
 }
 
-void WireStream::end() {
+void FrameSocket::end() {
   if (socket_.valid()) (void)::shutdown(socket_.get(), SHUT_RDWR);
   socket_.close();
 }
 
-Result<bool> WireStream::read_up_to(size_t size) {
+Result<bool> FrameSocket::read_up_to(size_t size) {
   in_.resize(size);
   while (have_ < size) {
     const ssize_t got = ::recv(socket_.get(), in_.data() + have_, size - have_, 0);
@@ -58,7 +58,7 @@ Result<bool> WireStream::read_up_to(size_t size) {
   return true;
 }
 
-Result<std::optional<Frame>> WireStream::read(size_t payload_most) {
+Result<std::optional<Frame>> FrameSocket::read(size_t payload_most) {
   if (!header_) {
     const auto whole = read_up_to(kHeaderSize);
     if (!whole.ok()) return whole.status();
@@ -77,7 +77,7 @@ Result<std::optional<Frame>> WireStream::read(size_t payload_most) {
   return std::optional<Frame>(std::move(frame));
 }
 
-Status WireStream::write(Bytes frame) {
+Status FrameSocket::write(Bytes frame) {
   if (all_sent()) {
     pending_ = std::move(frame);
     sent_ = 0;
@@ -87,7 +87,7 @@ Status WireStream::write(Bytes frame) {
   return flush();
 }
 
-Status WireStream::flush() {
+Status FrameSocket::flush() {
   while (!all_sent()) {
     const ssize_t sent =
         ::send(socket_.get(), pending_.data() + sent_, pending_.size() - sent_, MSG_NOSIGNAL);

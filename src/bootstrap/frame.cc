@@ -2,7 +2,7 @@
 // error.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "src/bootstrap/wire.h"
+#include "src/bootstrap/frame.h"
 
 #include <fmt/format.h>
 
@@ -51,8 +51,8 @@ bool is_verdict(uint32_t code) {
 
 Bytes encode_header(const FrameHeader& header) {
   Writer writer;
-  writer.put(kWireMagic);
-  writer.put(kWireVersion);
+  writer.put(kFrameMagic);
+  writer.put(kFrameVersion);
   writer.put(header.type);
   writer.put(header.length);
   writer.put(header.epoch);
@@ -64,13 +64,13 @@ Bytes encode_header(const FrameHeader& header) {
 Result<FrameHeader> parse_header(std::span<const std::byte> bytes, size_t payload_most) {
   if (bytes.size() != kHeaderSize) return corrupt("frame header");
   Reader reader(bytes);
-  if (reader.get<uint32_t>() != kWireMagic) return corrupt("frame header");
+  if (reader.get<uint32_t>() != kFrameMagic) return corrupt("frame header");
   const auto version = reader.get<uint16_t>();
-  if (version != kWireVersion) {
+  if (version != kFrameVersion) {
     return Status(Code::kUnsupported,
                   fmt::format("the other side speaks version {} of the protocol, this one {}; all "
                               "ranks need the same version of the library",
-                              version, kWireVersion));
+                              version, kFrameVersion));
   }
   FrameHeader header;
   const auto type = reader.get<uint16_t>();

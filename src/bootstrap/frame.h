@@ -1,4 +1,4 @@
-// Ranks say this to each other over a stream, as bytes. Pure functions, no I/O.
+// Frames: ranks say this to each other over a socket, as bytes. Pure functions, no I/O.
 //
 // A frame, little-endian:
 //
@@ -41,8 +41,8 @@ enum class FrameType : uint16_t {
   kGiveUp,        // member: cannot go on; a RendezvousVerdict says why
 };
 
-inline constexpr uint32_t kWireMagic = 0x4e594e42;  // "BNYN"
-inline constexpr uint16_t kWireVersion = 2;
+inline constexpr uint32_t kFrameMagic = 0x4e594e42;  // "BNYN"
+inline constexpr uint16_t kFrameVersion = 2;
 inline constexpr size_t kHeaderSize = 24;
 inline constexpr size_t kMacSize = sizeof(Mac);
 inline constexpr size_t kPayloadMost = 64 * 1024;
