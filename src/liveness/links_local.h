@@ -9,7 +9,7 @@
 
 #include "banyan/status.h"
 #include "src/base/descriptor.h"
-#include "src/liveness/wire_links.h"
+#include "src/liveness/introduction.h"
 
 namespace banyan {
 

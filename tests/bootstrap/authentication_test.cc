@@ -14,7 +14,7 @@
 #include "src/base/most_ranks.h"
 #include "src/bootstrap/frame.h"
 #include "src/bootstrap/handshake.h"
-#include "src/liveness/wire_links.h"
+#include "src/liveness/introduction.h"
 
 namespace banyan {
 namespace {
@@ -69,14 +69,14 @@ TEST(Authentication, RandomKeysDiffer) {
   EXPECT_EQ(keys.size(), 100u);
 }
 
-TEST(Wire, HeaderSurvivesTheTrip) {
+TEST(Frame, HeaderSurvivesTheTrip) {
   const FrameHeader header{FrameType::kResult, 65536, 7, 0xffffffff, 65535};
   const auto parsed = parse_header(encode_header(header), kPayloadMost);
   ASSERT_TRUE(parsed.ok()) << parsed.status().message();
   EXPECT_EQ(*parsed, header);
 }
 
-TEST(Wire, RefusesOtherHeaders) {
+TEST(Frame, RefusesOtherHeaders) {
   const auto refused = [](size_t at, uint8_t value) {
     Bytes bytes = encode_header({FrameType::kHello, 32, 0, 0, 3});
     bytes[at] = std::byte{value};
@@ -96,7 +96,7 @@ TEST(Wire, RefusesOtherHeaders) {
   }
 }
 
-TEST(Wire, JoinersAreChecked) {
+TEST(Frame, JoinersAreChecked) {
   const Joiner joiner{7, 8, UINT64_MAX, 4242};
   ASSERT_TRUE(parse_joiner(encode_joiner(joiner)).ok());
   EXPECT_EQ(*parse_joiner(encode_joiner(joiner)), joiner);
@@ -106,7 +106,7 @@ TEST(Wire, JoinersAreChecked) {
   }
 }
 
-TEST(Wire, VerdictsAreFailures) {
+TEST(Frame, VerdictsAreFailures) {
   const auto good = parse_verdict(encode_verdict({Code::kMismatch, "rank_count\x1b[31m differs"}));
   ASSERT_TRUE(good.ok());
   EXPECT_EQ(good->status.code(), Code::kMismatch);
@@ -122,7 +122,7 @@ TEST(Wire, VerdictsAreFailures) {
   EXPECT_EQ(cut->status.message().size(), 2048u);
 }
 
-TEST(Wire, ResultsKeepEveryPart) {
+TEST(Frame, ResultsKeepEveryPart) {
   const std::vector<Bytes> parts = {Bytes(3), Bytes(), Bytes(kExchangeMost, std::byte{7})};
   const Bytes encoded = encode_result(parts);
   ASSERT_LE(encoded.size(), result_most(3));
@@ -147,7 +147,7 @@ HostAddresses some_addresses(const std::string& host) {
   return made;
 }
 
-TEST(Wire, IntroductionsSurviveTheTrip) {
+TEST(Introduction, IntroductionsSurviveTheTrip) {
   Introduction introduction;
   introduction.nonce = counting_key();
   introduction.host_digest[31] = 5;
@@ -164,7 +164,7 @@ TEST(Wire, IntroductionsSurviveTheTrip) {
   EXPECT_FALSE(parse_introduction(encode_introduction(introduction)).ok());
 }
 
-TEST(Wire, WhereaboutsSurviveTheTrip) {
+TEST(Introduction, WhereaboutsSurviveTheTrip) {
   Address v6;
   v6.v6 = true;
   v6.ip[15] = 1;
@@ -209,7 +209,7 @@ void check_every_parser(std::span<const std::byte> bytes) {
   EXPECT_EQ(parse_nonce(bytes).ok(), bytes.size() == sizeof(Nonce));
 }
 
-TEST(Wire, SurvivesMutations) {
+TEST(Parsers, SurviveMutations) {
   Introduction introduction;
   introduction.host_name = "host";
   introduction.addresses = some_addresses("host");

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "src/bootstrap/rendezvous_socket.h"
+#include "src/liveness/introduction.h"
 #include "src/liveness/links.h"
-#include "src/liveness/wire_links.h"
 #include "tests/support/rendezvous_place.h"
 
 namespace banyan {

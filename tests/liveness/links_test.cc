@@ -23,8 +23,8 @@
 #include "src/bootstrap/frame_socket.h"
 #include "src/bootstrap/rendezvous.h"
 #include "src/bootstrap/rendezvous_socket.h"
+#include "src/liveness/introduction.h"
 #include "src/liveness/links_local.h"
-#include "src/liveness/wire_links.h"
 #include "tests/support/few_descriptors.h"
 #include "tests/support/rendezvous_place.h"
 

@@ -1,4 +1,5 @@
-// What ranks tell each other before they link: who they are, then where they listen. Pure.
+// Ranks tell each other this before they link: who they are, then where they listen. Pure
+// functions, no I/O.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

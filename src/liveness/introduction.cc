@@ -1,7 +1,7 @@
-// What ranks tell each other before they link.
+// Introductions and whereabouts are encoded here, and parsed from any bytes.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "src/liveness/wire_links.h"
+#include "src/liveness/introduction.h"
 
 #include <algorithm>
 
