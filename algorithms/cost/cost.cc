@@ -93,13 +93,13 @@ class Flat {
     agree();
     const auto chunks =
         static_cast<double>(ring_chunks(static_cast<uint64_t>(volume_.bytes), given()));
-    cost_.stream({.hops = ranks_ - 1,
-                  .pieces = chunks,
-                  .bytes = volume_.bytes / chunks,
-                  .messages = 1,
-                  .all_messages = ranks_ - 1,
-                  .wire_bytes = volume_.bytes,
-                  .far = site_.hosts() > 1});
+    cost_.pipeline({.hops = ranks_ - 1,
+                    .pieces = chunks,
+                    .bytes = volume_.bytes / chunks,
+                    .messages = 1,
+                    .all_messages = ranks_ - 1,
+                    .wire_bytes = volume_.bytes,
+                    .far = site_.hosts() > 1});
     cost_.copy(volume_.bytes, 1);
     return cost_.us();
   }
@@ -155,14 +155,14 @@ class Flat {
     const double height = std::bit_width(static_cast<unsigned>(site_.ranks() - 1)) + 0.0;
     const auto pass = [&](double bytes, bool sums) {
       const double chunk = bytes / 2 / pairs;
-      cost_.stream({.hops = height,
-                    .pieces = pairs,
-                    .bytes = chunk,
-                    .messages = 2,
-                    .all_messages = 2 * (ranks_ - 1),
-                    .wire_bytes = 2 * bytes,
-                    .summed = sums ? chunk : 0,
-                    .far = site_.hosts() > 1});
+      cost_.pipeline({.hops = height,
+                      .pieces = pairs,
+                      .bytes = chunk,
+                      .messages = 2,
+                      .all_messages = 2 * (ranks_ - 1),
+                      .wire_bytes = 2 * bytes,
+                      .summed = sums ? chunk : 0,
+                      .far = site_.hosts() > 1});
     };
     if (problem_.collective != kAllreduce) agree();
     if (reduces(problem_.collective)) {

@@ -337,25 +337,26 @@ void Cost::codec(double wide_bytes, double active) {
 }
 
 // One of the hops leaves all levels, others a host at most. Where hosts have several ranks, some do
-// not leave theirs, and the dearer kind decides how fast the stream is.
-void Cost::stream(const Stream& stream) {
-  const Reach far = stream.far ? site_.across(site_.far_pairs().levels() - 1) : Reach();
+// not leave theirs, and the dearer kind decides how fast the pipeline is.
+void Cost::pipeline(const Pipeline& pipeline) {
+  const Reach far = pipeline.far ? site_.across(site_.far_pairs().levels() - 1) : Reach();
   const auto passed = [&](const LinkCost& link) {
-    const Ends ends = message(link, stream.bytes, stream.messages, false);
-    return ends.send + ends.recv + sum_of(stream.summed, 0);
+    const Ends ends = message(link, pipeline.bytes, pipeline.messages, false);
+    return ends.send + ends.recv + sum_of(pipeline.summed, 0);
   };
   const double near = passed(model_.within);
-  const double away = stream.far ? passed(model_.between) : near;
+  const double away = pipeline.far ? passed(model_.between) : near;
   const double one = site_.largest() > 1 ? std::max(near, away) : away;
   const double leaving = site_.far_in_ring().hosts();
   const double mean = leaving * away + (1 - leaving) * near;
-  const double wire_piece = stream.far ? on_wire(0, stream.bytes) : 0;
+  const double wire_piece = pipeline.far ? on_wire(0, pipeline.bytes) : 0;
   const double filling =
-      (stream.hops - 1) * (alphas_[stream.far ? 1 : 0] + std::max(one, wire_piece)) + alpha(far);
-  const double passing = stream.pieces * std::max(stream.messages * one, wire_piece);
-  const double work =
-      busy(stream.pieces * stream.messages * one, stream.pieces * stream.all_messages * mean);
-  add_wires(on_wires(far, stream.wire_bytes, 0, 1, 1), std::max(filling + passing, work));
+      (pipeline.hops - 1) * (alphas_[pipeline.far ? 1 : 0] + std::max(one, wire_piece)) +
+      alpha(far);
+  const double passing = pipeline.pieces * std::max(pipeline.messages * one, wire_piece);
+  const double work = busy(pipeline.pieces * pipeline.messages * one,
+                           pipeline.pieces * pipeline.all_messages * mean);
+  add_wires(on_wires(far, pipeline.wire_bytes, 0, 1, 1), std::max(filling + passing, work));
 }
 
 }  // namespace banyan

@@ -124,16 +124,16 @@ class Cost {
   // On one rank while others are busy with what came before.
   void copy_beside(double bytes);
   void codec(double wide_bytes, double active);
-  // A stream goes in `pieces` of so many bytes through `hops` ranks. The busiest rank passes on
-  // each piece with so many messages, and all ranks with so many.
-  struct Stream {
+  // A pipeline is a chain of `hops` ranks through which `pieces` of so many bytes follow each
+  // other. The busiest rank passes on each piece with so many messages, and all ranks with so many.
+  struct Pipeline {
     double hops = 1, pieces = 1, bytes = 0;
     double messages = 1, all_messages = 1;
     double wire_bytes = 0;  // of the busiest host, or part, in one direction, in all
     double summed = 0;
     bool far = false;  // between all hosts
   };
-  void stream(const Stream& stream);
+  void pipeline(const Pipeline& pipeline);
   // From here on, half of what passes through memory is still in a cache.
   void warm() { cold_ /= 2; }
 

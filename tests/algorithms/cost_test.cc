@@ -187,7 +187,7 @@ TEST(Cost, IsWhatTheSimulatorTakesWithParameters) {
 }
 
 // The network takes 0.1 of a byte, memory 1: a chain through both goes as fast as memory lets it.
-TEST(Cost, StreamsGoAsFastAsTheirDearestHop) {
+TEST(Cost, PipelinesGoAsFastAsTheirDearestHop) {
   CostModel model = pure(0, 1, 0.1);
   model.between.recv_byte = model.between.long_byte = table(0);
   const Hierarchy hosts = hosts_of(2, 4);
