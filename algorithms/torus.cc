@@ -35,8 +35,8 @@ class Torus {
   // The dimension that a share is at in a stage.
   int dimension(int share, int stage) const { return (share / 2 + stage) % dimensions(); }
   int length(int dimension) const { return shape_[static_cast<size_t>(dimension)]; }
-  // The places on the line through `place`, in the order that the share goes around.
-  std::vector<int> line(int share, int dimension, int place) const {
+  // The places of the ring through `place`, in the order that the share goes around it.
+  std::vector<int> places_of_ring(int share, int dimension, int place) const {
     const int stride = strides_[static_cast<size_t>(dimension)];
     const int length = this->length(dimension);
     const int first = place - coordinate(place, dimension) * stride;
@@ -47,7 +47,7 @@ class Torus {
     return places;
   }
   Group ring(int share, int dimension) const {
-    return group_of(group_, line(share, dimension, group_.me));
+    return group_of(group_, places_of_ring(share, dimension, group_.me));
   }
   // Gives the places that a share still has to reach in a stage, or has reached by it: those that
   // differ from this one in dimensions of later stages only.
@@ -56,8 +56,8 @@ class Torus {
     for (int later = stage + 1; later < dimensions(); ++later) {
       std::vector<int> more;
       for (const int place : places) {
-        const std::vector<int> line = this->line(share, dimension(share, later), place);
-        more.insert(more.end(), line.begin(), line.end());
+        const std::vector<int> around = places_of_ring(share, dimension(share, later), place);
+        more.insert(more.end(), around.begin(), around.end());
       }
       places = std::move(more);
     }
@@ -134,7 +134,7 @@ std::vector<Slice> share_of_blocks(Slice buffer, const std::vector<Part>& blocks
   return slices;
 }
 
-// Moves the blocks that a share sums: in each stage those of this rank's line, and of all that lie
+// Moves the blocks that a share sums: in each stage those of this rank's ring, and of all that lie
 // behind it in later dimensions.
 class ShareOfBlocks {
  public:
@@ -155,9 +155,9 @@ class ShareOfBlocks {
     const std::vector<int> rest = torus_.rest(share_, stage);
     for (size_t index = rest.size(); index-- > 0;) {
       const int place = rest[index];
-      const std::vector<int> line = torus_.line(share_, dimension, place);
+      const std::vector<int> around = torus_.places_of_ring(share_, dimension, place);
       std::vector<Slice> inputs;
-      for (const int each : line) inputs.push_back(at(each));
+      for (const int each : around) inputs.push_back(at(each));
       const Slice sum = last ? output_ : builder_.scratch(accumulator_bytes(at(place), stage));
       Accumulators sums(builder_, problem_, std::move(inputs), ring.me, sum,
                         {.sums_in = stage > 0, .sums_out = !last});
@@ -257,7 +257,7 @@ void torus_allgather(ScheduleBuilder& builder, const Group& group, const Problem
       const int dimension = torus.dimension(share, stage);
       for (const int place : torus.rest(share, stage)) {
         std::vector<Slice> slices;
-        for (const int each : torus.line(share, dimension, place))
+        for (const int each : torus.places_of_ring(share, dimension, place))
           slices.push_back(shares[static_cast<size_t>(share)][static_cast<size_t>(each)]);
         ring_allgather_phase(builder, torus.ring(share, dimension), slices);
       }

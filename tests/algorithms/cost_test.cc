@@ -134,30 +134,30 @@ double simulated(const Problem& problem, const Algorithm& algorithm, int ranks, 
 TEST(Cost, IsWhatTheSimulatorTakes) {
   constexpr double kAlpha = 5, kByte = 1e-3;
   const CostModel model = pure(kAlpha, kByte, 0);
-  struct Line {
+  struct Row {
     Collective collective;
     std::vector<std::string_view> algorithms;
   };
   using enum Collective;
-  const std::vector<Line> lines = {
+  const std::vector<Row> rows = {
       {kAllreduce, {"recursive_doubling", "circulant", "ring", "direct", "pairwise"}},
       {kReduceScatter, {"circulant", "ring", "direct", "pairwise"}},
       {kAllgather, {"ring", "bruck", "direct"}},  // circulant's blocks wait for early ones there
       {kBroadcast, {"binomial", "direct"}},
       {kBarrier, {"recursive_doubling", "dissemination", "direct", "star"}},
   };
-  for (const Line& line : lines)
-    for (const std::string_view name : line.algorithms)
+  for (const Row& row : rows)
+    for (const std::string_view name : row.algorithms)
       for (const int ranks : {2, 3, 4, 6, 7, 8, 16})
         for (const uint64_t bytes : {uint64_t{1} << 10, uint64_t{64} << 10, uint64_t{1} << 20}) {
           const int algorithm = find_algorithm(name);
-          const Problem problem = call(line.collective, bytes, ranks);
+          const Problem problem = call(row.collective, bytes, ranks);
           const double time = predict(problem, algorithm, ranks, model);
           const double real = simulated(problem, algorithms()[static_cast<size_t>(algorithm)],
                                         ranks, kAlpha, kByte);
-          EXPECT_GT(time, 0.65 * real) << name << ' ' << name_of(line.collective) << ' ' << ranks
+          EXPECT_GT(time, 0.65 * real) << name << ' ' << name_of(row.collective) << ' ' << ranks
                                        << ' ' << bytes << ": " << time << " for " << real;
-          EXPECT_LE(time, 1.5 * real) << name << ' ' << name_of(line.collective) << ' ' << ranks
+          EXPECT_LE(time, 1.5 * real) << name << ' ' << name_of(row.collective) << ' ' << ranks
                                       << ' ' << bytes << ": " << time << " for " << real;
         }
 }

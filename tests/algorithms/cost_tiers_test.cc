@@ -254,12 +254,12 @@ double ratio_to_simulated(Collective collective, std::string_view name, uint64_t
 
 TEST(CostOfTiers, IsWhatTheSimulatorTakes) {
   using enum Collective;
-  struct Line {
+  struct Row {
     std::string_view name;
     std::vector<Collective> collectives;
     double least, most;
   };
-  const std::vector<Line> lines = {
+  const std::vector<Row> rows = {
       {"ring", {kAllreduce, kAllgather, kReduceScatter}, 0.6, 1.5},
       {"recursive_doubling", {kAllreduce}, 0.6, 1.75},  // as if its pairs filled leaf by leaf
       {"leaders", {kAllreduce, kBroadcast, kReduce, kBarrier, kGather, kScatter}, 0.6, 1.5},
@@ -268,14 +268,14 @@ TEST(CostOfTiers, IsWhatTheSimulatorTakes) {
   for (const Hierarchy& levels :
        {leaves_of(2, 4, 1), leaves_of(2, 4, 1, true), leaves_of(3, 2, 2), leaves_of(2, 3, 2, true)})
     for (const double uplink : {0.25 * kWireByte, kWireByte, 4 * kWireByte})
-      for (const Line& line : lines)
-        for (const Collective collective : line.collectives)
+      for (const Row& row : rows)
+        for (const Collective collective : row.collectives)
           for (const uint64_t bytes : {uint64_t{4} << 10, uint64_t{256} << 10, uint64_t{8} << 20}) {
-            const double ratio = ratio_to_simulated(collective, line.name, bytes, levels, uplink);
-            EXPECT_GT(ratio, line.least) << line.name << ' ' << name_of(collective) << ' ' << bytes
-                                         << ' ' << levels.text() << ' ' << uplink;
-            EXPECT_LT(ratio, line.most) << line.name << ' ' << name_of(collective) << ' ' << bytes
+            const double ratio = ratio_to_simulated(collective, row.name, bytes, levels, uplink);
+            EXPECT_GT(ratio, row.least) << row.name << ' ' << name_of(collective) << ' ' << bytes
                                         << ' ' << levels.text() << ' ' << uplink;
+            EXPECT_LT(ratio, row.most) << row.name << ' ' << name_of(collective) << ' ' << bytes
+                                       << ' ' << levels.text() << ' ' << uplink;
           }
 }
 

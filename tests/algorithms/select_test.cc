@@ -155,14 +155,15 @@ TEST(DefaultTable, Sizes) {
       {kFinalize, kInt8, 9, 0, "dissemination", "dissemination"},
       {kSplit, kInt8, 5, 0, "direct", "direct"},
   };
-  for (const Boundary& line : boundaries) {
+  for (const Boundary& boundary : boundaries) {
     const auto of = [&](uint64_t bytes) {
-      return chosen(call(line.collective, bytes, line.ranks, line.type), line.ranks);
+      return chosen(call(boundary.collective, bytes, boundary.ranks, boundary.type),
+                    boundary.ranks);
     };
-    SCOPED_TRACE(testing::Message() << name_of(line.collective) << ' ' << name_of(line.type) << ' '
-                                    << line.size << " ranks " << line.ranks);
-    EXPECT_EQ(of(line.size), line.upto);
-    EXPECT_EQ(of(line.size + size_of(line.type)), line.above);
+    SCOPED_TRACE(testing::Message() << name_of(boundary.collective) << ' ' << name_of(boundary.type)
+                                    << ' ' << boundary.size << " ranks " << boundary.ranks);
+    EXPECT_EQ(of(boundary.size), boundary.upto);
+    EXPECT_EQ(of(boundary.size + size_of(boundary.type)), boundary.above);
   }
 }
 

@@ -201,19 +201,19 @@ TEST_P(Mismatch, OfTheAlgorithmNamesBoth) {
 // Ranks with other segments would send other messages.
 TEST_P(Mismatch, OfParametersNamesTheAlgorithm) {
   run(3, [](Rank& self) {
-    struct Line {
+    struct Row {
       const char *first, *others, *text;
     };
-    for (const Line& line :
-         {Line{"ring(seg=64)", "ring(seg=128)", "ask for ring with parameters, not the same"},
-          Line{"ring(seg=64)", "ring", "rank 0 has ring with parameters, rank"},
-          Line{"direct", "ring(seg=64)", "has ring with parameters"},
-          Line{"torus(dims=3)", "circulant(seg=128)", "torus with parameters"}}) {
+    for (const Row& row :
+         {Row{"ring(seg=64)", "ring(seg=128)", "ask for ring with parameters, not the same"},
+          Row{"ring(seg=64)", "ring", "rank 0 has ring with parameters, rank"},
+          Row{"direct", "ring(seg=64)", "has ring with parameters"},
+          Row{"torus(dims=3)", "circulant(seg=128)", "torus with parameters"}}) {
       Memories memories(kSmall);
       Spoken spoken;
       spoken.call = memories.call(Collective::kAllreduce, kSmall);
-      spoken.call.algorithm = self.rank() == 0 ? line.first : line.others;
-      if (!disagree(self, spoken, memories, line.text, line.text)) return;
+      spoken.call.algorithm = self.rank() == 0 ? row.first : row.others;
+      if (!disagree(self, spoken, memories, row.text, row.text)) return;
     }
   });
 }
