@@ -68,18 +68,18 @@ struct TierCost {
 };
 
 // Holds parts of one kind that have as many ranks each: GPUs, sockets, what is below a PCI switch,
-// hosts, or those of a level above. What the ranks of a part have for all others goes over its
-// edge. Bytes take the time of all links that cross an edge, in each direction.
+// hosts, or those of a level above. What the ranks of a part have for all others crosses the cut
+// around it. Bytes take the time of all edges that do, in each direction.
 struct PartCost {
   std::string name{};  // of the kind, or of the level
   int ranks = 0;       // of each
   // us of a byte, of the narrowest one. Unknown: nobody says what joins them.
-  Figure edge_byte{};
+  Figure cut_byte{};
   // On several hosts, what is in such a part may leave it through any NIC, too.
   bool leaves_by_nics = true;
   double count = 0;        // of such parts on all hosts; 0: not known, and nor are:
   Figure widest_byte{};    // of the widest one
-  Figure together_byte{};  // over the edges of all of them at once
+  Figure together_byte{};  // over the cuts of all of them at once
 
   friend bool operator==(const PartCost&, const PartCost&) = default;
 };
@@ -126,7 +126,7 @@ uint32_t best_segment(const Problem& problem, int ranks, const CostModel& model,
 // take:
 //
 //   cuts       around hosts, parts of them and parts above: bytes that must cross / bandwidth of
-//              all links that do (the cuts of ForestColl, Zhao et al. 2024)
+//              all edges that do (the cuts of ForestColl, Zhao et al. 2024)
 //   messages   those that tell everybody
 //   cores      their work
 //
@@ -134,8 +134,8 @@ uint32_t best_segment(const Problem& problem, int ranks, const CostModel& model,
 struct Bound {
   double us = 0;
   std::string by{};                   // "edge of a gpu", "work of cores", "latency"
-  Source source = Source::kMeasured;  // of the figure of the edge that decides
-  bool cuts = false;  // links around some part are known, or the model has none to know
+  Source source = Source::kMeasured;  // of the figure of the cut that decides
+  bool cuts = false;  // edges around some part are known, or the model has none to know
 };
 Bound bound_of(const Problem& problem, int ranks, const CostModel& model,
                const Hierarchy* hierarchy = nullptr);

@@ -134,7 +134,7 @@ double widest_host(const CostModel& model) {
 // Around each part.
 CutCost cut_of_part(const PartCost& part, const Problem& problem, const Site& site,
                     const CostModel& model, const Volume& volume) {
-  double byte = number(part.edge_byte);
+  double byte = number(part.cut_byte);
   if (!(byte > 0) || part.ranks < 1 || part.ranks >= site.ranks()) return {};
   if (site.hosts() > 1 && part.leaves_by_nics) {
     const double nics = widest_host(model);
@@ -143,7 +143,7 @@ CutCost cut_of_part(const PartCost& part, const Problem& problem, const Site& si
   }
   const Parted parted = parted_in_two(site.ranks(), part.ranks);
   return {byte * least_across(problem.collective, parted, volume.bytes), part.name,
-          part.edge_byte.source};
+          part.cut_byte.source};
 }
 
 // Gives the cut around all parts of one name, where each rank is in one of them: together they let
@@ -201,12 +201,12 @@ Bound bound_of(const Problem& problem, int ranks, const CostModel& model,
   const double sum = std::min(number(model.reduce_byte), number(model.codec_byte)) +
                      cold * number(model.reduce_far_byte);
   // Segments keep half of what the second half of an allreduce moves in a cache: Cost::warm().
-  const bool cut =
+  const bool segmented =
       problem.collective == kAllreduce &&
       cache_segments(static_cast<uint64_t>(volume.bytes), static_cast<uint64_t>(ranks)) > 1;
-  const double byte = least_byte(model, site, cut ? 0.75 * cold : cold);
+  const double byte = least_byte(model, site, segmented ? 0.75 * cold : cold);
   const double work = (least.moved * byte + least.summed * sum) / cores_of(model, site);
-  const CutCost edge = most_of_cuts(problem, site, model, volume);
+  const CutCost cut = most_of_cuts(problem, site, model, volume);
   const int levels = site.far_pairs().levels();
   double alpha = latency(model, site, 0);
   for (int left = 1; left <= levels; ++left) alpha = std::min(alpha, latency(model, site, left));
@@ -215,11 +215,11 @@ Bound bound_of(const Problem& problem, int ranks, const CostModel& model,
   double told = telling(ranks, alpha, overhead);
   if (levels > 0) told = std::max(told, latency(model, site, levels));
 
-  const bool links = site.hosts() > 1 || model.within.lane_byte.known();
-  Bound bound{.us = call + std::max({work, edge.us, told}), .cuts = !edge.part.empty() || !links};
-  if (edge.us >= std::max(work, told) && !edge.part.empty()) {
-    bound.by = fmt::format("edge of a {}", edge.part);
-    bound.source = edge.source;
+  const bool edges = site.hosts() > 1 || model.within.lane_byte.known();
+  Bound bound{.us = call + std::max({work, cut.us, told}), .cuts = !cut.part.empty() || !edges};
+  if (cut.us >= std::max(work, told) && !cut.part.empty()) {
+    bound.by = fmt::format("edge of a {}", cut.part);
+    bound.source = cut.source;
   } else if (work > told) {
     bound.by = "work of cores";
     bound.source = model.within.long_byte.source;

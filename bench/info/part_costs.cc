@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "topology/edges.h"
+#include "topology/cuts.h"
 
 namespace banyan::info {
 namespace {
@@ -38,7 +38,7 @@ std::vector<PartCost> PartCosts::costs(int times) const {
   for (const auto& [key, alike] : alike_) {
     PartCost cost{.name = key.first,
                   .ranks = key.second,
-                  .edge_byte = byte_of(alike.narrowest),
+                  .cut_byte = byte_of(alike.narrowest),
                   .leaves_by_nics = alike.leaves_by_nics};
     if (alike.all_known) {
       cost.count = alike.count * times;
@@ -80,7 +80,7 @@ std::vector<int> seats_of(const Topology& topology, const std::vector<Seated>& n
 
 void add_parts_of_nodes(const Topology& topology, const std::vector<Seated>& nodes,
                         PartCosts& costs, std::map<VertexKind, Figure>& shown) {
-  for (const auto& [vertex, ranks, bandwidth] : part_edges(topology, seats_of(topology, nodes))) {
+  for (const auto& [vertex, ranks, bandwidth] : part_cuts(topology, seats_of(topology, nodes))) {
     const VertexKind kind = topology.vertices[static_cast<size_t>(vertex)].kind;
     // No NIC is within a GPU.
     costs.add(std::string(name_of(kind)), ranks, bandwidth, kind != VertexKind::kGpu);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "topology/edges.h"
+#include "topology/cuts.h"
 
 #include <algorithm>
 #include <map>
@@ -13,7 +13,7 @@ namespace {
 struct Sum {
   int seats = 0;
   int numas = 0;          // inside, of a node in all of it
-  int interconnects = 0;  // that cross the edge
+  int interconnects = 0;  // that cross the cut
   bool hangs = false;     // a GPU: one of them is its way to the processor
   double bandwidth = 0;   // of the links that do
   bool known = true;
@@ -69,7 +69,7 @@ void cross(const Link& link, const std::vector<int>& inside, const std::vector<i
 
 }  // namespace
 
-std::vector<PartEdge> part_edges(const Topology& topology, std::span<const int> seats) {
+std::vector<PartCut> part_cuts(const Topology& topology, std::span<const int> seats) {
   Sums sums;
   for (const int seat : seats)
     for (const int holder : holders_of(topology, seat)) ++sums[holder].seats;
@@ -86,7 +86,7 @@ std::vector<PartEdge> part_edges(const Topology& topology, std::span<const int> 
     cross(link, from, to, sums);
     cross(link, to, from, sums);
   }
-  std::vector<PartEdge> edges;
+  std::vector<PartCut> cuts;
   for (const auto& [vertex, sum] : sums) {
     const VertexKind kind = topology.vertices[static_cast<size_t>(vertex)].kind;
     if (!is_part(kind) || !sum.known || !(sum.bandwidth > 0)) continue;
@@ -95,9 +95,9 @@ std::vector<PartEdge> part_edges(const Topology& topology, std::span<const int> 
     const bool processors_inside = kind == VertexKind::kPackage || kind == VertexKind::kNuma;
     if (processors_inside && sum.interconnects < std::max(node.numas - sum.numas, 1)) continue;
     if (kind == VertexKind::kGpu && !sum.hangs) continue;
-    edges.push_back({vertex, sum.seats, {sum.bandwidth, sum.source, sum.doubtful}});
+    cuts.push_back({vertex, sum.seats, {sum.bandwidth, sum.source, sum.doubtful}});
   }
-  return edges;
+  return cuts;
 }
 
 }  // namespace banyan
