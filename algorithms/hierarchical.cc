@@ -3,7 +3,7 @@
 // and all ranks of a part carry their share of it. (Two levels: the 2D torus of Mikami et al. 2018;
 // more: BlueConnect, Cho et al. 2019.)
 //
-// Vectors are cut into segments that follow each other through the levels, so that all links are
+// Vectors are cut into segments that follow each other through the levels, so that all wires are
 // busy at once: in slot t, segment t is reduced inside the parts of the first level, segment t - 1
 // inside those of the second, and so on up and down again.
 //
@@ -30,7 +30,7 @@ int segments_of(const Group& group, const Problem& problem, const Hierarchy& lev
 }
 
 // So many segments are on their way up at the top, beside the one that has come there and goes
-// down: an exchange in several rounds leaves gaps on its links, which they fill. On four hosts of
+// down: an exchange in several rounds leaves gaps on its wires, which they fill. On four hosts of
 // two at 1 Gb/s, 64 MiB took 907 ms with none and 853 with two; 842 is the least.
 constexpr int kAhead = 2;
 

@@ -12,7 +12,7 @@
 // need neighbours, too.
 //
 // The owners of a shard, one in each part, are a team at the next level: a rail. So every owner
-// moves its share over the links between the parts, a shard is summed once in each part, and parts
+// moves its share over the wires between the parts, a shard is summed once in each part, and parts
 // of different sizes need no other schedule: what leaves a part is the least that can leave it.
 // SPDX-License-Identifier: Apache-2.0
 

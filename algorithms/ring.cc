@@ -1,6 +1,6 @@
 // In a ring each rank talks to its two neighbours only. An allreduce has 2(P-1) steps and the
 // volume 2(P-1)/P of the data (Patarasuk, Yuan 2009). On several hosts the ring enters each of them
-// once, however ranks are numbered (Hierarchy::ring), so that each host's link carries the data
+// once, however ranks are numbered (Hierarchy::ring), so that each host's wire carries the data
 // once each way.
 // SPDX-License-Identifier: Apache-2.0
 

@@ -1,10 +1,10 @@
 // In a torus ranks lie on a grid of up to three dimensions d that closes on itself, and move data
 // along rings of one dimension after the other. Each vector is cut into two shares for each
 // dimension. Share c begins with dimension c, goes on with the next ones, and goes one way or the
-// other around all rings, so that every rank uses all its links at once, in both directions. That
-// takes 2 sum(X_i - 1) rounds, and 2(P-1)/P of the data over 2d links. (Jain, Sabharwal 2010.)
+// other around all rings, so that every rank uses all its edges at once, in both directions. That
+// takes 2 sum(X_i - 1) rounds, and 2(P-1)/P of the data over 2d edges. (Jain, Sabharwal 2010.)
 //
-// A machine whose links are a torus gains most where ranks are numbered along it. On any other, it
+// A machine whose edges are a torus gains most where ranks are numbered along it. On any other, it
 // is fewer rounds than a ring, for more messages at a time.
 // SPDX-License-Identifier: Apache-2.0
 

@@ -72,7 +72,7 @@ CostModel with_message_times(CostModel model, const MessageTimes& times, int ran
   const auto of = [](double value) { return Figure{value, Source::kMeasured}; };
   const MessageTime& message = times.messages.back();
   const auto bytes = static_cast<double>(message.bytes);
-  LinkCost& within = model.within;
+  PairCost& within = model.within;
   within.send_byte = within.recv_byte = of(message.slots_us / bytes / 2);
   within.long_byte = of((message.first_us + message.write_us) / bytes);
   within.given_byte = of(message.again_us / bytes);

@@ -35,7 +35,7 @@ namespace banyan {
 
 // Holds what messages between two ranks of one level take. All times are in microseconds, none
 // negative; an unknown figure counts as 0.
-struct LinkCost {
+struct PairCost {
   Figure alpha;      // from the end of sending to where the receiver can go on
   Figure overhead;   // of a core, for each message at each end
   Figure send_byte;  // of the sender's core, of one byte
@@ -45,8 +45,8 @@ struct LinkCost {
   Figure long_byte;      // of what the sender writes in each call, writing it included
   // What a byte takes beside the above, at the receiver, where buffers are in no cache.
   Figure far_byte;
-  // Links may move bytes by themselves, as GPUs have them. Then this is what a byte takes on the
-  // one that a message uses, and how many of them a rank uses at the same time to different ranks.
+  // Edges of a machine may move bytes by themselves, as NVLinks do. Each is a lane: this is what a
+  // byte takes on it, and how many of them a rank uses at the same time to different ranks.
   Figure lane_byte{};
   double lanes = 1;
   // This goes in the place of long_byte for what the caller gave and the call only reads. Unknown:
@@ -54,7 +54,7 @@ struct LinkCost {
   Figure given_byte{};
   double long_least = 0;  // bytes of the shortest long message
 
-  friend bool operator==(const LinkCost&, const LinkCost&) = default;
+  friend bool operator==(const PairCost&, const PairCost&) = default;
 };
 
 // Holds what messages take that leave a part of a level above hosts: a leaf switch, a pod.
@@ -86,8 +86,8 @@ struct PartCost {
 
 struct CostModel {
   Figure call;                  // us: what begins and ends a call
-  LinkCost within;              // a host
-  LinkCost between;             // hosts
+  PairCost within;              // a host
+  PairCost between;             // hosts
   std::vector<TierCost> tiers;  // of levels of the hierarchy, by name; others cost what hosts do
   std::vector<PartCost> parts;  // nothing is faster than these let pass
   Figure wire_byte;             // us a byte takes on the wire of one NIC in each direction

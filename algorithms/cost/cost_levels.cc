@@ -186,9 +186,9 @@ class Levelled {
       all = all + stage;
       slowest = std::max(slowest, stage.us);
     }
-    const double links = all.us + (flow.segments - 1) * std::max(slowest, all.wire);
+    const double moved = all.us + (flow.segments - 1) * std::max(slowest, all.wire);
     return number(model_.call) + flow.before + flow.hops * flow.stages.back().us +
-           std::max(links, flow.segments * all.work);
+           std::max(moved, flow.segments * all.work);
   }
   uint64_t given() const { return given_length(volume_.parameters, problem_); }
   // In segments of that length; 0: of their own.

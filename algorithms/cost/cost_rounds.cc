@@ -176,11 +176,11 @@ double uplink_byte(const CostModel& model, const Site& site, int level) {
 }
 
 double least_byte(const CostModel& model, const Site& site, double cold) {
-  const auto of = [&](const LinkCost& link) {
-    const Figure& once = link.given_byte.known() ? link.given_byte : link.long_byte;
-    return std::min({number(link.send_byte) + number(link.recv_byte), number(link.long_byte),
+  const auto of = [&](const PairCost& cost) {
+    const Figure& once = cost.given_byte.known() ? cost.given_byte : cost.long_byte;
+    return std::min({number(cost.send_byte) + number(cost.recv_byte), number(cost.long_byte),
                      number(once)}) +
-           cold * number(link.far_byte);
+           cold * number(cost.far_byte);
   };
   return site.hosts() == 1 ? of(model.within) : std::min(of(model.within), of(model.between));
 }
@@ -197,17 +197,17 @@ Cost::Cost(const CostModel& model, const Site& site, double buffers)
     uplinks_[static_cast<size_t>(level)] = uplink_byte(model, site, level);
 }
 
-Cost::Ends Cost::message(const LinkCost& link, double bytes, double peers, bool given) const {
-  const double overhead = number(link.overhead);
+Cost::Ends Cost::message(const PairCost& cost, double bytes, double peers, bool given) const {
+  const double overhead = number(cost.overhead);
   const double lane =
-      bytes * number(link.lane_byte) / std::clamp(peers, 1.0, std::max(link.lanes, 1.0));
-  const double cold = cold_ * bytes * number(link.far_byte) + lane;
-  const Figure& once = given && link.given_byte.known() ? link.given_byte : link.long_byte;
-  const Ends whole{overhead + bytes * number(link.send_byte),
-                   overhead + bytes * number(link.recv_byte) + cold, lane};
-  const Ends taken{overhead, overhead + number(link.long_overhead) + bytes * number(once) + cold,
+      bytes * number(cost.lane_byte) / std::clamp(peers, 1.0, std::max(cost.lanes, 1.0));
+  const double cold = cold_ * bytes * number(cost.far_byte) + lane;
+  const Figure& once = given && cost.given_byte.known() ? cost.given_byte : cost.long_byte;
+  const Ends whole{overhead + bytes * number(cost.send_byte),
+                   overhead + bytes * number(cost.recv_byte) + cold, lane};
+  const Ends taken{overhead, overhead + number(cost.long_overhead) + bytes * number(once) + cold,
                    lane};
-  if (bytes < link.long_least) return whole;
+  if (bytes < cost.long_least) return whole;
   return taken.send + taken.recv < whole.send + whole.recv ? taken : whole;
 }
 
@@ -340,8 +340,8 @@ void Cost::codec(double wide_bytes, double active) {
 // not leave theirs, and the dearer kind decides how fast the pipeline is.
 void Cost::pipeline(const Pipeline& pipeline) {
   const Reach far = pipeline.far ? site_.across(site_.far_pairs().levels() - 1) : Reach();
-  const auto passed = [&](const LinkCost& link) {
-    const Ends ends = message(link, pipeline.bytes, pipeline.messages, false);
+  const auto passed = [&](const PairCost& cost) {
+    const Ends ends = message(cost, pipeline.bytes, pipeline.messages, false);
     return ends.send + ends.recv + sum_of(pipeline.summed, 0);
   };
   const double near = passed(model_.within);

@@ -144,12 +144,12 @@ class Cost {
   double waited() const { return waited_; }
 
  private:
-  // A link takes its time while the receiver does; whoever sends on it waits as long.
+  // A lane takes its time while the receiver does; whoever sends on it waits as long.
   struct Ends {
     double send, recv;
     double lane = 0;  // of recv
   };
-  Ends message(const LinkCost& link, double bytes, double peers, bool given) const;
+  Ends message(const PairCost& cost, double bytes, double peers, bool given) const;
   Ends message(double bytes, double far, double peers, bool given) const;
   double alpha(const Reach& far) const { return alphas_[static_cast<size_t>(far.levels())]; }
   double mean_alpha(const Reach& far) const;

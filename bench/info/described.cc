@@ -226,7 +226,7 @@ void use_network(DescribedMachine& machine, const std::vector<Node>& nodes) {
 }
 
 void show_memory(DescribedMachine& machine, int most, Source cores) {
-  const LinkCost& within = machine.model.within;
+  const PairCost& within = machine.model.within;
   const Figure number{static_cast<double>(machine.cores), cores};
   const double byte =
       std::min(within.send_byte.value.value_or(0) + within.recv_byte.value.value_or(0),

@@ -1,4 +1,4 @@
-// How a torus lies, and that all its links are used at once.
+// How a torus lies, and that all its edges are used at once.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <gmock/gmock.h>
