@@ -43,7 +43,7 @@ constexpr std::string_view kDependency = "#9a9a9a";
 struct Kind {
   std::string_view words;
   std::string_view fill;
-  std::string_view edge;
+  std::string_view border;
 };
 constexpr std::array<Kind, 6> kKinds = {{{"send", "#d6e6f5", "#3a76a8"},
                                          {"receive", "#e4efe0", "#5f8a4e"},
@@ -204,7 +204,7 @@ class ScheduleDrawing {
                               .width = box_width_,
                               .height = kBoxHeight,
                               .fill = kind.fill,
-                              .edge = kind.edge});
+                              .border = kind.border});
     const auto write = [&](std::string text, int down) {
       picture_.texts.push_back(
           {.x = x + kPadding, .y = y + down, .words = std::move(text), .size = kTextSize});
@@ -279,7 +279,7 @@ std::string to_svg(std::span<const Schedule> schedules, std::span<const int> ran
   for (const Kind& kind : kKinds)
     if (std::any_of(drawn.boxes.begin(), drawn.boxes.end(),
                     [&](const PictureBox& box) { return box.fill == kind.fill; }))
-      legend.push_back({kind.words, PictureBox{.fill = kind.fill, .edge = kind.edge}});
+      legend.push_back({kind.words, PictureBox{.fill = kind.fill, .border = kind.border}});
   legend.push_back({"message", {}, PictureLine{.colour = kMessage, .dashed = true, .arrow = true}});
   legend.push_back({"waits for the step above", {}, PictureLine{.colour = kDependency}});
   return to_svg(on_page({.title = std::string(title),

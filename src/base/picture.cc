@@ -63,16 +63,16 @@ void write_box(std::string& svg, PictureBox box) {
   fmt::format_to(Out(svg),
                  "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"3\" fill=\"{}\""
                  " stroke=\"{}\"{}",
-                 box.x, box.y, box.width, box.height, box.fill, box.edge,
+                 box.x, box.y, box.width, box.height, box.fill, box.border,
                  box.dashed ? " stroke-dasharray=\"5 3\"" : "");
   write_hint(svg, box.hint, "rect");
   if (!box.several) return;
   box.several = false;
   box.hint.clear();
-  box.x += kSecondFrame;
-  box.y += kSecondFrame;
-  box.width -= 2 * kSecondFrame;
-  box.height -= 2 * kSecondFrame;
+  box.x += kSecondBorder;
+  box.y += kSecondBorder;
+  box.width -= 2 * kSecondBorder;
+  box.height -= 2 * kSecondBorder;
   write_box(svg, box);
 }
 

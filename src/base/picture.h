@@ -22,12 +22,12 @@ struct Point {
 struct PictureBox {
   int x = 0, y = 0, width = 0, height = 0;
   std::string_view fill = "#ffffff";
-  std::string_view edge = "#555555";
+  std::string_view border = "#555555";
   bool dashed = false;
-  bool several = false;  // has a second frame within the first, kSecondFrame away
+  bool several = false;  // has a second border within the first, kSecondBorder away
   std::string hint{};
 };
-inline constexpr int kSecondFrame = 3;
+inline constexpr int kSecondBorder = 3;
 
 struct PictureLine {
   std::vector<Point> points{};

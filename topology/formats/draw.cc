@@ -12,7 +12,7 @@ namespace banyan {
 namespace {
 
 constexpr int kGap = 10;        // between what stands beside each other
-constexpr int kPadding = 8;     // within a frame
+constexpr int kPadding = 8;     // within a box
 constexpr int kLineStep = 14;   // from one line of text to the next
 constexpr int kLongFact = 260;  // what a fact may widen a box to
 constexpr int kStub = 12;       // from a line to what hangs from it, without a label
@@ -266,16 +266,15 @@ void stretch(Picture& picture, int width, int height) {
   picture.boxes.front().height = height;
 }
 
-Picture framed(const BoxFrame& frame, const Picture& content, int most_width) {
-  const int padding = kPadding + (frame.several ? kSecondFrame : 0);
+Picture boxed(const HeadedBox& box, const Picture& content, int most_width) {
+  const int padding = kPadding + (box.several ? kSecondBorder : 0);
   const int room = most_width - 2 * padding;
   int longest = 0;
-  for (const std::string& fact : frame.facts)
+  for (const std::string& fact : box.facts)
     longest = std::max(longest, text_width(fact, kSmallSize));
-  const int heading =
-      std::max(text_width(frame.name, kTextSize, true), std::min(longest, kLongFact));
+  const int heading = std::max(text_width(box.name, kTextSize, true), std::min(longest, kLongFact));
   const int inner =
-      std::max(content.width, std::min(room, std::max(heading, frame.least_width - 2 * padding)));
+      std::max(content.width, std::min(room, std::max(heading, box.least_width - 2 * padding)));
   Picture picture;
   picture.width = inner + 2 * padding;
   int y = padding - 4;
@@ -284,14 +283,14 @@ Picture framed(const BoxFrame& frame, const Picture& content, int most_width) {
     picture.texts.push_back(
         {.x = padding, .y = y, .words = std::move(words), .size = size, .bold = bold});
   };
-  picture.boxes.push_back({.fill = frame.colours.fill,
-                           .edge = frame.colours.edge,
-                           .dashed = frame.dashed,
-                           .several = frame.several,
-                           .hint = frame.hint});
-  for (std::string& line : wrapped(frame.name, inner, kTextSize, true))
+  picture.boxes.push_back({.fill = box.colours.fill,
+                           .border = box.colours.border,
+                           .dashed = box.dashed,
+                           .several = box.several,
+                           .hint = box.hint});
+  for (std::string& line : wrapped(box.name, inner, kTextSize, true))
     write(std::move(line), kTextSize, true);
-  for (std::string& line : lines_of(frame.facts, inner)) write(std::move(line), kSmallSize, false);
+  for (std::string& line : lines_of(box.facts, inner)) write(std::move(line), kSmallSize, false);
   y += content.height > 0 ? 6 : 4;
   if (content.height > 0) {
     place(picture, content, padding, y);

@@ -17,7 +17,7 @@ inline constexpr int kSmallSize = 10;
 
 struct Colours {
   std::string_view fill;
-  std::string_view edge;
+  std::string_view border;
 };
 Colours colours_of(VertexKind kind);
 std::string_view colour_of(LinkKind kind);
@@ -38,8 +38,8 @@ struct Lines {
 // In rows of at most that width, if each is not wider.
 Picture hang(std::vector<Hung> items, const Lines& lines, int most_width);
 
-// A box with a heading in which a picture is; `copies` have a double frame.
-struct BoxFrame {
+// A box with a heading in which a picture is; `copies` have a double border.
+struct HeadedBox {
   Colours colours{};
   std::string name{};
   std::vector<std::string> facts{};  // each whole on a line where it can be
@@ -48,7 +48,7 @@ struct BoxFrame {
   bool dashed = false;
   int least_width = 0;
 };
-Picture framed(const BoxFrame& frame, const Picture& content, int most_width);
+Picture boxed(const HeadedBox& box, const Picture& content, int most_width);
 // Makes its first box that large.
 void stretch(Picture& picture, int width, int height);
 

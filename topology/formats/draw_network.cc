@@ -29,17 +29,17 @@ std::string tier_text(const Tier& tier) {
 }
 
 Picture draw_card(const Topology& topology, const Card& card) {
-  BoxFrame frame{.colours = colours_of(VertexKind::kNode)};
-  frame.several = card.nodes.size() > 1;
-  frame.name = frame.several ? counted(card.nodes.size(), "node")
-                             : range_text(topology, card.nodes, kMostNames);
+  HeadedBox box{.colours = colours_of(VertexKind::kNode)};
+  box.several = card.nodes.size() > 1;
+  box.name = box.several ? counted(card.nodes.size(), "node")
+                         : range_text(topology, card.nodes, kMostNames);
   std::string facts = fmt::format("{}", fmt::join(card.facts, ", "));
-  if (frame.several) {
-    frame.facts.push_back(range_text(topology, card.nodes, kMostNames));
+  if (box.several) {
+    box.facts.push_back(range_text(topology, card.nodes, kMostNames));
     if (!facts.empty()) facts += " each";
   }
-  if (!facts.empty()) frame.facts.push_back(std::move(facts));
-  return framed(frame, {}, kMostCard);
+  if (!facts.empty()) box.facts.push_back(std::move(facts));
+  return boxed(box, {}, kMostCard);
 }
 
 Picture draw_site(const Topology& topology, const NetworkSite& site, int most_width,
@@ -64,10 +64,10 @@ std::vector<Hung> children_of(const Topology& topology, const NetworkSite& site,
   for (size_t i = site.sites.size(); i < items.size(); ++i)
     stretch(items[i].drawn, widest, items[i].drawn.height);
   if (site.left_out > 0) {
-    const BoxFrame more{.colours = {"#ffffff", "#999999"},
-                        .name = counted(site.left_out, "more node"),
-                        .dashed = true};
-    items.push_back({.drawn = framed(more, {}, kMostCard), .above = false});
+    const HeadedBox more{.colours = {"#ffffff", "#999999"},
+                         .name = counted(site.left_out, "more node"),
+                         .dashed = true};
+    items.push_back({.drawn = boxed(more, {}, kMostCard), .above = false});
   }
   return items;
 }
@@ -75,7 +75,7 @@ std::vector<Hung> children_of(const Topology& topology, const NetworkSite& site,
 Picture draw_site(const Topology& topology, const NetworkSite& site, int most_width,
                   bool outermost) {
   const std::string_view colour = colour_of(LinkKind::kNetwork);
-  const int room = most_width - 2 * (kPadding + kSecondFrame);
+  const int room = most_width - 2 * (kPadding + kSecondBorder);
   const Lines lines{.above = colour, .wide = true};
   std::vector<Hung> items = children_of(topology, site, room);
   const bool described = !site.tiers.empty();
@@ -92,12 +92,12 @@ Picture draw_site(const Topology& topology, const NetworkSite& site, int most_wi
   };
   for (size_t i = 0; i < site.tiers.size(); ++i) {
     const Tier& tier = site.tiers[i];
-    BoxFrame bar{.colours = colours_of(VertexKind::kSwitch),
-                 .name = tier_text(tier),
-                 .facts = {range_text(topology, tier.switches, kMostNames)},
-                 .least_width = width};
+    HeadedBox bar{.colours = colours_of(VertexKind::kSwitch),
+                  .name = tier_text(tier),
+                  .facts = {range_text(topology, tier.switches, kMostNames)},
+                  .least_width = width};
     if (!tier.among.empty()) bar.facts.push_back(tier.among + " among them");
-    append(framed(bar, {}, width));
+    append(boxed(bar, {}, width));
     if (i + 1 == site.tiers.size()) continue;
     if (!tier.cables.empty()) {
       const int x = width / 2;
@@ -113,19 +113,19 @@ Picture draw_site(const Topology& topology, const NetworkSite& site, int most_wi
     content.height += kBetween;
   }
   if (!described && outermost)
-    append(framed({.colours = {"#ffffff", colour},
-                   .name = "network: nothing is known of it",
-                   .dashed = true,
-                   .least_width = width},
-                  {}, width));
+    append(boxed({.colours = {"#ffffff", colour},
+                  .name = "network: nothing is known of it",
+                  .dashed = true,
+                  .least_width = width},
+                 {}, width));
   append(below);
   const std::string nodes = counted(site.nodes, "node");
-  const BoxFrame frame{.colours = {outermost ? "#ffffff" : "#f5f8fb", "#8aa4bd"},
-                       .name = outermost         ? "cluster of " + nodes
-                               : site.copies > 1 ? fmt::format("{} x {}", site.copies, nodes)
-                                                 : nodes,
-                       .several = site.copies > 1};
-  return framed(frame, content, most_width);
+  const HeadedBox box{.colours = {outermost ? "#ffffff" : "#f5f8fb", "#8aa4bd"},
+                      .name = outermost         ? "cluster of " + nodes
+                              : site.copies > 1 ? fmt::format("{} x {}", site.copies, nodes)
+                                                : nodes,
+                      .several = site.copies > 1};
+  return boxed(box, content, most_width);
 }
 
 }  // namespace

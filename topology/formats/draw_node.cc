@@ -59,7 +59,7 @@ class NodeDrawing {
 
   Picture draw(int most_width) {
     const NodePart& node = sketch_.node;
-    const int room = most_width - 2 * (kPadding + kSecondFrame);
+    const int room = most_width - 2 * (kPadding + kSecondBorder);
     Picture content;
     const auto append = [&](const Picture& part) {
       place(content, part, 0, content.height);
@@ -77,10 +77,10 @@ class NodeDrawing {
       append(draw_bundle(bundle, width));
       content.height += 6;
     }
-    BoxFrame frame{.colours = colours_of(VertexKind::kNode), .name = title(), .facts = node.facts};
-    frame.several = node.vertices.size() > 1;
-    if (same_ways()) frame.facts.push_back(ways_.begin()->first + " a link");
-    return framed(frame, content, most_width);
+    HeadedBox box{.colours = colours_of(VertexKind::kNode), .name = title(), .facts = node.facts};
+    box.several = node.vertices.size() > 1;
+    if (same_ways()) box.facts.push_back(ways_.begin()->first + " a link");
+    return boxed(box, content, most_width);
   }
 
  private:
@@ -162,35 +162,35 @@ class NodeDrawing {
     const bool processors = !items.empty();
     std::vector<Hung> devices = items_of(holder, false, joined, room);
     if (holder.left_out > 0)
-      devices.push_back({.drawn = framed({.colours = {"#ffffff", "#999999"},
-                                          .name = fmt::format("{} more", holder.left_out),
-                                          .dashed = true},
-                                         {}, room),
+      devices.push_back({.drawn = boxed({.colours = {"#ffffff", "#999999"},
+                                         .name = fmt::format("{} more", holder.left_out),
+                                         .dashed = true},
+                                        {}, room),
                          .above = false});
     if (!processors) return hang(std::move(devices), lines_of(holder, false), most_width);
     if (!devices.empty()) {
       const bool below = std::any_of(devices.begin(), devices.end(), [](Hung& device) {
         return std::exchange(device.below, false);
       });
-      const BoxFrame frame{
+      const HeadedBox box{
           .colours = {"#ffffff", "#999999"}, .name = "NUMA domain not known", .dashed = true};
       const Picture inner = hang(std::move(devices), lines_of(holder, false), room - 2 * kPadding);
-      items.push_back({.drawn = framed(frame, inner, room), .above = false, .below = below});
+      items.push_back({.drawn = boxed(box, inner, room), .above = false, .below = below});
     }
     return hang(std::move(items), lines_of(holder, true), most_width);
   }
 
   Picture draw_part(const NodePart& part, int most_width) const {
-    BoxFrame frame{.colours = colours_of(part.kind),
-                   .name = names_of(topology_, part.vertices),
-                   .facts = part.facts};
-    if (part.vertices.size() == 1) frame.name = part.name;
-    frame.several = part.vertices.size() > 1;
-    frame.hint = hint_of(part);
+    HeadedBox box{.colours = colours_of(part.kind),
+                  .name = names_of(topology_, part.vertices),
+                  .facts = part.facts};
+    if (part.vertices.size() == 1) box.name = part.name;
+    box.several = part.vertices.size() > 1;
+    box.hint = hint_of(part);
     if (part.parts.empty() && part.left_out == 0 && !holds_processors(part.kind))
-      return draw_device(part, frame);
-    const Picture content = draw_parts(part, most_width - 2 * (kPadding + kSecondFrame), false);
-    return framed(frame, content, most_width);
+      return draw_device(part, box);
+    const Picture content = draw_parts(part, most_width - 2 * (kPadding + kSecondBorder), false);
+    return boxed(box, content, most_width);
   }
 
   std::string hint_of(const NodePart& part) const {
@@ -203,20 +203,20 @@ class NodeDrawing {
   }
 
   // Each fact is a line of its own.
-  Picture draw_device(const NodePart& part, const BoxFrame& frame) const {
+  Picture draw_device(const NodePart& part, const HeadedBox& box) const {
     const int room = device_width_ - 2 * kPadding;
     Picture picture{.width = device_width_};
-    Colours colours = frame.colours;
+    Colours colours = box.colours;
     if (part.down) colours.fill = "#f0f0f0";
     picture.boxes.push_back({.fill = colours.fill,
-                             .edge = colours.edge,
+                             .border = colours.border,
                              .dashed = part.down,
-                             .several = frame.several,
-                             .hint = frame.hint});
+                             .several = box.several,
+                             .hint = box.hint});
     int y = 16;
     picture.texts.push_back({.x = kPadding,
                              .y = y,
-                             .words = shortened(frame.name, room, kTextSize, true),
+                             .words = shortened(box.name, room, kTextSize, true),
                              .size = kTextSize,
                              .bold = true});
     for (const std::string& fact : part.facts) {
@@ -233,11 +233,11 @@ class NodeDrawing {
     std::string rest;
     for (size_t i = 1; i < bundle.words.size(); ++i)
       rest += (rest.empty() ? "" : "; ") + bundle.words[i];
-    BoxFrame frame{.colours = {"#ffffff", colour_of(bundle.kind)},
-                   .name = bundle.words.front(),
-                   .least_width = width};
-    if (!rest.empty()) frame.facts.push_back(rest);
-    return framed(frame, draw_table(bundle), width);
+    HeadedBox box{.colours = {"#ffffff", colour_of(bundle.kind)},
+                  .name = bundle.words.front(),
+                  .least_width = width};
+    if (!rest.empty()) box.facts.push_back(rest);
+    return boxed(box, draw_table(bundle), width);
   }
 
   Picture draw_table(const Bundle& bundle) const {
@@ -272,7 +272,7 @@ class NodeDrawing {
                                .fill = linked && i != j
                                            ? shade(most > 0 ? cell.value.value_or(0) / most : 0)
                                            : "#ffffff",
-                               .edge = "#c8c8c8"});
+                               .border = "#c8c8c8"});
         if (i == j || !linked) continue;
         std::string words = short_text(cell);
         words.resize(words.find(' '));

@@ -45,15 +45,15 @@ std::vector<LegendEntry> legend_of(const Picture& drawn) {
   for (const auto& [kind, words] : kBoxes) {
     const Colours colours = colours_of(kind);
     if (any([&](const PictureBox& box) {
-          return box.fill == colours.fill && box.edge == colours.edge;
+          return box.fill == colours.fill && box.border == colours.border;
         }))
-      legend.push_back({words, PictureBox{.fill = colours.fill, .edge = colours.edge}});
+      legend.push_back({words, PictureBox{.fill = colours.fill, .border = colours.border}});
   }
   for (const auto& [kind, words] : kLinks) {
     const std::string_view colour = colour_of(kind);
     const bool line = std::any_of(drawn.lines.begin(), drawn.lines.end(),
                                   [&](const PictureLine& each) { return each.colour == colour; });
-    if (line || any([&](const PictureBox& box) { return box.edge == colour; }))
+    if (line || any([&](const PictureBox& box) { return box.border == colour; }))
       legend.push_back({words, {}, PictureLine{.colour = colour, .width = 2}});
   }
   if (any([](const PictureBox& box) { return box.several; }))
