@@ -26,10 +26,10 @@ class Merger {
       const auto i = static_cast<size_t>(index);
       place[i] = index == 0 ? 0 : add_one(view.vertices[i], place);
     }
-    for (Link link : view.links) {
-      link.from = place[static_cast<size_t>(link.from)];
-      link.to = place[static_cast<size_t>(link.to)];
-      add_link(link);
+    for (Edge edge : view.edges) {
+      edge.from = place[static_cast<size_t>(edge.from)];
+      edge.to = place[static_cast<size_t>(edge.to)];
+      add_edge(edge);
     }
     ++view_;
   }
@@ -95,28 +95,28 @@ class Merger {
     }
   }
 
-  void add_link(const Link& link) {
-    const auto key = fmt::format("{} {} {}", std::min(link.from, link.to),
-                                 std::max(link.from, link.to), name_of(link.kind));
+  void add_edge(const Edge& edge) {
+    const auto key = fmt::format("{} {} {}", std::min(edge.from, edge.to),
+                                 std::max(edge.from, edge.to), name_of(edge.kind));
     // A view has all cables between two vertices of its own; those of a later view are the same.
-    auto& [view, seen] = links_[key];
+    auto& [view, seen] = edges_[key];
     if (seen && view != view_) return;
     view = view_;
     seen = true;
-    merged_.links.push_back(link);
+    merged_.edges.push_back(edge);
   }
 
   Topology merged_ = empty_topology();
   std::unordered_map<std::string, int> by_name_;
   std::unordered_map<std::string, int> by_identity_;
-  std::unordered_map<std::string, std::pair<size_t, bool>> links_;
+  std::unordered_map<std::string, std::pair<size_t, bool>> edges_;
   size_t view_ = 0;
 };
 
 // A node with all that is in it, in the terms of the node alone.
 struct NodeShape {
   std::vector<Vertex> vertices;
-  std::vector<Link> links;
+  std::vector<Edge> edges;
   friend bool operator==(const NodeShape&, const NodeShape&) = default;
 };
 
@@ -135,17 +135,17 @@ std::unordered_map<int, NodeShape> shapes_of(const Topology& topology) {
     vertex.parent -= vertex.kind == VertexKind::kNode ? vertex.parent : node;
     shapes[node].vertices.push_back(std::move(vertex));
   }
-  for (Link link : topology.links) {
-    const int node = node_of(link.from);
-    const int other = node_of(link.to);
+  for (Edge edge : topology.edges) {
+    const int node = node_of(edge.from);
+    const int other = node_of(edge.to);
     if (node < 0 || node != other) {
       for (const int end : {node, other})
         if (end >= 0) shapes[end].vertices.clear();
       continue;
     }
-    link.from -= node;
-    link.to -= node;
-    shapes[node].links.push_back(std::move(link));
+    edge.from -= node;
+    edge.to -= node;
+    shapes[node].edges.push_back(std::move(edge));
   }
   return shapes;
 }
@@ -164,16 +164,16 @@ Result<Topology> multiply(const Topology& topology, int count) {
                   "the description has a network, which copies of its node cannot share");
   const auto copies = static_cast<size_t>(count);
   if ((topology.vertices.size() - 1) * copies >= kMostVertices ||
-      topology.links.size() * copies > kMostLinks)
+      topology.edges.size() * copies > kMostEdges)
     return Status(
         Code::kInvalidArgument,
         fmt::format("{} nodes of {} vertices and {} links are too many; right are at most "
                     "{} vertices and {} links",
-                    count, topology.vertices.size() - 1, topology.links.size(), kMostVertices,
-                    kMostLinks));
+                    count, topology.vertices.size() - 1, topology.edges.size(), kMostVertices,
+                    kMostEdges));
   Topology cluster = empty_topology(topology.vertices.front().name);
   cluster.vertices.reserve(1 + (topology.vertices.size() - 1) * copies);
-  cluster.links.reserve(topology.links.size() * copies);
+  cluster.edges.reserve(topology.edges.size() * copies);
   for (int copy = 0; copy < count; ++copy) {
     const int offset = static_cast<int>(cluster.vertices.size()) - 1;
     for (size_t i = 1; i < topology.vertices.size(); ++i) {
@@ -185,10 +185,10 @@ Result<Topology> multiply(const Topology& topology, int count) {
       vertex.gids.clear();
       cluster.vertices.push_back(std::move(vertex));
     }
-    for (Link link : topology.links) {
-      link.from += offset;
-      link.to += offset;
-      cluster.links.push_back(std::move(link));
+    for (Edge edge : topology.edges) {
+      edge.from += offset;
+      edge.to += offset;
+      cluster.edges.push_back(std::move(edge));
     }
   }
   BANYAN_TRY(check(cluster));
@@ -234,10 +234,10 @@ Topology folded(const Topology& topology) {
   }
   for (Vertex& vertex : few.vertices)
     if (vertex.parent >= 0) vertex.parent = place[static_cast<size_t>(vertex.parent)];
-  for (Link link : all.links) {
-    link.from = place[static_cast<size_t>(link.from)];
-    link.to = place[static_cast<size_t>(link.to)];
-    if (link.from >= 0 && link.to >= 0) few.links.push_back(std::move(link));
+  for (Edge edge : all.edges) {
+    edge.from = place[static_cast<size_t>(edge.from)];
+    edge.to = place[static_cast<size_t>(edge.to)];
+    if (edge.from >= 0 && edge.to >= 0) few.edges.push_back(std::move(edge));
   }
   return few;
 }

@@ -15,7 +15,7 @@ struct Sum {
   int numas = 0;          // inside, of a node in all of it
   int interconnects = 0;  // that cross the cut
   bool hangs = false;     // a GPU: one of them is its way to the processor
-  double bandwidth = 0;   // of the links that do
+  double bandwidth = 0;   // of the edges that do
   bool known = true;
   bool doubtful = false;
   Source source = Source::kMeasured;
@@ -28,19 +28,19 @@ bool is_part(VertexKind kind) {
 }
 
 // No data of ranks goes there.
-bool manages_nvswitch(const Topology& topology, const Link& link) {
+bool manages_nvswitch(const Topology& topology, const Edge& edge) {
   const auto is_one = [&](int vertex) {
     return topology.vertices[static_cast<size_t>(vertex)].kind == VertexKind::kNvSwitch;
   };
-  return link.kind == LinkKind::kPcie && (is_one(link.from) || is_one(link.to));
+  return edge.kind == EdgeKind::kPcie && (is_one(edge.from) || is_one(edge.to));
 }
 
-bool stays_in_node(LinkKind kind) {
-  return kind != LinkKind::kMemory && kind != LinkKind::kShm && kind != LinkKind::kNetwork;
+bool stays_in_node(EdgeKind kind) {
+  return kind != EdgeKind::kMemory && kind != EdgeKind::kShm && kind != EdgeKind::kNetwork;
 }
 
 // Gives the vertex and what holds it, up to its node. NVSwitches are joined to each other, which no
-// link may say, so that they are in no part, wherever they hang.
+// edge may say, so that they are in no part, wherever they hang.
 std::vector<int> holders_of(const Topology& topology, int vertex) {
   std::vector<int> holders;
   if (topology.vertices[static_cast<size_t>(vertex)].kind == VertexKind::kNvSwitch) return holders;
@@ -52,14 +52,14 @@ std::vector<int> holders_of(const Topology& topology, int vertex) {
   return holders;
 }
 
-void cross(const Link& link, const std::vector<int>& inside, const std::vector<int>& outside,
+void cross(const Edge& edge, const std::vector<int>& inside, const std::vector<int>& outside,
            Sums& sums) {
   for (const int holder : inside) {
     if (std::find(outside.begin(), outside.end(), holder) != outside.end()) continue;
     Sum& sum = sums[holder];
-    sum.interconnects += link.kind == LinkKind::kCpuInterconnect ? 1 : 0;
-    sum.hangs = sum.hangs || link.kind == LinkKind::kPcie || link.kind == LinkKind::kC2c;
-    const Figure bandwidth = bandwidth_of(link);
+    sum.interconnects += edge.kind == EdgeKind::kCpuInterconnect ? 1 : 0;
+    sum.hangs = sum.hangs || edge.kind == EdgeKind::kPcie || edge.kind == EdgeKind::kC2c;
+    const Figure bandwidth = bandwidth_of(edge);
     sum.known = sum.known && bandwidth.known();
     sum.doubtful = sum.doubtful || bandwidth.doubtful;
     sum.bandwidth += bandwidth.value.value_or(0);
@@ -78,13 +78,13 @@ std::vector<PartCut> part_cuts(const Topology& topology, std::span<const int> se
   const bool processors = std::all_of(seats.begin(), seats.end(), [&](int seat) {
     return topology.vertices[static_cast<size_t>(seat)].kind == VertexKind::kNuma;
   });
-  for (const Link& link : topology.links) {
-    if (processors && link.kind != LinkKind::kCpuInterconnect) continue;
-    if (!stays_in_node(link.kind) || manages_nvswitch(topology, link)) continue;
-    const std::vector<int> from = holders_of(topology, link.from);
-    const std::vector<int> to = holders_of(topology, link.to);
-    cross(link, from, to, sums);
-    cross(link, to, from, sums);
+  for (const Edge& edge : topology.edges) {
+    if (processors && edge.kind != EdgeKind::kCpuInterconnect) continue;
+    if (!stays_in_node(edge.kind) || manages_nvswitch(topology, edge)) continue;
+    const std::vector<int> from = holders_of(topology, edge.from);
+    const std::vector<int> to = holders_of(topology, edge.to);
+    cross(edge, from, to, sums);
+    cross(edge, to, from, sums);
   }
   std::vector<PartCut> cuts;
   for (const auto& [vertex, sum] : sums) {

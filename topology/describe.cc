@@ -31,11 +31,11 @@ std::string text_of(const Figure& figure, std::string_view unit) {
                      figure.doubtful ? ", doubtful" : "");
 }
 
-std::string text_of(const Link& link) {
-  std::string text(name_of(link.kind));
-  if (!link.text.empty()) text += ' ' + link.text;
-  text += ", " + text_of(bandwidth_of(link), "GB/s");
-  if (link.latency.known()) text += ", " + text_of(link.latency, "us");
+std::string text_of(const Edge& edge) {
+  std::string text(name_of(edge.kind));
+  if (!edge.text.empty()) text += ' ' + edge.text;
+  text += ", " + text_of(bandwidth_of(edge), "GB/s");
+  if (edge.latency.known()) text += ", " + text_of(edge.latency, "us");
   return text;
 }
 
@@ -58,15 +58,15 @@ std::vector<std::string> facts_of(const Vertex& vertex) {
   return facts;
 }
 
-SortedLinks sort_links(const Topology& topology) {
-  SortedLinks sorted;
+SortedEdges sort_edges(const Topology& topology) {
+  SortedEdges sorted;
   sorted.up.assign(topology.vertices.size(), -1);
-  for (size_t i = 0; i < topology.links.size(); ++i) {
-    const Link& link = topology.links[i];
-    const bool from_below = topology.vertices[static_cast<size_t>(link.from)].parent == link.to;
-    const bool to_below = topology.vertices[static_cast<size_t>(link.to)].parent == link.from;
+  for (size_t i = 0; i < topology.edges.size(); ++i) {
+    const Edge& edge = topology.edges[i];
+    const bool from_below = topology.vertices[static_cast<size_t>(edge.from)].parent == edge.to;
+    const bool to_below = topology.vertices[static_cast<size_t>(edge.to)].parent == edge.from;
     int* up = from_below || to_below
-                  ? &sorted.up[static_cast<size_t>(from_below ? link.from : link.to)]
+                  ? &sorted.up[static_cast<size_t>(from_below ? edge.from : edge.to)]
                   : nullptr;
     if (up != nullptr && *up < 0) {
       *up = static_cast<int>(i);

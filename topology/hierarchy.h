@@ -2,7 +2,7 @@
 //
 // A level is a partition of the places 0 to P - 1. The first level is the finest, and each part of
 // a level lies within one part of the next. Parts may be of any size. A hierarchy is a value: it
-// knows nothing of links or speeds, and the same one is derived on every rank.
+// knows nothing of edges or speeds, and the same one is derived on every rank.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -82,9 +82,9 @@ Fabric fabric_of(const Topology& topology, const std::vector<int>& without = {})
     return std::find(without.begin(), without.end(), vertex) != without.end();
   };
   Fabric fabric;
-  for (const Link& link : topology.links) {
-    if (link.kind != LinkKind::kNetwork || left_out(link.from) || left_out(link.to)) continue;
-    for (const auto& [from, to] : {std::pair(link.from, link.to), std::pair(link.to, link.from)}) {
+  for (const Edge& edge : topology.edges) {
+    if (edge.kind != EdgeKind::kNetwork || left_out(edge.from) || left_out(edge.to)) continue;
+    for (const auto& [from, to] : {std::pair(edge.from, edge.to), std::pair(edge.to, edge.from)}) {
       if (at(topology, from).kind != VertexKind::kSwitch) continue;
       if (at(topology, to).kind == VertexKind::kSwitch) {
         fabric.switches[from].push_back(to);
@@ -278,17 +278,17 @@ std::vector<Figure> uplinks_of(const Topology& topology, const Fabric& fabric,
     return known == part_of_switch.end() ? kSeveral : known->second;
   };
   std::vector<std::optional<Figure>> found(static_cast<size_t>(parts));
-  for (const Link& link : topology.links) {
-    if (link.kind != LinkKind::kNetwork) continue;
-    if (at(topology, link.from).kind != VertexKind::kSwitch) continue;
-    if (at(topology, link.to).kind != VertexKind::kSwitch) continue;
-    const int from = part_of(link.from);
-    const int to = part_of(link.to);
+  for (const Edge& edge : topology.edges) {
+    if (edge.kind != EdgeKind::kNetwork) continue;
+    if (at(topology, edge.from).kind != VertexKind::kSwitch) continue;
+    if (at(topology, edge.to).kind != VertexKind::kSwitch) continue;
+    const int from = part_of(edge.from);
+    const int to = part_of(edge.to);
     if (from == to) continue;
     for (const int part : {from, to}) {
       if (part == kSeveral) continue;
       auto& all = found[static_cast<size_t>(part)];
-      all = all ? sum(*all, link.bandwidth) : link.bandwidth;
+      all = all ? sum(*all, edge.bandwidth) : edge.bandwidth;
     }
   }
   std::vector<Figure> uplinks;
@@ -351,8 +351,8 @@ std::vector<JoiningLeaves> joining_leaves(const Topology& topology) {
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
-  constexpr size_t kMostWork = size_t{1} << 24;  // links looked at
-  all.resize(std::min(all.size(), kMostWork / std::max<size_t>(topology.links.size(), 1)));
+  constexpr size_t kMostWork = size_t{1} << 24;  // edges looked at
+  all.resize(std::min(all.size(), kMostWork / std::max<size_t>(topology.edges.size(), 1)));
   std::vector<JoiningLeaves> joining;
   for (auto& [on, leaves] : all) {
     std::sort(leaves.begin(), leaves.end());

@@ -86,10 +86,10 @@ Topology rest_of(const Topology& topology, const std::vector<bool>& out) {
   }
   for (Vertex& vertex : rest.vertices)
     if (vertex.parent >= 0) vertex.parent = place[static_cast<size_t>(vertex.parent)];
-  for (Link link : topology.links) {
-    link.from = place[static_cast<size_t>(link.from)];
-    link.to = place[static_cast<size_t>(link.to)];
-    if (link.from >= 0 && link.to >= 0) rest.links.push_back(std::move(link));
+  for (Edge edge : topology.edges) {
+    edge.from = place[static_cast<size_t>(edge.from)];
+    edge.to = place[static_cast<size_t>(edge.to)];
+    if (edge.from >= 0 && edge.to >= 0) rest.edges.push_back(std::move(edge));
   }
   return rest;
 }

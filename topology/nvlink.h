@@ -10,7 +10,7 @@
 
 namespace banyan {
 
-// Gives the GB/s each direction of one link of NVML's version number, which is none of NVLink's:
+// Gives the GB/s each direction of one NVLink of NVML's version number, which is none of NVLink's:
 // NVLink 1, 2 and 2.2, 3 and 3.1, 4, 5 (facts of the makers' data sheets). Unknown for others.
 Figure nvlink_bandwidth(unsigned nvml_version);
 // The same by CUDA's compute capability, 10 times major and minor: 80.

@@ -123,7 +123,7 @@ Result<OneNode> one_node(const Topology& topology, std::string_view form) {
   BANYAN_TRY(find_numas(topology, form, one));
   BANYAN_TRY(find_bus_ids(topology, one));
   one.children = children_of(topology);
-  one.up = sort_links(topology).up;
+  one.up = sort_edges(topology).up;
   return one;
 }
 

@@ -17,7 +17,7 @@ struct OneNode {
   int node = -1;
   std::vector<int> numas{};                  // by their numbers, which all have and no two share
   std::vector<std::vector<int>> children{};  // of every vertex
-  std::vector<int> up{};                     // by vertex: its link to its parent; -1: none
+  std::vector<int> up{};                     // by vertex: its edge to its parent; -1: none
   // Has for each vertex that hangs on PCI its bus id, in the form of sysfs and each once. Where a
   // vertex has none it is invented as in the files for virtual machines: ffff:ff:01.0,
   // ffff:ff:02.0, ...

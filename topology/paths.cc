@@ -48,23 +48,23 @@ std::string_view name_of(PathClass type) {
 }
 
 Paths::Paths(const Topology& topology) : topology_(topology), children_(children_of(topology)) {
-  const auto join = [](Adjacency& edges, const Link& link) {
-    edges[link.from].push_back({link.to, link.bandwidth});
-    edges[link.to].push_back({link.from, link.bandwidth});
+  const auto join = [](Adjacency& edges, const Edge& edge) {
+    edges[edge.from].push_back({edge.to, edge.bandwidth});
+    edges[edge.to].push_back({edge.from, edge.bandwidth});
   };
-  for (const Link& link : topology.links) {
-    switch (link.kind) {
-      case LinkKind::kMemory:
-      case LinkKind::kShm: break;
-      case LinkKind::kCpuInterconnect: join(interconnect_, link); break;
-      case LinkKind::kNvlink:
-      case LinkKind::kXgmi:
-      case LinkKind::kC2c: join(nvlink_, link); break;
-      case LinkKind::kNetwork: join(network_, link); break;
-      case LinkKind::kPcie: {
-        const bool upwards = topology.vertices[static_cast<size_t>(link.from)].parent == link.to;
-        const Figure bandwidth = bandwidth_of(link);
-        const auto [place, fresh] = up_.emplace(upwards ? link.from : link.to, bandwidth);
+  for (const Edge& edge : topology.edges) {
+    switch (edge.kind) {
+      case EdgeKind::kMemory:
+      case EdgeKind::kShm: break;
+      case EdgeKind::kCpuInterconnect: join(interconnect_, edge); break;
+      case EdgeKind::kNvlink:
+      case EdgeKind::kXgmi:
+      case EdgeKind::kC2c: join(nvlink_, edge); break;
+      case EdgeKind::kNetwork: join(network_, edge); break;
+      case EdgeKind::kPcie: {
+        const bool upwards = topology.vertices[static_cast<size_t>(edge.from)].parent == edge.to;
+        const Figure bandwidth = bandwidth_of(edge);
+        const auto [place, fresh] = up_.emplace(upwards ? edge.from : edge.to, bandwidth);
         if (!fresh) place->second = least(place->second, bandwidth);
         break;
       }
@@ -80,8 +80,8 @@ Paths::Paths(const Topology& topology) : topology_(topology), children_(children
   };
   for (const int nic : nics) count(nic);
   for (const int nic : nics)
-    if (is_silent(nic) && functions_.count(device_key(nic)) == 0) by_link_.insert(nic);
-  for (const int nic : by_link_) count(nic);
+    if (is_silent(nic) && functions_.count(device_key(nic)) == 0) by_pci_link_.insert(nic);
+  for (const int nic : by_pci_link_) count(nic);
 }
 
 int Paths::device_of(int vertex) const {
@@ -322,7 +322,7 @@ Figure Paths::rate_of(int nic) const {
     const Vertex& port = topology_.vertices[static_cast<size_t>(child)];
     if (is_up(port) && (!best.known() || worth(port.rate) > worth(best))) best = port.rate;
   }
-  if (by_link_.count(nic) != 0) {
+  if (by_pci_link_.count(nic) != 0) {
     best = up(nic);
     best.doubtful = best.known();
   }
@@ -337,11 +337,11 @@ Figure Paths::behind_switches(int nic, Figure rate) const {
 
 Figure Paths::share_of(int nic, bool from_memory) const {
   Figure rate = rate_of(nic);
-  Figure link = up(nic);
-  if (link.known() && worth(rate) > 0) {
+  Figure edge = up(nic);
+  if (edge.known() && worth(rate) > 0) {
     const auto& [count, rates] = functions_.at(device_key(nic));
-    link.value = std::max(*link.value / count, *link.value - (rates - *rate.value));
-    rate = least(rate, link);
+    edge.value = std::max(*edge.value / count, *edge.value - (rates - *rate.value));
+    rate = least(rate, edge);
   }
   return from_memory ? behind_switches(nic, rate) : rate;
 }

@@ -25,7 +25,7 @@ enum class PathClass : uint8_t {
   kPix,  // one PCI switch
   kPxb,  // several PCI switches, and no processor
   kPhb,  // the processor: root complex of one NUMA domain
-  kSys,  // the link between NUMA domains; also where nobody says which domain a device is at
+  kSys,  // the edge between NUMA domains; also where nobody says which domain a device is at
   kNet,  // the network
 };
 std::string_view name_of(PathClass type);  // "PIX"
@@ -44,7 +44,7 @@ class Paths {
 
   // Takes vertices within nodes: processors, devices, partitions (as their GPU), ports (as their
   // NIC). A path over the network leaves and enters by nearest_nic(); asking for one takes time
-  // linear in the links of the network.
+  // linear in the edges of the network.
   Path between(int from, int to) const;
   // Finds the NIC of the same node with the best path; -1: the node has none. Where several are
   // equally near to as many GPUs, the k-th of these GPUs gets the k-th of them.
@@ -58,9 +58,9 @@ class Paths {
   // Gives the GB/s each direction that a NIC carries while all NICs of its node do: its best port,
   // or its PCI link where that is known and narrower.
   //
-  // Functions of one device, as the ports of a card are, have one link: each gets what the others
-  // leave, and an equal part at least. Those that are not up or whose rate is not known take none.
-  // `from_memory`: the links of PCI switches above limit it, too.
+  // Functions of one device, as the ports of a card are, have one PCI link: each gets what the
+  // others leave, and an equal part at least. Those that are not up or whose rate is not known take
+  // none. `from_memory`: the links of PCI switches above limit it, too.
   //
   // Where no port's rate is known it is unknown. hwloc's files do not say the rates of ports for
   // RDMA: where no function of a device has a known one, these have the PCI link's, doubtful.
@@ -100,12 +100,12 @@ class Paths {
 
   const Topology& topology_;
   std::vector<std::vector<int>> children_;
-  std::unordered_map<int, Figure> up_;  // of devices and PCI switches: the link to the parent
+  std::unordered_map<int, Figure> up_;  // of devices and PCI switches: the edge to the parent
   Adjacency nvlink_;
   Adjacency interconnect_;
   Adjacency network_;
   std::map<std::pair<int, std::string>, Functions> functions_;  // of a NIC, with a rate
-  std::set<int> by_link_;  // NICs that are taken for as fast as their PCI links
+  std::set<int> by_pci_link_;  // NICs that are taken for as fast as their PCI links
 };
 
 }  // namespace banyan

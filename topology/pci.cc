@@ -87,13 +87,13 @@ class Adder {
                                               .bus_id = function.bus_id,
                                               .vendor = pci_vendor_name(function.vendor),
                                               .model = function.model});
-    const Figure link = narrower(function.link, above == nullptr ? Figure() : above->link);
-    if (link.known() || !function.text.empty()) {
-      const bool by_above = above != nullptr && above->link.known() && link != function.link;
-      topology_.links.push_back({.from = vertex,
+    const Figure edge = narrower(function.edge, above == nullptr ? Figure() : above->edge);
+    if (edge.known() || !function.text.empty()) {
+      const bool by_above = above != nullptr && above->edge.known() && edge != function.edge;
+      topology_.edges.push_back({.from = vertex,
                                  .to = parent,
-                                 .kind = LinkKind::kPcie,
-                                 .bandwidth = link,
+                                 .kind = EdgeKind::kPcie,
+                                 .bandwidth = edge,
                                  .text = by_above ? above->text : function.text});
     }
     return vertex;
@@ -216,10 +216,10 @@ PcieLink pcie_link(std::string_view text, const Figure& bandwidth) {
   return {};
 }
 
-Figure bandwidth_of(const Link& link) {
-  Figure bandwidth = link.bandwidth;
+Figure bandwidth_of(const Edge& edge) {
+  Figure bandwidth = edge.bandwidth;
   bandwidth.doubtful =
-      bandwidth.known() && link.kind == LinkKind::kPcie && link.text == kCurrentLink;
+      bandwidth.known() && edge.kind == EdgeKind::kPcie && edge.text == kCurrentLink;
   return bandwidth;
 }
 

@@ -28,18 +28,19 @@ Figure pcie_bandwidth(std::string_view speed, int lanes, Source source);
 // "x16 16 GT/s"; empty where either is unknown.
 std::string pcie_text(std::string_view speed, int lanes);
 
-// What the system writes of a link: "16.0 GT/s PCIe" and 16.
+// What the system writes of a PCI link: "16.0 GT/s PCIe" and 16.
 struct PcieLink {
   std::string speed{};
   int lanes = 0;  // 0: not known
 };
-// The text of a link that was read while it may have been trained down: of what it can do at least.
+// The text of a PCI link that was read while it may have been trained down: it can do that at
+// least.
 inline constexpr std::string_view kCurrentLink = "current";
 // Reads a text of pcie_text(). Where there is none, or kCurrentLink, it is the widest link of a
 // generation that has exactly that bandwidth. What was measured is that of no generation.
 PcieLink pcie_link(std::string_view text, const Figure& bandwidth);
-// The bandwidth of any link, doubtful where it is of one that may have been trained down.
-Figure bandwidth_of(const Link& link);
+// The bandwidth of any edge, doubtful where it is of one that may have been trained down.
+Figure bandwidth_of(const Edge& edge);
 
 struct PciFunction {
   std::string bus_id{};
@@ -47,14 +48,14 @@ struct PciFunction {
   PciUse use = PciUse::kOther;
   uint32_t vendor = 0;
   int numa = -1;       // the system's number; -1: not known
-  Figure link{};       // this end's
+  Figure edge{};       // this end's
   std::string text{};  // this end's: "x16 16 GT/s"
   std::string name{};  // of a device where one is known; else it gets one by its bus id
   std::string model{};
 };
 
 // Adds devices that are GPUs, NICs and NVSwitches, and the PCI switches above them. Every second
-// one of a chain of bridges is a switch: the others are the root port and downstream ports. A link
+// one of a chain of bridges is a switch: the others are the root port and downstream ports. An edge
 // is the narrower of its ends. GPUs without a name are numbered in the order of their bus ids.
 void add_pci(Topology& topology, int node, const std::vector<PciFunction>& functions);
 

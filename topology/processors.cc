@@ -91,10 +91,10 @@ void add_processors(Topology& topology, int node, const Processors& processors) 
                         ancestor(topology, numas[a], VertexKind::kPackage) ==
                             ancestor(topology, numas[b], VertexKind::kPackage);
       // The table is of what joins packages; inside one nobody says.
-      topology.links.push_back(
+      topology.edges.push_back(
           {.from = numas[a],
            .to = numas[b],
-           .kind = LinkKind::kCpuInterconnect,
+           .kind = EdgeKind::kCpuInterconnect,
            .bandwidth = same ? Figure{std::nullopt, Source::kTable} : bandwidth,
            .text = processors.distances.empty()
                        ? std::string()

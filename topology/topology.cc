@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, kSourceCount> kSources = {"measured", "ha
 constexpr std::array<std::string_view, kVertexKindCount> kVertexKinds = {
     "cluster",    "switch",   "node", "package",   "numa", "cache",
     "pci_switch", "nvswitch", "gpu",  "partition", "nic",  "port"};
-constexpr std::array<std::string_view, kLinkKindCount> kLinkKinds = {
+constexpr std::array<std::string_view, kEdgeKindCount> kEdgeKinds = {
     "memory", "cpu_interconnect", "pcie", "nvlink", "xgmi", "c2c", "shm", "network"};
 
 template <typename Enum, size_t Count>
@@ -58,21 +58,21 @@ bool may_contain(VertexKind parent, VertexKind child) {
   return false;
 }
 
-bool may_link(LinkKind kind, VertexKind a, VertexKind b) {
+bool may_edge(EdgeKind kind, VertexKind a, VertexKind b) {
   using enum VertexKind;
   const auto one_is = [&](VertexKind wanted) { return a == wanted || b == wanted; };
   switch (kind) {
-    case LinkKind::kMemory: return a == kNuma && b == kNuma;
-    case LinkKind::kShm: return a == kNode && b == kNode;
-    case LinkKind::kCpuInterconnect: return a == kNuma && b == kNuma;
-    case LinkKind::kPcie:
+    case EdgeKind::kMemory: return a == kNuma && b == kNuma;
+    case EdgeKind::kShm: return a == kNode && b == kNode;
+    case EdgeKind::kCpuInterconnect: return a == kNuma && b == kNuma;
+    case EdgeKind::kPcie:
       return among(a, {kPciSwitch, kNvSwitch, kGpu, kNic}) ||
              among(b, {kPciSwitch, kNvSwitch, kGpu, kNic});
-    case LinkKind::kNvlink:
+    case EdgeKind::kNvlink:
       return among(a, {kGpu, kNvSwitch, kNuma}) && among(b, {kGpu, kNvSwitch, kNuma});
-    case LinkKind::kXgmi: return a == kGpu && b == kGpu;
-    case LinkKind::kC2c: return one_is(kGpu) && (one_is(kNuma) || a == b);
-    case LinkKind::kNetwork:
+    case EdgeKind::kXgmi: return a == kGpu && b == kGpu;
+    case EdgeKind::kC2c: return one_is(kGpu) && (one_is(kNuma) || a == b);
+    case EdgeKind::kNetwork:
       return among(a, {kSwitch, kNode, kNic, kPort}) && among(b, {kSwitch, kNode, kNic, kPort});
   }
   return false;
@@ -198,28 +198,28 @@ TopologyFault check_names(const Topology& topology) {
   return {};
 }
 
-Status check_link(const Topology& topology, const Link& link, size_t index) {
+Status check_edge(const Topology& topology, const Edge& edge, size_t index) {
   const auto exists = [&](int vertex) {
     return vertex >= 0 && static_cast<size_t>(vertex) < topology.vertices.size();
   };
-  if (!exists(link.from) || !exists(link.to))
+  if (!exists(edge.from) || !exists(edge.to))
     return wrong(fmt::format("link {} has no two ends", index));
   const std::string what =
-      fmt::format("link {} ({} from {} to {})", index, name_of(link.kind),
-                  full_name(topology, link.from), full_name(topology, link.to));
-  const Vertex& from = topology.vertices[static_cast<size_t>(link.from)];
-  const Vertex& to = topology.vertices[static_cast<size_t>(link.to)];
-  const bool loop = link.kind == LinkKind::kMemory || link.kind == LinkKind::kShm;
-  if (!may_link(link.kind, from.kind, to.kind) || loop != (link.from == link.to))
+      fmt::format("link {} ({} from {} to {})", index, name_of(edge.kind),
+                  full_name(topology, edge.from), full_name(topology, edge.to));
+  const Vertex& from = topology.vertices[static_cast<size_t>(edge.from)];
+  const Vertex& to = topology.vertices[static_cast<size_t>(edge.to)];
+  const bool loop = edge.kind == EdgeKind::kMemory || edge.kind == EdgeKind::kShm;
+  if (!may_edge(edge.kind, from.kind, to.kind) || loop != (edge.from == edge.to))
     return wrong(fmt::format("{}: no such link joins {} and {}", what, name_of(from.kind),
-                             link.from == link.to ? "itself" : name_of(to.kind)));
-  if (!is_text(link.text))
+                             edge.from == edge.to ? "itself" : name_of(to.kind)));
+  if (!is_text(edge.text))
     return wrong(
         fmt::format("the text of {} is longer than {} bytes or holds a control character "
                     "or no UTF-8",
                     what, kMostNameBytes));
-  BANYAN_TRY(check_figure(link.bandwidth, "the bandwidth", what));
-  return check_figure(link.latency, "the latency", what);
+  BANYAN_TRY(check_figure(edge.bandwidth, "the bandwidth", what));
+  return check_figure(edge.latency, "the latency", what);
 }
 
 }  // namespace
@@ -245,16 +245,16 @@ std::string_view name_of(VertexKind kind) {
   return kVertexKinds[static_cast<size_t>(kind)];
 }
 
-std::string_view name_of(LinkKind kind) {
-  return kLinkKinds[static_cast<size_t>(kind)];
+std::string_view name_of(EdgeKind kind) {
+  return kEdgeKinds[static_cast<size_t>(kind)];
 }
 
 Result<Source> parse_source(std::string_view text) {
   return parse_word<Source>("source", text, kSources);
 }
 
-Result<LinkKind> parse_link_kind(std::string_view text) {
-  return parse_word<LinkKind>("kind", text, kLinkKinds);
+Result<EdgeKind> parse_edge_kind(std::string_view text) {
+  return parse_word<EdgeKind>("kind", text, kEdgeKinds);
 }
 
 Topology empty_topology(std::string name) {
@@ -277,16 +277,16 @@ TopologyFault find_fault(const Topology& topology) {
   if (topology.vertices.empty() || topology.vertices.size() > kMostVertices)
     return {wrong(
         fmt::format("{} vertices; right are 1 to {}", topology.vertices.size(), kMostVertices))};
-  if (topology.links.size() > kMostLinks)
+  if (topology.edges.size() > kMostEdges)
     return {
-        wrong(fmt::format("{} links; right are at most {}", topology.links.size(), kMostLinks))};
+        wrong(fmt::format("{} links; right are at most {}", topology.edges.size(), kMostEdges))};
   for (size_t i = 0; i < topology.vertices.size(); ++i)
     if (const Status status = check_vertex(topology, i); !status.ok())
       return {status, static_cast<int>(i)};
   if (TopologyFault fault = check_nesting(topology); !fault.status.ok()) return fault;
   if (TopologyFault fault = check_names(topology); !fault.status.ok()) return fault;
-  for (size_t i = 0; i < topology.links.size(); ++i)
-    if (const Status status = check_link(topology, topology.links[i], i); !status.ok())
+  for (size_t i = 0; i < topology.edges.size(); ++i)
+    if (const Status status = check_edge(topology, topology.edges[i], i); !status.ok())
       return {status, -1, static_cast<int>(i)};
   return {};
 }
@@ -330,10 +330,10 @@ Topology canonical(const Topology& topology) {
     Vertex& vertex = sorted.vertices.emplace_back(topology.vertices[static_cast<size_t>(old)]);
     if (vertex.parent >= 0) vertex.parent = place[static_cast<size_t>(vertex.parent)];
   }
-  sorted.links = topology.links;
-  for (Link& link : sorted.links) {
-    link.from = place[static_cast<size_t>(link.from)];
-    link.to = place[static_cast<size_t>(link.to)];
+  sorted.edges = topology.edges;
+  for (Edge& edge : sorted.edges) {
+    edge.from = place[static_cast<size_t>(edge.from)];
+    edge.to = place[static_cast<size_t>(edge.to)];
   }
   return sorted;
 }
@@ -343,7 +343,7 @@ void make_texts_valid(Topology& topology) {
     if (!is_text(text)) text = printable(std::string_view(text).substr(0, kMostNameBytes));
   };
   for (Vertex& vertex : topology.vertices) visit_texts(vertex, make_valid);
-  for (Link& link : topology.links) make_valid(link.text);
+  for (Edge& edge : topology.edges) make_valid(edge.text);
   const std::vector<int> home = homes(topology);
   std::unordered_set<std::string> taken;
   std::unordered_map<std::string, int> numbers;  // the last one of those with a name

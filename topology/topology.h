@@ -1,8 +1,9 @@
 // A topology is a machine, or a cluster of them, as a value: vertices that contain each other and
-// links between them, where every figure says where it came from.
+// edges between them, where every figure says where it came from. Files and what is printed call
+// edges links.
 //
 //   cluster
-//   +- switch ...                         of the network: leaves, spines, as the links say
+//   +- switch ...                         of the network: leaves, spines, as the edges say
 //   +- node
 //      +- package +- NUMA +- L3 cache     an L3 may hold NUMA domains instead
 //         +- PCI switch +- GPU +- partition (MIG)
@@ -11,7 +12,7 @@
 //
 // A device hangs below the PCI switch that it is in, else below its NUMA domain (of its root port),
 // else, where nobody says which that is, below the node. Root ports and the downstream ports of PCI
-// switches are no vertices: each is the upper end of a link, as in NCCL's trees.
+// switches are no vertices: each is the upper end of an edge, as in NCCL's trees.
 //
 // It has no references to anything: copies are independent, and reading them is thread-safe. A
 // topology from a file or from discovery has passed check(), and every function that takes one
@@ -118,7 +119,7 @@ struct Vertex {
   friend bool operator==(const Vertex&, const Vertex&) = default;
 };
 
-enum class LinkKind : uint8_t {
+enum class EdgeKind : uint8_t {
   kMemory,           // processors of a NUMA domain - its memory; from == to
   kCpuInterconnect,  // NUMA - NUMA: UPI, Infinity Fabric
   kPcie,             // device or PCI switch - its parent
@@ -128,40 +129,40 @@ enum class LinkKind : uint8_t {
   kShm,              // processes of a node through memory, as measured; from == to, the node
   kNetwork,          // port, NIC or node - switch; switch - switch
 };
-inline constexpr int kLinkKindCount = 8;
+inline constexpr int kEdgeKindCount = 8;
 
-// Goes both ways. Several cables between the same two vertices are several links.
-struct Link {
+// Goes both ways. Several cables between the same two vertices are several edges.
+struct Edge {
   int from = -1;
   int to = -1;
-  LinkKind kind = LinkKind::kPcie;
+  EdgeKind kind = EdgeKind::kPcie;
   Figure bandwidth{};  // GB/s (10^9 bytes a second) each direction
   Figure latency{};    // us, one way
   std::string text{};  // width and generation: "x16 16 GT/s", "12 x NVLink 3", "4xNDR"
 
-  friend bool operator==(const Link&, const Link&) = default;
+  friend bool operator==(const Edge&, const Edge&) = default;
 };
 
 struct Topology {
   std::vector<Vertex> vertices;  // [0] is the cluster, also of one node
-  std::vector<Link> links;
+  std::vector<Edge> edges;
 
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
 // What hostile or mistaken descriptions end at: 65,536 GPUs with all that belongs to them fit.
 inline constexpr size_t kMostVertices = size_t{1} << 21;
-inline constexpr size_t kMostLinks = size_t{1} << 22;
+inline constexpr size_t kMostEdges = size_t{1} << 22;
 inline constexpr size_t kMostNameBytes = 256;  // of any text
 inline constexpr size_t kMostDepth = 64;       // vertices within each other
 inline constexpr size_t kMostGids = 256;       // of a port
-inline constexpr double kMostFigure = 1e9;     // GB/s or us: sums over all links stay finite
+inline constexpr double kMostFigure = 1e9;     // GB/s or us: sums over all edges stay finite
 
 std::string_view name_of(Source source);    // "measured"
 std::string_view name_of(VertexKind kind);  // "pci_switch"
-std::string_view name_of(LinkKind kind);    // "cpu_interconnect"
+std::string_view name_of(EdgeKind kind);    // "cpu_interconnect"
 Result<Source> parse_source(std::string_view text);
-Result<LinkKind> parse_link_kind(std::string_view text);
+Result<EdgeKind> parse_edge_kind(std::string_view text);
 
 // Just the cluster.
 Topology empty_topology(std::string name = "cluster");
@@ -170,19 +171,19 @@ std::string set_id(std::string text);
 // The index of the new vertex.
 int add_vertex(Topology& topology, Vertex vertex);
 
-// What breaks a rule of this page, and its index where it is one vertex or one link.
+// What breaks a rule of this page, and its index where it is one vertex or one edge.
 struct TopologyFault {
   Status status{};
   int vertex = -1;
-  int link = -1;
+  int edge = -1;
 };
-// Gives a status that is ok, or kInvalidArgument, which names the vertex or link and what is wrong:
+// Gives a status that is ok, or kInvalidArgument, which names the vertex or edge and what is wrong:
 // its parent, its place, a name that is empty or taken, a text that is too long, not printable or
 // not UTF-8, a figure that is negative or not finite.
 TopologyFault find_fault(const Topology& topology);
 Status check(const Topology& topology);
 // Gives the same topology with vertices in one order: cluster, switches, then node by node, in each
-// kind by kind, ports and partitions by what they are parts of. Equals and links stay in their
+// kind by kind, ports and partitions by what they are parts of. Equals and edges stay in their
 // order. The forms of a topology are compared and stored in this.
 Topology canonical(const Topology& topology);
 

@@ -25,7 +25,7 @@ constexpr double kInfinibandUs = 2;
 // For each switch on the way beyond the first.
 constexpr Figure kSwitchUs = {1, Source::kAssumed};
 constexpr Figure kInfinibandSwitchUs = {0.3, Source::kTable};
-constexpr double kGpuLinkUs = 5;  // with the start of a kernel
+constexpr double kGpuEdgeUs = 5;  // with the start of a kernel
 // Bytes of result that a GPU adds in a microsecond.
 constexpr double kGpuSumGBps = 500;
 
@@ -68,29 +68,29 @@ std::vector<Node> nodes_of(const Topology& topology, const Paths& paths) {
   return nodes;
 }
 
-struct GpuLinks {
+struct GpuEdges {
   Figure one{};       // GB/s of a message between GPUs that follow each other
   Figure together{};  // GB/s of a GPU to all others of its node at once
 };
 
-// GB/s of all its links to others, by vertex.
+// GB/s of all its edges to others, by vertex.
 std::vector<double> gpu_rates(const Topology& topology) {
   std::vector<double> rates(topology.vertices.size(), 0);
-  for (const Link& link : topology.links)
-    if (link.kind == LinkKind::kNvlink || link.kind == LinkKind::kXgmi)
-      for (const int end : {link.from, link.to})
-        rates[static_cast<size_t>(end)] += link.bandwidth.value.value_or(0);
+  for (const Edge& edge : topology.edges)
+    if (edge.kind == EdgeKind::kNvlink || edge.kind == EdgeKind::kXgmi)
+      for (const int end : {edge.from, edge.to})
+        rates[static_cast<size_t>(end)] += edge.bandwidth.value.value_or(0);
   return rates;
 }
 
 // A GPU sends as much to each other one of its node at the same time. Unknown where one of these
 // figures is:
 //
-//   GPUs with a link of their own   each message takes it
-//   through NVSwitches              all messages take a part of all links
-//   GPUs without a link             messages share the narrowest of the ways through the processor
-Figure rate_to_all(const Paths& paths, const std::vector<int>& gpus, int from, double links) {
-  double longest = 0, linked = 0, others = 0;
+//   GPUs with an edge of their own   each message takes it
+//   through NVSwitches              all messages take a part of all edges
+//   GPUs without an edge             messages share the narrowest of the ways through the processor
+Figure rate_to_all(const Paths& paths, const std::vector<int>& gpus, int from, double edges) {
+  double longest = 0, joined = 0, others = 0;
   Figure narrowest{std::nullopt, Source::kHardware};
   Source source = Source::kMeasured;
   for (const int to : gpus) {
@@ -99,23 +99,23 @@ Figure rate_to_all(const Paths& paths, const std::vector<int>& gpus, int from, d
     if (!(path.bandwidth.value.value_or(0) > 0)) return {std::nullopt, path.bandwidth.source};
     source = std::max(source, path.bandwidth.source);
     if (path.type == PathClass::kNvl) {
-      ++linked;
+      ++joined;
       longest = std::max(longest, 1 / *path.bandwidth.value);
     } else {
       ++others;
       narrowest = narrowest.known() ? least(narrowest, path.bandwidth) : path.bandwidth;
     }
   }
-  if (linked > 0 && links > 0) longest = std::max(longest, linked / links);
+  if (joined > 0 && edges > 0) longest = std::max(longest, joined / edges);
   if (others > 0) longest = std::max(longest, others / *narrowest.value);
-  return {(linked + others) / longest, source};
+  return {(joined + others) / longest, source};
 }
 
 // The narrowest of all nodes. Of very many GPUs it is not looked at what all pairs have.
-GpuLinks gpu_links(const Topology& topology, const Paths& paths, const std::vector<Node>& nodes) {
+GpuEdges gpu_edges(const Topology& topology, const Paths& paths, const std::vector<Node>& nodes) {
   constexpr size_t kMostMeshed = 64;
   const std::vector<double> rates = gpu_rates(topology);
-  GpuLinks found;
+  GpuEdges found;
   bool first = true, meshed = true;
   for (const Node& node : nodes) {
     for (size_t index = 1; index < node.gpus.size(); ++index) {
@@ -136,27 +136,27 @@ GpuLinks gpu_links(const Topology& topology, const Paths& paths, const std::vect
   return found;
 }
 
-void use_gpus(DescribedMachine& machine, const GpuLinks& links) {
+void use_gpus(DescribedMachine& machine, const GpuEdges& edges) {
   const Figure none{0, Source::kTable};
   CostModel& model = machine.model;
-  model.call = {kGpuLinkUs, Source::kTable};
-  model.within = {.alpha = {kGpuLinkUs, Source::kTable},
+  model.call = {kGpuEdgeUs, Source::kTable};
+  model.within = {.alpha = {kGpuEdgeUs, Source::kTable},
                   .overhead = {0.5, Source::kTable},
                   .send_byte = none,
                   .recv_byte = none,
                   .long_overhead = none,
                   .long_byte = none,
                   .far_byte = none,
-                  .lane_byte = {kMicrosecondsPerGB / *links.one.value, links.one.source},
-                  .lanes = *links.together.value / *links.one.value};
+                  .lane_byte = {kMicrosecondsPerGB / *edges.one.value, edges.one.source},
+                  .lanes = *edges.together.value / *edges.one.value};
   model.turn = none;
   model.cores = 0;
   model.reduce_byte = {kMicrosecondsPerGB / kGpuSumGBps, Source::kTable};
   model.codec_byte = model.copy_byte = model.reduce_byte;
   model.reduce_far_byte = model.copy_far_byte = none;
   model.cache_bytes = 0;
-  machine.figures.push_back({"between GPUs of a node", "gpu_GBps", links.one, "GB/s"});
-  machine.figures.push_back({"of a GPU to all others", "gpu_all_GBps", links.together, "GB/s"});
+  machine.figures.push_back({"between GPUs of a node", "gpu_GBps", edges.one, "GB/s"});
+  machine.figures.push_back({"of a GPU to all others", "gpu_all_GBps", edges.together, "GB/s"});
   machine.figures.push_back({"latency there", "gpu_latency_us", model.within.alpha, "us"});
 }
 
@@ -264,13 +264,13 @@ std::string_view words_for(VertexKind part) {
   return name_of(part);
 }
 
-// `linked`: ranks are on GPUs.
+// `joined`: ranks are on GPUs.
 void use_parts(DescribedMachine& machine, const Topology& topology, const std::vector<Node>& nodes,
-               bool linked, PartCosts& parts) {
+               bool joined, PartCosts& parts) {
   std::vector<Seated> seated;
   for (size_t index = 0; index < nodes.size(); ++index)
     seated.push_back({nodes[index].vertex, machine.hosts[index],
-                      linked ? nodes[index].gpus : std::vector<int>()});
+                      joined ? nodes[index].gpus : std::vector<int>()});
   std::map<VertexKind, Figure> shown;
   add_parts_of_nodes(topology, seated, parts, shown);
   for (const auto& [kind, bandwidth] : shown)
@@ -424,14 +424,14 @@ Result<DescribedMachine> describe_machine(const Topology& topology, int times, i
   machine.model =
       with_message_times(memory_model(most, machine.cores), messages, std::min(most, kMostMeeting));
   if (apart) machine.model = with_links(machine.model, measured);
-  const GpuLinks links = gpus ? gpu_links(topology, paths, nodes) : GpuLinks();
-  const bool linked = links.one.known() && *links.one.value > 0;
-  if (linked)
-    use_gpus(machine, links);
+  const GpuEdges edges = gpus ? gpu_edges(topology, paths, nodes) : GpuEdges();
+  const bool joined = edges.one.known() && *edges.one.value > 0;
+  if (joined)
+    use_gpus(machine, edges);
   else
     show_memory(machine, most, cores);
   PartCosts parts;
-  use_parts(machine, topology, nodes, linked, parts);
+  use_parts(machine, topology, nodes, joined, parts);
   if (machine.model.reduce_byte.source == Source::kMeasured)
     machine.figures.push_back(
         {"sums of a core", "sums_GBps", rate_of(machine.model.reduce_byte), "GB/s"});

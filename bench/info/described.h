@@ -39,8 +39,8 @@ struct DescribedMachine {
 
 inline constexpr int kMostRanksExplained = 1 << 20;
 // Describes a machine or cluster `times` times. A node has a rank for each GPU, else for each core,
-// unless `ranks_per_node` is not 0. Where several GPUs of a node are linked and the figures of the
-// links are known, these are the figures within a host; otherwise those of shared memory. What
+// unless `ranks_per_node` is not 0. Where several GPUs of a node are joined and the figures of the
+// edges are known, these are the figures within a host; otherwise those of shared memory. What
 // joins copies of a cluster nobody knows: each has its tiers, and no level is above them.
 // kInvalidArgument: fewer than 2 ranks, or more than kMostRanksExplained.
 //

@@ -185,7 +185,7 @@ TEST(LearnCluster, GoesByTheNicsOfTheJob) {
       add_vertex(cluster, {.kind = VertexKind::kSwitch, .name = "store", .parent = 0});
   for (const int node : vertices_of(cluster, VertexKind::kNode)) {
     const int nic = add_vertex(cluster, {.kind = VertexKind::kNic, .name = "disk", .parent = node});
-    cluster.links.push_back({.from = nic, .to = store, .kind = LinkKind::kNetwork});
+    cluster.edges.push_back({.from = nic, .to = store, .kind = EdgeKind::kNetwork});
   }
   Environment environment;
   environment.topology_file = folder.path() / "cluster.json";

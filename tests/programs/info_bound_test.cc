@@ -1,5 +1,5 @@
 // No prediction of --explain is below its bound, on machines whose parts are joined in many ways;
-// nor is what an algorithm could reach that uses their links as well as can be.
+// nor is what an algorithm could reach that uses their edges as well as can be.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ namespace {
 using enum Collective;
 using ::testing::HasSubstr;
 
-// The links between them are for the caller to add.
+// The edges between them are for the caller to add.
 Topology gpus(int count, const std::string& name = "gpus", int per_switch = 2) {
   test::Box box;
   box.name = name;
@@ -34,37 +34,37 @@ Topology gpus(int count, const std::string& name = "gpus", int per_switch = 2) {
 
 void join(Topology& topology, size_t from, size_t to, double rate) {
   const std::vector<int> all = vertices_of(topology, VertexKind::kGpu);
-  topology.links.push_back({.from = all[from],
+  topology.edges.push_back({.from = all[from],
                             .to = all[to],
-                            .kind = LinkKind::kXgmi,
+                            .kind = EdgeKind::kXgmi,
                             .bandwidth = {rate, Source::kTable}});
 }
 
-constexpr double kLink = 48;  // GB/s
+constexpr double kEdge = 48;  // GB/s
 
 Topology mesh(size_t count = 8) {
   Topology topology = gpus(static_cast<int>(count), "mesh");
   for (size_t from = 0; from < count; ++from)
-    for (size_t to = from + 1; to < count; ++to) join(topology, from, to, kLink);
+    for (size_t to = from + 1; to < count; ++to) join(topology, from, to, kEdge);
   return topology;
 }
 
 Topology ring() {
   Topology topology = gpus(8, "ring");
-  for (size_t from = 0; from < 8; ++from) join(topology, from, (from + 1) % 8, kLink);
+  for (size_t from = 0; from < 8; ++from) join(topology, from, (from + 1) % 8, kEdge);
   return topology;
 }
 
-// Every GPU has a link to every other of its island; only PCI joins the two.
+// Every GPU has an edge to every other of its island; only PCI joins the two.
 Topology two_islands() {
   Topology topology = gpus(8, "islands");
   for (const size_t first : {0U, 4U})
     for (size_t from = first; from < first + 4; ++from)
-      for (size_t to = from + 1; to < first + 4; ++to) join(topology, from, to, kLink);
+      for (size_t to = from + 1; to < first + 4; ++to) join(topology, from, to, kEdge);
   return topology;
 }
 
-// One GPU has a wide link and another one a narrow one.
+// One GPU has a wide edge and another one a narrow one.
 Topology irregular() {
   Topology topology = gpus(5, "irregular", 3);
   for (size_t to = 1; to < 5; ++to) join(topology, 0, to, 40.0 * static_cast<double>(to));
@@ -158,26 +158,26 @@ double rate_of(const Topology& topology, Collective collective, double bytes, in
 
 constexpr double kPci = 31.5;  // GB/s
 
-// A GPU uses seven links and the way to the processor at once. An algorithm that sends to all
+// A GPU uses seven edges and the way to the processor at once. An algorithm that sends to all
 // others reaches what the seven carry.
-TEST(Bound, OfAMeshIsByAllLinksOfAGpu) {
-  EXPECT_NEAR(rate_of(mesh(), kAllreduce, 2 * 7.0 / 8), 7 * kLink + kPci, 0.1);
-  EXPECT_NEAR(rate_of(mesh(), kAllgather, 7), 7 * kLink + kPci, 0.1);
-  EXPECT_NEAR(rate_of(mesh(), kBroadcast, 1), 7 * kLink + kPci, 0.1);
-  EXPECT_NEAR(rate_of(mesh(), kGather, 7), 7 * kLink + kPci, 0.1);
-  EXPECT_NEAR(rate_of(mesh(), kScatter, 7), 7 * kLink + kPci, 0.1);
-  // Between the packages are 16 links, and 16 blocks for them.
-  EXPECT_NEAR(rate_of(mesh(), kAlltoall, 16), 16 * kLink + 22, 0.1);
+TEST(Bound, OfAMeshIsByAllEdgesOfAGpu) {
+  EXPECT_NEAR(rate_of(mesh(), kAllreduce, 2 * 7.0 / 8), 7 * kEdge + kPci, 0.1);
+  EXPECT_NEAR(rate_of(mesh(), kAllgather, 7), 7 * kEdge + kPci, 0.1);
+  EXPECT_NEAR(rate_of(mesh(), kBroadcast, 1), 7 * kEdge + kPci, 0.1);
+  EXPECT_NEAR(rate_of(mesh(), kGather, 7), 7 * kEdge + kPci, 0.1);
+  EXPECT_NEAR(rate_of(mesh(), kScatter, 7), 7 * kEdge + kPci, 0.1);
+  // Between the packages are 16 edges, and 16 blocks for them.
+  EXPECT_NEAR(rate_of(mesh(), kAlltoall, 16), 16 * kEdge + 22, 0.1);
 }
 
-// What could be reached: all rings that the links are.
+// What could be reached: all rings that the edges are.
 TEST(Bound, OfOtherMachinesIsWithinReach) {
   const double ring_of_all = 2 * 7.0 / 8;
-  EXPECT_GE(rate_of(ring(), kAllreduce, ring_of_all), 2 * kLink);
-  EXPECT_LE(rate_of(ring(), kAllreduce, ring_of_all), 2 * kLink + kPci + 0.1);
+  EXPECT_GE(rate_of(ring(), kAllreduce, ring_of_all), 2 * kEdge);
+  EXPECT_LE(rate_of(ring(), kAllreduce, ring_of_all), 2 * kEdge + kPci + 0.1);
   EXPECT_GE(rate_of(switched(), kAllreduce, ring_of_all), 6 * 50);
   EXPECT_LE(rate_of(switched(), kAllreduce, ring_of_all), 6 * 50 + kPci + 0.1);
-  // The processors' link is narrower than what leads to it.
+  // The processors' edge is narrower than what leads to it.
   EXPECT_NEAR(rate_of(two_islands(), kAllgather, 4), 22, 0.1);
   test::Box tree;
   EXPECT_NEAR(rate_of(machine(tree), kAllgather, 7), kPci, 0.1);
@@ -210,11 +210,11 @@ TEST(Bound, OfHostsThatDifferIsByWhatEachHas) {
   EXPECT_NEAR(lower_bound(problem, 4, wires, &machine->hierarchy), network, 0.001 * network);
 }
 
-// A machine of which a link is not known has no such bound, and says so.
-TEST(Bound, SaysWhereLinksAreNotKnown) {
+// A machine of which an edge is not known has no such bound, and says so.
+TEST(Bound, SaysWhereEdgesAreNotKnown) {
   Topology topology = mesh();
-  for (Link& link : topology.links)
-    if (link.kind != LinkKind::kXgmi) link.bandwidth = {};
+  for (Edge& edge : topology.edges)
+    if (edge.kind != EdgeKind::kXgmi) edge.bandwidth = {};
   const auto machine = describe_machine(topology, 1, 0);
   ASSERT_TRUE(machine.ok()) << machine.status().message();
   const Problem problem = call(kAllreduce, 64 << 20, 8);
@@ -225,28 +225,28 @@ TEST(Bound, SaysWhereLinksAreNotKnown) {
   EXPECT_EQ(text_of(bound_of(problem, 8, known->model, &known->hierarchy)), "edge of a gpu, table");
 }
 
-// Whoever sends to all others at once has all links of a mesh, a ring one.
-TEST(Bound, AlgorithmsUseTheLinksThatTheyHaveMessagesFor) {
+// Whoever sends to all others at once has all edges of a mesh, a ring one.
+TEST(Bound, AlgorithmsUseTheEdgesThatTheyHaveMessagesFor) {
   const auto machine = describe_machine(mesh(), 1, 0);
   ASSERT_TRUE(machine.ok());
   const double bytes = uint64_t{1} << 30, block = bytes / 8 * 1e-3;
-  CostModel links = machine->model;
-  links.reduce_byte = links.codec_byte = links.copy_byte = links.within.overhead = table(0);
+  CostModel edges = machine->model;
+  edges.reduce_byte = edges.codec_byte = edges.copy_byte = edges.within.overhead = table(0);
   const Problem problem = call(kAllreduce, uint64_t{1} << 30, 8);
   const auto takes = [&](std::string_view name) {
-    return predict(problem, find_algorithm(name), 8, links, &machine->hierarchy);
+    return predict(problem, find_algorithm(name), 8, edges, &machine->hierarchy);
   };
-  EXPECT_NEAR(takes("direct"), 2 * block / kLink, 50);
-  EXPECT_NEAR(takes("pairwise"), 2 * block / kLink, 50);
-  EXPECT_NEAR(takes("ring"), 2 * 7 * block / kLink, 200);
-  // A root that sends to all at once has its seven links for that, too.
+  EXPECT_NEAR(takes("direct"), 2 * block / kEdge, 50);
+  EXPECT_NEAR(takes("pairwise"), 2 * block / kEdge, 50);
+  EXPECT_NEAR(takes("ring"), 2 * 7 * block / kEdge, 200);
+  // A root that sends to all at once has its seven edges for that, too.
   const Problem rooted = call(kBroadcast, uint64_t{1} << 30, 8);
-  EXPECT_NEAR(predict(rooted, find_algorithm("direct"), 8, links, &machine->hierarchy),
-              bytes * 1e-3 / kLink, 100);
-  const auto one_link = describe_machine(switched(), 1, 0);
-  CostModel wide = one_link->model;
+  EXPECT_NEAR(predict(rooted, find_algorithm("direct"), 8, edges, &machine->hierarchy),
+              bytes * 1e-3 / kEdge, 100);
+  const auto one_edge = describe_machine(switched(), 1, 0);
+  CostModel wide = one_edge->model;
   wide.copy_byte = table(0);
-  EXPECT_NEAR(predict(rooted, find_algorithm("direct"), 8, wide, &one_link->hierarchy),
+  EXPECT_NEAR(predict(rooted, find_algorithm("direct"), 8, wide, &one_edge->hierarchy),
               7 * bytes * 1e-3 / 300, 100);
 }
 

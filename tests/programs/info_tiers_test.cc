@@ -125,10 +125,10 @@ TEST(InfoTiers, DoubtfulFiguresAreCalledSoWhereTheyDecide) {
     return all;
   };
   EXPECT_THAT(text(), Not(HasSubstr("doubtful")));
-  for (Link& link : topology.links)
-    if (link.kind == LinkKind::kPcie) {
-      link.bandwidth = {2, Source::kHardware};
-      link.text = "current";
+  for (Edge& edge : topology.edges)
+    if (edge.kind == EdgeKind::kPcie) {
+      edge.bandwidth = {2, Source::kHardware};
+      edge.text = "current";
     }
   EXPECT_THAT(text(), HasSubstr("between GPUs of a node            2 GB/s   hardware, doubtful"));
   EXPECT_THAT(text(), HasSubstr("a NIC                             2 GB/s   hardware, doubtful"));
@@ -153,7 +153,7 @@ TEST(InfoTiers, TiersAreOfTheNicsThatJobsUse) {
       add_vertex(cluster, {.kind = VertexKind::kSwitch, .name = "store", .parent = 0});
   for (const int node : vertices_of(cluster, VertexKind::kNode)) {
     const int nic = add_vertex(cluster, {.kind = VertexKind::kNic, .name = "disk", .parent = node});
-    cluster.links.push_back({.from = nic, .to = store, .kind = LinkKind::kNetwork});
+    cluster.edges.push_back({.from = nic, .to = store, .kind = EdgeKind::kNetwork});
   }
   const test::TemporaryFolder folder;
   Options options;
@@ -219,8 +219,8 @@ TEST(InfoTiers, NicsCarryNoMoreThanPci) {
                         .name = std::string("port") + id,
                         .parent = nic,
                         .rate = {20, Source::kHardware}});
-      node.links.push_back(
-          {.from = nic, .to = 1, .kind = LinkKind::kPcie, .bandwidth = {30, Source::kTable}});
+      node.edges.push_back(
+          {.from = nic, .to = 1, .kind = EdgeKind::kPcie, .bandwidth = {30, Source::kTable}});
     }
     const CostModel model = described(node, 2, 1).model;
     EXPECT_EQ(model.nics, nics);
@@ -275,12 +275,12 @@ TEST(InfoTiers, JsonOfOursSaysAllOfIt) {
   EXPECT_THAT(text, AllOf(HasSubstr("on 24 ranks (6 hosts of 4, 2 leaves of 12)"),
                           HasSubstr("# uplinks of a leaf                80 GB/s   hardware\n")));
   Topology narrow = test::fabric(2, 3);
-  for (Link& link : narrow.links)
-    if (link.bandwidth.value == 20) link.bandwidth = {0.5, Source::kAssumed};
+  for (Edge& edge : narrow.edges)
+    if (edge.bandwidth.value == 20) edge.bandwidth = {0.5, Source::kAssumed};
   EXPECT_THAT(explained_text(to_json(narrow), 1, 4),
               HasSubstr("# uplinks of a leaf                 2 GB/s   assumed\n"));
   // One of no width is taken for unknown.
-  for (Link& link : narrow.links) link.bandwidth = {0, Source::kAssumed};
+  for (Edge& edge : narrow.edges) edge.bandwidth = {0, Source::kAssumed};
   EXPECT_THAT(explained_text(to_json(narrow), 1, 4),
               HasSubstr("uplinks of a leaf           unknown"));
 }

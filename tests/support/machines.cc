@@ -26,9 +26,9 @@ struct Builder {
   int add_device(VertexKind kind, std::string name, int parent) {
     const int device = add(kind, std::move(name), parent);
     at(device).bus_id = fmt::format("0000:{:02x}:00.0", bus++);
-    topology.links.push_back({.from = device,
+    topology.edges.push_back({.from = device,
                               .to = parent,
-                              .kind = LinkKind::kPcie,
+                              .kind = EdgeKind::kPcie,
                               .bandwidth = {kPcie4x16, Source::kHardware},
                               .text = "x16 16 GT/s"});
     return device;
@@ -65,9 +65,9 @@ std::vector<int> add_numas(Builder& builder, const Box& box, int node) {
   }
   for (size_t a = 0; a < numas.size(); ++a)
     for (size_t b = a + 1; b < numas.size(); ++b)
-      builder.topology.links.push_back({.from = numas[a],
+      builder.topology.edges.push_back({.from = numas[a],
                                         .to = numas[b],
-                                        .kind = LinkKind::kCpuInterconnect,
+                                        .kind = EdgeKind::kCpuInterconnect,
                                         .bandwidth = {22, Source::kTable}});
   return numas;
 }
@@ -101,9 +101,9 @@ Topology machine(const Box& box) {
     const int nvswitch =
         builder.add_device(VertexKind::kNvSwitch, fmt::format("nvswitch{}", s), numas.front());
     for (const int gpu : gpus)
-      builder.topology.links.push_back({.from = gpu,
+      builder.topology.edges.push_back({.from = gpu,
                                         .to = nvswitch,
-                                        .kind = LinkKind::kNvlink,
+                                        .kind = EdgeKind::kNvlink,
                                         .bandwidth = {2 * kNvlink, Source::kHardware},
                                         .text = "2 x NVLink 3"});
   }
@@ -136,9 +136,9 @@ std::vector<Box> boxes() {
 Topology fabric(int pods, int nodes_per_pod) {
   Builder builder;
   const auto cable = [&](int from, int to, std::optional<double> bandwidth) {
-    builder.topology.links.push_back({.from = from,
+    builder.topology.edges.push_back({.from = from,
                                       .to = to,
-                                      .kind = LinkKind::kNetwork,
+                                      .kind = EdgeKind::kNetwork,
                                       .bandwidth = {bandwidth, Source::kHardware},
                                       .text = "4xHDR"});
   };

@@ -19,7 +19,7 @@ struct Box {
   int gpus = 8;
   int gpus_per_switch = 2;               // 0: on root ports
   std::vector<int> nics = {1, 1, 1, 1};  // of each PCI switch, or NUMA domain where there is none
-  int nvswitches = 0;                    // each GPU has two links to each
+  int nvswitches = 0;                    // each GPU has two NVLinks to each
   bool numa_known = true;                // else devices hang on the node
 };
 Topology machine(const Box& box);

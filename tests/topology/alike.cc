@@ -59,9 +59,9 @@ Topology exact(const Box& box) {
   Topology topology = machine(box);
   for (Vertex& vertex : topology.vertices)
     if (vertex.kind == VertexKind::kGpu) vertex.model = "sm_80";
-  for (Link& link : topology.links)
-    if (link.kind == LinkKind::kPcie)
-      link.bandwidth = pcie_bandwidth("16.0 GT/s", 16, Source::kHardware);
+  for (Edge& edge : topology.edges)
+    if (edge.kind == EdgeKind::kPcie)
+      edge.bandwidth = pcie_bandwidth("16.0 GT/s", 16, Source::kHardware);
   return topology;
 }
 
@@ -151,7 +151,7 @@ Topology with_hostile_names() {
       *text = name + "\n\x01\xff";
     if (vertex.kind == VertexKind::kGpu) vertex.guid = name + "\x02";
   }
-  for (Link& link : topology.links) link.text = name + "\x03";
+  for (Edge& edge : topology.edges) edge.text = name + "\x03";
   vertex_at(topology, "box/mlx5_0").name = name;
   return topology;
 }

@@ -1,4 +1,4 @@
-// What the links across the cut around a part of a node carry.
+// What the edges across the cut around a part of a node carry.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "topology/cuts.h"
@@ -90,7 +90,7 @@ TEST(PartCuts, AreThoseOfPackagesNumaDomainsAndPciSwitches) {
 }
 
 // GPUs reach each other through NVSwitches, wherever those hang.
-TEST(PartCuts, HaveTheLinksToNvswitches) {
+TEST(PartCuts, HaveTheEdgesToNvswitches) {
   Box box;
   box.nvswitches = 6;
   const Topology topology = machine(box);
@@ -103,19 +103,19 @@ TEST(PartCuts, HaveTheLinksToNvswitches) {
   EXPECT_EQ(cuts[VertexKind::kPackage], 22);
 }
 
-TEST(PartCuts, AreUnknownWhereALinkIs) {
+TEST(PartCuts, AreUnknownWhereAnEdgeIs) {
   Topology topology = machine({});
-  for (Link& link : topology.links)
-    if (link.kind == LinkKind::kCpuInterconnect) link.bandwidth = {};
+  for (Edge& edge : topology.edges)
+    if (edge.kind == EdgeKind::kCpuInterconnect) edge.bandwidth = {};
   EXPECT_EQ(
       cuts_of(topology, gpus_of(topology)),
       (std::map<VertexKind, double>{{VertexKind::kPciSwitch, 31.5}, {VertexKind::kGpu, 31.5}}));
-  std::erase_if(topology.links,
-                [](const Link& link) { return link.kind == LinkKind::kCpuInterconnect; });
+  std::erase_if(topology.edges,
+                [](const Edge& edge) { return edge.kind == EdgeKind::kCpuInterconnect; });
   EXPECT_EQ(cuts_of(topology, gpus_of(topology)).count(VertexKind::kPackage), 0U);
 }
 
-// Nobody says how fast a GPU is to the processor whose link there is missing.
+// Nobody says how fast a GPU is to the processor whose edge there is missing.
 TEST(PartCuts, OfGpusNeedTheWayToTheProcessor) {
   Box box;
   box.nvswitches = 6;
@@ -127,8 +127,8 @@ TEST(PartCuts, OfGpusNeedTheWayToTheProcessor) {
                        [&](const PartCut& cut) { return cut.vertex == gpu; });
   };
   EXPECT_TRUE(has_edge());
-  std::erase_if(topology.links,
-                [&](const Link& link) { return link.kind == LinkKind::kPcie && link.from == gpu; });
+  std::erase_if(topology.edges,
+                [&](const Edge& edge) { return edge.kind == EdgeKind::kPcie && edge.from == gpu; });
   EXPECT_FALSE(has_edge());
 }
 

@@ -88,9 +88,9 @@ TEST(Discover, ProcessorsOfATree) {
   EXPECT_EQ(vertex(*found, "made/numa0").memory, uint64_t{1} << 30);
   EXPECT_EQ(vertex(*found, "made/l3-0").memory, uint64_t{32} << 20);
   EXPECT_EQ(full_name(*found, vertex(*found, "made/l3-1").parent), "made/numa1");
-  ASSERT_EQ(found->links.size(), 1U);
-  EXPECT_EQ(found->links[0].bandwidth, Figure({22, Source::kTable}));
-  EXPECT_EQ(found->links[0].text, "distance 21");
+  ASSERT_EQ(found->edges.size(), 1U);
+  EXPECT_EQ(found->edges[0].bandwidth, Figure({22, Source::kTable}));
+  EXPECT_EQ(found->edges[0].text, "distance 21");
 }
 
 TEST(Discover, OnlyProcessorsThatWeMayUse) {
@@ -116,7 +116,7 @@ TEST(Discover, DevicesOfATree) {
   EXPECT_EQ(path_class(*found, "made/gpu0", "made/mlx5_0"), "PIX");
   EXPECT_EQ(path_class(*found, "made/gpu0", "made/numa1"), "PHB");
   std::map<std::string, std::string> texts;
-  for (const Link& link : found->links) texts[full_name(*found, link.from)] = link.text;
+  for (const Edge& edge : found->edges) texts[full_name(*found, edge.from)] = edge.text;
   EXPECT_EQ(texts["made/gpu0"], "x16 16 GT/s");
   EXPECT_EQ(texts["made/mlx5_0"], "x16 8 GT/s");            // as its downstream port
   EXPECT_EQ(texts["made/pci-0000:01:00.0"], "x8 16 GT/s");  // as the root port
@@ -191,9 +191,9 @@ TEST(Discover, AnEmptyOrHostileTreeIsASmallNode) {
 // GPUs that the fake library has; functions have no state but this.
 struct FakeGpu {
   std::string bus_id;
-  int mig = 0;                       // partitions; each second place is free
-  std::vector<std::string> links{};  // the bus id at the other end; empty: inactive
-  unsigned version = 4;              // NVLink 3
+  int mig = 0;                         // partitions; each second place is free
+  std::vector<std::string> nvlinks{};  // the bus id at the other end; empty: inactive
+  unsigned version = 4;                // NVLink 3
 };
 struct FakeNvml {
   std::vector<FakeGpu> gpus;
@@ -249,16 +249,16 @@ NvmlFunctions fake_functions() {
     *part = device;
     return static_cast<int>(index) < 2 * fake_of(device)->mig && index % 2 == 0 ? kNvmlSuccess : 6;
   };
-  f.link_state = [](void* device, unsigned link, int* active) {
-    const auto& links = fake_of(device)->links;
-    *active = link < links.size() && !links[link].empty() ? 1 : 0;
-    return link < links.size() ? kNvmlSuccess : 2;
+  f.link_state = [](void* device, unsigned nvlink, int* active) {
+    const auto& nvlinks = fake_of(device)->nvlinks;
+    *active = nvlink < nvlinks.size() && !nvlinks[nvlink].empty() ? 1 : 0;
+    return nvlink < nvlinks.size() ? kNvmlSuccess : 2;
   };
   f.link_version = [](void* device, unsigned, unsigned* version) {
     return *version = fake_of(device)->version, kNvmlSuccess;
   };
-  f.link_remote = [](void* device, unsigned link, NvmlPciInfo* info) {
-    put(info->bus_id, fake_of(device)->links[link]);
+  f.link_remote = [](void* device, unsigned nvlink, NvmlPciInfo* info) {
+    put(info->bus_id, fake_of(device)->nvlinks[nvlink]);
     return kNvmlSuccess;
   };
   f.link_remote_type = [](void*, unsigned, int* type) { return *type = 1, kNvmlSuccess; };
@@ -282,41 +282,42 @@ TEST(NvmlGpus, JoinThoseOfPci) {
   EXPECT_EQ(full_name(*found, vertex(*found, "made/gpu0.mig2").parent), "made/gpu0");
   // A width is sysfs's where it has one, else NVML's.
   int widths = 0;
-  for (const Link& link : found->links)
-    widths += full_name(*found, link.from).starts_with("made/gpu") ? 1 : 0;
+  for (const Edge& edge : found->edges)
+    widths += full_name(*found, edge.from).starts_with("made/gpu") ? 1 : 0;
   EXPECT_EQ(widths, 2);
 }
 
-TEST(NvmlGpus, LinksBetweenGpusAndToSwitches) {
+TEST(NvmlGpus, EdgesBetweenGpusAndToSwitches) {
   const Tree tree;
   const std::string a = "00000000:01:00.0", b = "00000000:02:00.0", s = "00000000:61:00.0";
-  fake = {.gpus = {{.bus_id = a, .links = {b, b, "", s, s}}, {.bus_id = b, .links = {a, a, s}}}};
+  fake = {
+      .gpus = {{.bus_id = a, .nvlinks = {b, b, "", s, s}}, {.bus_id = b, .nvlinks = {a, a, s}}}};
   const NvmlFunctions functions = fake_functions();
   const auto found = discover(tree.sys(), &functions);
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_EQ(vertices_of(*found, VertexKind::kNvSwitch).size(), 1U);
-  std::map<std::string, std::pair<double, std::string>> links;
-  for (const Link& link : found->links)
-    if (link.kind == LinkKind::kNvlink)
-      links[full_name(*found, link.from) + " " + full_name(*found, link.to)] = {
-          *link.bandwidth.value, link.text};
-  ASSERT_EQ(links.size(), 3U);
-  EXPECT_EQ(links["node/gpu0 node/gpu1"], std::pair(50.0, std::string("2 x NVLink 3")));
-  EXPECT_EQ(links["node/gpu0 node/nvswitch-0000:61:00.0"].first, 50);
-  EXPECT_EQ(links["node/gpu1 node/nvswitch-0000:61:00.0"].first, 25);
+  std::map<std::string, std::pair<double, std::string>> edges;
+  for (const Edge& edge : found->edges)
+    if (edge.kind == EdgeKind::kNvlink)
+      edges[full_name(*found, edge.from) + " " + full_name(*found, edge.to)] = {
+          *edge.bandwidth.value, edge.text};
+  ASSERT_EQ(edges.size(), 3U);
+  EXPECT_EQ(edges["node/gpu0 node/gpu1"], std::pair(50.0, std::string("2 x NVLink 3")));
+  EXPECT_EQ(edges["node/gpu0 node/nvswitch-0000:61:00.0"].first, 50);
+  EXPECT_EQ(edges["node/gpu1 node/nvswitch-0000:61:00.0"].first, 25);
   EXPECT_EQ(path_class(*found, "node/gpu0", "node/gpu1"), "NVL");
   fake.gpus[0].version = fake.gpus[1].version = 99;  // of a later generation
   const auto later = discover(tree.sys(), &functions);
   ASSERT_TRUE(later.ok()) << later.status().message();
-  for (const Link& link : later->links)
-    EXPECT_NE(link.kind == LinkKind::kNvlink, link.bandwidth.known());
+  for (const Edge& edge : later->edges)
+    EXPECT_NE(edge.kind == EdgeKind::kNvlink, edge.bandwidth.known());
 }
 
 TEST(NvmlGpus, WhatFailsOrIsMissingTakesNothingElseWithIt) {
   const Tree tree;
   tree.processors();
   tree.devices();
-  fake = {.gpus = {{.bus_id = "00000000:03:00.0", .mig = 1, .links = {"00000000:03:00.0"}}}};
+  fake = {.gpus = {{.bus_id = "00000000:03:00.0", .mig = 1, .nvlinks = {"00000000:03:00.0"}}}};
   NvmlFunctions functions = fake_functions();
   const auto count = [&] {
     const auto found = discover(tree.sys(), &functions);

@@ -102,13 +102,13 @@ TEST(ToNcclXml, SaysAMachineAsNcclDoes) {
 )");
 }
 
-// Links of every kind that the format has.
-TEST(ToNcclXml, WiresComeBack) {
+// Edges of every kind that the format has.
+TEST(ToNcclXml, EdgesOfGpusComeBack) {
   Topology topology = exact({.packages = 1, .gpus = 3, .nics = {}});
   const int numa = find_vertex(topology, "box/numa0");
   const std::vector<int> gpus = vertices_of(topology, VertexKind::kGpu);
-  const auto add = [&](int from, int to, LinkKind kind, double bandwidth, const char* text) {
-    topology.links.push_back({.from = from,
+  const auto add = [&](int from, int to, EdgeKind kind, double bandwidth, const char* text) {
+    topology.edges.push_back({.from = from,
                               .to = to,
                               .kind = kind,
                               .bandwidth = {bandwidth, Source::kTable},
@@ -117,10 +117,10 @@ TEST(ToNcclXml, WiresComeBack) {
   for (const int gpu : gpus) topology.vertices[static_cast<size_t>(gpu)].model = "sm_90";
   topology.vertices[static_cast<size_t>(gpus[0])].model = "Made GPU";
   topology.vertices[static_cast<size_t>(gpus[0])].capability = 90;
-  add(gpus[0], gpus[1], LinkKind::kNvlink, 50, "2 x NVLink 4");
-  add(gpus[0], gpus[1], LinkKind::kNvlink, 25, "");  // by its bandwidth one
-  add(gpus[1], numa, LinkKind::kNvlink, 75, "3 x NVLink 4");
-  add(gpus[2], numa, LinkKind::kC2c, 450, "10 x C2C");
+  add(gpus[0], gpus[1], EdgeKind::kNvlink, 50, "2 x NVLink 4");
+  add(gpus[0], gpus[1], EdgeKind::kNvlink, 25, "");  // by its bandwidth one
+  add(gpus[1], numa, EdgeKind::kNvlink, 75, "3 x NVLink 4");
+  add(gpus[2], numa, EdgeKind::kC2c, 450, "10 x C2C");
   const std::string text = *to_nccl_xml(topology);
   EXPECT_THAT(text, HasSubstr("count=\"3\" tclass=\"0x030200\""));
   EXPECT_THAT(text, HasSubstr("<c2c bw=\"45000\" count=\"10\"/>"));
@@ -138,9 +138,9 @@ TEST(ToNcclXml, WiresComeBack) {
   }
 }
 
-// In virtual machines NVSwitches are no PCI devices: wires name them by the id that the driver
+// In virtual machines NVSwitches are no PCI devices: edges name them by the id that the driver
 // says, or by one that is none.
-TEST(ToNcclXml, NvswitchesThatOnlyWiresNameComeBack) {
+TEST(ToNcclXml, NvswitchesThatOnlyEdgesNameComeBack) {
   constexpr const char* kXml = R"(<system version="1">
   <cpu numaid="0" affinity="000000ff">
     <pci busid="0000:02:00.0" class="0x030200">
@@ -190,9 +190,9 @@ TEST(ToNcclXml, XgmiIsOfRccl) {
     topology.vertices[static_cast<size_t>(gpu)].model = "gfx942";
     topology.vertices[static_cast<size_t>(gpu)].vendor = "AMD";
   }
-  topology.links.push_back({.from = gpus[0],
+  topology.edges.push_back({.from = gpus[0],
                             .to = gpus[1],
-                            .kind = LinkKind::kXgmi,
+                            .kind = EdgeKind::kXgmi,
                             .bandwidth = {48, Source::kTable},
                             .text = "1 x xGMI"});
   const std::string text = *to_nccl_xml(topology);
@@ -208,35 +208,35 @@ TEST(ToNcclXml, XgmiIsOfRccl) {
 TEST(ToNcclXml, RefusesWhatItCannotSay) {
   test::expect_refusals(to_nccl_xml);
   const Topology plain = machine({.gpus = 2, .nics = {}});
-  const auto with_link = [&](const char* from, const char* to, Link link) {
+  const auto with_edge = [&](const char* from, const char* to, Edge edge) {
     Topology topology = plain;
-    link.from = find_vertex(topology, from);
-    link.to = find_vertex(topology, to);
-    topology.links.push_back(link);
+    edge.from = find_vertex(topology, from);
+    edge.to = find_vertex(topology, to);
+    topology.edges.push_back(edge);
     return topology;
   };
-  const Link wire{.kind = LinkKind::kNvlink, .bandwidth = {75, Source::kAssumed}};
-  test::expect_refused(to_nccl_xml, with_link("box/gpu0", "box/gpu1", wire),
+  const Edge edge{.kind = EdgeKind::kNvlink, .bandwidth = {75, Source::kAssumed}};
+  test::expect_refused(to_nccl_xml, with_edge("box/gpu0", "box/gpu1", edge),
                        "how many NVLink join 'gpu0' and 'gpu1' is not known");
-  Link counted = wire;
+  Edge counted = edge;
   counted.text = "3 x NVLink 3";
-  EXPECT_TRUE(to_nccl_xml(with_link("box/gpu0", "box/gpu1", counted)).ok());
-  EXPECT_TRUE(to_nccl_xml(with_link("box/gpu0", "box/numa0", counted)).ok());
-  test::expect_refused(to_nccl_xml, with_link("box/gpu0", "box/numa1", counted),
+  EXPECT_TRUE(to_nccl_xml(with_edge("box/gpu0", "box/gpu1", counted)).ok());
+  EXPECT_TRUE(to_nccl_xml(with_edge("box/gpu0", "box/numa0", counted)).ok());
+  test::expect_refused(to_nccl_xml, with_edge("box/gpu0", "box/numa1", counted),
                        "its own NUMA domain");
-  test::expect_refused(to_nccl_xml, with_link("box/numa0", "box/numa1", counted),
+  test::expect_refused(to_nccl_xml, with_edge("box/numa0", "box/numa1", counted),
                        "no form for nvlink");
-  counted.kind = LinkKind::kC2c;
-  test::expect_refused(to_nccl_xml, with_link("box/gpu0", "box/gpu1", counted), "no form for c2c");
+  counted.kind = EdgeKind::kC2c;
+  test::expect_refused(to_nccl_xml, with_edge("box/gpu0", "box/gpu1", counted), "no form for c2c");
   // hwloc 2.9.0 says of an A100 that it has twice what it has.
-  Topology doubled = with_link("box/gpu0", "box/gpu1", wire);
-  doubled.links.back().bandwidth = {600, Source::kTable};
+  Topology doubled = with_edge("box/gpu0", "box/gpu1", edge);
+  doubled.edges.back().bandwidth = {600, Source::kTable};
   test::vertex_at(doubled, "box/gpu0").model = "NVIDIA A100-SXM4-80GB";
   test::expect_refused(to_nccl_xml, doubled, "24 NVLinks");
 }
 
-// Wires and numbers of any kind: refused, or a file that can be read.
-TEST(ToNcclXml, AnyLinksAreRefusedOrRight) {
+// Edges and numbers of any kind: refused, or a file that can be read.
+TEST(ToNcclXml, AnyEdgesAreRefusedOrRight) {
   std::mt19937 random(9);  // NOLINT(cert-msc51-cpp,bugprone-random-generator-seed): repeatable
   const auto below = [&](size_t most) { return static_cast<int>(random() % most); };
   const std::vector<const char*> texts = {"",          "1 x NVLink 4", "1024 x C2C",
@@ -246,12 +246,12 @@ TEST(ToNcclXml, AnyLinksAreRefusedOrRight) {
     Topology topology = exact(test::boxes()[static_cast<size_t>(below(16))]);
     const auto any = [&] { return below(topology.vertices.size()); };
     for (int i = below(4); i > 0; --i) {
-      topology.links.push_back({.from = any(),
+      topology.edges.push_back({.from = any(),
                                 .to = any(),
-                                .kind = static_cast<LinkKind>(below(kLinkKindCount)),
+                                .kind = static_cast<EdgeKind>(below(kEdgeKindCount)),
                                 .bandwidth = {std::pow(10, below(30) - 9), Source::kAssumed},
                                 .text = texts[static_cast<size_t>(below(texts.size()))]});
-      if (!check(topology).ok()) topology.links.pop_back();
+      if (!check(topology).ok()) topology.edges.pop_back();
     }
     Vertex& vertex = topology.vertices[static_cast<size_t>(any())];
     vertex.index = static_cast<int>(random());

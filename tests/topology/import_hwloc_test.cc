@@ -92,8 +92,8 @@ TEST(ImportHwloc, LinksAreWhatTheyRanAt) {
   if (test::unsupported(machine)) GTEST_SKIP() << std::string(machine.status().message());
   ASSERT_TRUE(machine.ok()) << machine.status().message();
   std::set<std::string> texts;
-  for (const Link& link : machine->links)
-    if (link.kind == LinkKind::kPcie && link.bandwidth.known()) texts.insert(link.text);
+  for (const Edge& edge : machine->edges)
+    if (edge.kind == EdgeKind::kPcie && edge.bandwidth.known()) texts.insert(edge.text);
   EXPECT_EQ(texts, std::set<std::string>{"current"}) << "an idle device trains down";
   EXPECT_EQ(vertices_of(*machine, VertexKind::kGpu).size(), 2U);
   const int gpu = vertices_of(*machine, VertexKind::kGpu).front();

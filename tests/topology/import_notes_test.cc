@@ -27,17 +27,17 @@ int gpu(const Topology& topology, size_t number) {
 }
 
 // As in a virtual machine, or a container, that has some of a host's GPUs.
-TEST(ImportNotes, WiresToGpusThatTheFileLacksAreLeftOutWithALine) {
-  struct Wires {
+TEST(ImportNotes, NvlinksToGpusThatTheFileLacksAreLeftOutWithALine) {
+  struct Named {
     const char* kind;
     int others;  // that the file lacks
     const char* note;
   };
-  for (const Wires& wires : {
-           Wires{"nvlink", 0, ""},
-           Wires{"nvlink", 1,
+  for (const Named& named : {
+           Named{"nvlink", 0, ""},
+           Named{"nvlink", 1,
                  "line 4: 1 wire to devices that the file does not have is left out: 0000:41:00.0"},
-           Wires{"xgmi", 10,
+           Named{"xgmi", 10,
                  "line 4: 10 wires to devices that the file does not have are left out: "
                  "0000:41:00.0, 0000:42:00.0, 0000:43:00.0, 0000:44:00.0, 0000:45:00.0, "
                  "0000:46:00.0, 0000:47:00.0, 0000:48:00.0, ..."},
@@ -45,10 +45,10 @@ TEST(ImportNotes, WiresToGpusThatTheFileLacksAreLeftOutWithALine) {
     std::string text =
         "<system version=\"2\"><cpu numaid=\"0\" affinity=\"f\">\n"
         "<pci busid=\"21:00.0\" class=\"0x030200\"><gpu dev=\"0\" gcn=\"gfx942\" sm=\"90\">\n";
-    text += fmt::format("<{} target=\"0000:22:00.0\" count=\"1\"/>\n", wires.kind);
-    for (int other = 1; other <= wires.others; ++other)
+    text += fmt::format("<{} target=\"0000:22:00.0\" count=\"1\"/>\n", named.kind);
+    for (int other = 1; other <= named.others; ++other)
       text += fmt::format("<{} target=\"4{:x}:00.0\" count=\"1\" tclass=\"0x030200\"/>\n",
-                          wires.kind, other);
+                          named.kind, other);
     text +=
         "</gpu></pci>\n<pci busid=\"22:00.0\" class=\"0x030200\"><gpu dev=\"1\"/></pci>\n"
         "</cpu></system>";
@@ -58,8 +58,8 @@ TEST(ImportNotes, WiresToGpusThatTheFileLacksAreLeftOutWithALine) {
     ASSERT_TRUE(read.ok()) << read.status().message();
     EXPECT_EQ(Paths(*read).between(gpu(*read, 0), gpu(*read, 1)).type, PathClass::kNvl);
     EXPECT_EQ(vertices_of(*read, VertexKind::kGpu).size(), 2U);
-    EXPECT_EQ(notes.lines(), wires.others == 0 ? std::vector<std::string>()
-                                               : std::vector<std::string>{wires.note});
+    EXPECT_EQ(notes.lines(), named.others == 0 ? std::vector<std::string>()
+                                               : std::vector<std::string>{named.note});
   }
 }
 
@@ -210,7 +210,7 @@ TEST(ImportNotes, MachinesOfOneNameAreToldApartByGuids) {
     ASSERT_TRUE(read.ok()) << read.status().message();
     EXPECT_THAT(names_of(*read, VertexKind::kNode), UnorderedElementsAreArray(each.nodes));
     EXPECT_EQ(notes.lines(), each.notes);
-    EXPECT_EQ(vertices_of(*read, VertexKind::kNic).size(), read->links.size());
+    EXPECT_EQ(vertices_of(*read, VertexKind::kNic).size(), read->edges.size());
   }
 }
 
@@ -221,7 +221,7 @@ TEST(ImportNotes, CablesToDevicesThatAFabricLacksAreLeftOutWithALine) {
           adapter("11", "host1 mlx5_0"),
       &notes);
   ASSERT_TRUE(read.ok()) << read.status().message();
-  EXPECT_EQ(read->links.size(), 1U);
+  EXPECT_EQ(read->edges.size(), 1U);
   EXPECT_EQ(notes.lines(), std::vector<std::string>{"2 cables to devices that the file does not "
                                                     "have are left out: S-2"});
 }

@@ -131,9 +131,9 @@ TEST(Import, NcclTopology) {
   const int ethernet = find_vertex(*read, "node/eth0:0");
   ASSERT_GE(ethernet, 0);
   EXPECT_EQ(read->vertices[static_cast<size_t>(ethernet)].rate, Figure({1.25, Source::kAssumed}));
-  for (const Link& link : read->links)
-    if (link.kind == LinkKind::kCpuInterconnect) {
-      EXPECT_EQ(link.bandwidth, Figure({22, Source::kTable}));
+  for (const Edge& edge : read->edges)
+    if (edge.kind == EdgeKind::kCpuInterconnect) {
+      EXPECT_EQ(edge.bandwidth, Figure({22, Source::kTable}));
     }
 }
 
@@ -143,7 +143,7 @@ TEST(Import, Ibnetdiscover) {
   EXPECT_EQ(count(*read, VertexKind::kSwitch), 2U);
   EXPECT_EQ(count(*read, VertexKind::kNode), 3U);
   EXPECT_EQ(count(*read, VertexKind::kNic), 4U);
-  EXPECT_EQ(read->links.size(), 6U);  // two of them from leaf to leaf
+  EXPECT_EQ(read->edges.size(), 6U);  // two of them from leaf to leaf
   const Paths paths(*read);
   const Path path =
       paths.between(find_vertex(*read, "host1/mlx5_0"), find_vertex(*read, "host2/mlx5_0"));
@@ -156,8 +156,8 @@ TEST(Import, SlurmTopology) {
   EXPECT_EQ(count(*read, VertexKind::kSwitch), 3U);
   EXPECT_EQ(count(*read, VertexKind::kNode), 5U);
   EXPECT_GE(find_vertex(*read, "n002"), 0);
-  EXPECT_EQ(read->links.size(), 7U);
-  for (const Link& link : read->links) EXPECT_FALSE(link.bandwidth.known());
+  EXPECT_EQ(read->edges.size(), 7U);
+  for (const Edge& edge : read->edges) EXPECT_FALSE(edge.bandwidth.known());
 }
 
 TEST(Import, OwnJson) {

@@ -83,10 +83,10 @@ TEST(Levels, OfANetwork) {
   EXPECT_EQ(level(all, "leaf")->groups[0].nics.size(), 4U);
   EXPECT_EQ(level(all, "pod"), nullptr);  // the spines join everything
   Topology apart = fabric(2, 2);
-  std::erase_if(apart.links, [&](const Link& link) {
-    const auto& name = apart.vertices[static_cast<size_t>(link.to)].name;
-    return (name == "spine0" && link.from >= find_vertex(apart, "leaf2")) ||
-           (name == "spine1" && link.from < find_vertex(apart, "leaf2"));
+  std::erase_if(apart.edges, [&](const Edge& edge) {
+    const auto& name = apart.vertices[static_cast<size_t>(edge.to)].name;
+    return (name == "spine0" && edge.from >= find_vertex(apart, "leaf2")) ||
+           (name == "spine1" && edge.from < find_vertex(apart, "leaf2"));
   });
   ASSERT_NE(level(levels(apart), "pod"), nullptr);
   EXPECT_EQ(level(levels(apart), "pod")->groups.size(), 2U);
@@ -111,8 +111,8 @@ TEST(Levels, HaveNoGroupOfNothing) {
   Topology topology = *slurm;
   const int node = find_vertex(topology, "a");
   topology.vertices[static_cast<size_t>(node)].cpus = *parse_cpu_list("0-7");
-  topology.links.push_back(
-      {.from = node, .to = find_vertex(topology, "leaf1"), .kind = LinkKind::kNetwork});
+  topology.edges.push_back(
+      {.from = node, .to = find_vertex(topology, "leaf1"), .kind = EdgeKind::kNetwork});
   add_vertex(topology, {.kind = VertexKind::kNuma, .name = "hbm", .parent = node});
   ASSERT_TRUE(check(topology).ok()) << check(topology).message();
   std::vector<std::string> names;
@@ -134,11 +134,11 @@ TEST(NodeTiers, JoinNodesOfOneSwitch) {
   EXPECT_THAT(tiers(*racks), ElementsAre("leaf: 0 0 1 1 2", "pod: 0 0 0 0 1"));
 }
 
-Link* cable(Topology& topology, const char* one, const char* other) {
+Edge* cable(Topology& topology, const char* one, const char* other) {
   const int a = find_vertex(topology, one);
   const int b = find_vertex(topology, other);
-  for (Link& link : topology.links)
-    if ((link.from == a && link.to == b) || (link.from == b && link.to == a)) return &link;
+  for (Edge& edge : topology.edges)
+    if ((edge.from == a && edge.to == b) || (edge.from == b && edge.to == a)) return &edge;
   return nullptr;
 }
 
@@ -151,7 +151,7 @@ TEST(NodeTiers, HaveWhatJoinsAPartToOthers) {
               ElementsAre(Figure{80, Source::kHardware}, Figure{80, Source::kHardware}));
   EXPECT_EQ(tiers[0].switches, 3);
   // A second cable beside the first counts, and the least reliable source is that of all.
-  net.links.push_back(*cable(net, "leaf0", "spine1"));
+  net.edges.push_back(*cable(net, "leaf0", "spine1"));
   cable(net, "leaf2", "spine0")->bandwidth = {10, Source::kAssumed};
   EXPECT_THAT(node_tiers(net)[0].uplink,
               ElementsAre(Figure{100, Source::kHardware}, Figure{70, Source::kAssumed}));
@@ -182,7 +182,7 @@ TEST(NodeTiers, HaveUpperSwitchesOfTheirOwn) {
   Topology net = slurm(
       "SwitchName=l0 Nodes=n[0-1]\nSwitchName=l1 Nodes=n[2-3]\nSwitchName=l2 Nodes=n[4-5]\n"
       "SwitchName=p0 Switches=l[0-1]\nSwitchName=p1 Switches=l2\nSwitchName=top Switches=p[0-1]");
-  for (Link& link : net.links) link.bandwidth = {10, Source::kTable};
+  for (Edge& edge : net.edges) edge.bandwidth = {10, Source::kTable};
   cable(net, "p1", "top")->bandwidth = {5, Source::kTable};
   cable(net, "p0", "top")->bandwidth = {8, Source::kTable};
   const Figure leaf{10, Source::kTable}, one{5, Source::kTable}, two{8, Source::kTable};
@@ -196,7 +196,7 @@ TEST(NodeTiers, MayBeJoinedByCablesBetweenLeavesOrNotAtAll) {
   Topology triangle = slurm(
       "SwitchName=l0 Nodes=n[0-1]\nSwitchName=l1 Nodes=n[2-3] Switches=l0\n"
       "SwitchName=l2 Nodes=n[4-5] Switches=l[0-1]");
-  for (Link& link : triangle.links) link.bandwidth = {10, Source::kHardware};
+  for (Edge& edge : triangle.edges) edge.bandwidth = {10, Source::kHardware};
   auto tiers = node_tiers(triangle);
   ASSERT_EQ(tiers.size(), 1U);
   EXPECT_THAT(tiers[0].uplink, Each(Figure{20, Source::kHardware}));

@@ -67,8 +67,8 @@ TEST(Paths, SeveralPciSwitchesArePxb) {
   const int upper = find_vertex(topology, "box/switch0");
   const int lower = find_vertex(topology, "box/switch1");
   topology.vertices[static_cast<size_t>(lower)].parent = upper;
-  for (Link& link : topology.links)
-    if (link.from == lower) link = {lower, upper, LinkKind::kPcie, {8, Source::kHardware}, {}, {}};
+  for (Edge& edge : topology.edges)
+    if (edge.from == lower) edge = {lower, upper, EdgeKind::kPcie, {8, Source::kHardware}, {}, {}};
   ASSERT_TRUE(check(topology).ok());
   const Asker box(topology);
   EXPECT_EQ(box.type("box/gpu0", "box/gpu2"), "PXB");
@@ -83,9 +83,9 @@ TEST(Paths, NvlinkDirectAndThroughSwitches) {
   EXPECT_EQ(switched.width("box/gpu0", "box/gpu7"), Figure({300, Source::kHardware}));
   Topology pair = machine({.gpus = 2, .gpus_per_switch = 0, .nics = {}});
   for (int i = 0; i < 2; ++i)
-    pair.links.push_back({find_vertex(pair, "box/gpu0"),
+    pair.edges.push_back({find_vertex(pair, "box/gpu0"),
                           find_vertex(pair, "box/gpu1"),
-                          LinkKind::kXgmi,
+                          EdgeKind::kXgmi,
                           {50, Source::kTable},
                           {},
                           {}});
@@ -97,11 +97,11 @@ TEST(Paths, NvlinkDirectAndThroughSwitches) {
 // As in a DGX-2, where nobody reports what joins the switches of its boards.
 TEST(Paths, NvswitchesThatShareNoGpuAreOneFabric) {
   Topology topology = machine({.gpus = 2, .gpus_per_switch = 1, .nvswitches = 2});
-  const auto leads = [&](const Link& link, const char* gpu, const char* nvswitch) {
-    return link.from == find_vertex(topology, gpu) && link.to == find_vertex(topology, nvswitch);
+  const auto leads = [&](const Edge& edge, const char* gpu, const char* nvswitch) {
+    return edge.from == find_vertex(topology, gpu) && edge.to == find_vertex(topology, nvswitch);
   };
-  std::erase_if(topology.links, [&](const Link& link) {
-    return leads(link, "box/gpu0", "box/nvswitch1") || leads(link, "box/gpu1", "box/nvswitch0");
+  std::erase_if(topology.edges, [&](const Edge& edge) {
+    return leads(edge, "box/gpu0", "box/nvswitch1") || leads(edge, "box/gpu1", "box/nvswitch0");
   });
   const Asker box(topology);
   EXPECT_EQ(box.type("box/gpu0", "box/gpu1"), "NVL");
@@ -123,7 +123,7 @@ TEST(Paths, APartitionIsWhereItsGpuIs) {
 
 TEST(Paths, WhatIsUnknownStaysUnknown) {
   Topology topology = machine({.gpus = 4, .gpus_per_switch = 0, .nics = {1, 1}});
-  std::erase_if(topology.links, [](const Link& link) { return link.kind == LinkKind::kPcie; });
+  std::erase_if(topology.edges, [](const Edge& edge) { return edge.kind == EdgeKind::kPcie; });
   const Asker box(topology);
   EXPECT_EQ(box.type("box/gpu0", "box/gpu1"), "PHB");
   EXPECT_FALSE(box.width("box/gpu0", "box/gpu1").known());
@@ -159,31 +159,31 @@ TEST(Paths, OverTheNetwork) {
   EXPECT_EQ(*pods.width("n0-0/mlx5_0", "n0-1/mlx5_1").value, 20);  // another rail
 }
 
-// The link of PCI that leads up from a device.
-Link& link_above(Topology& topology, const char* device) {
+// The PCI link that leads up from a device.
+Edge& edge_above(Topology& topology, const char* device) {
   const int from = find_vertex(topology, device);
-  for (Link& link : topology.links)
-    if (link.kind == LinkKind::kPcie && link.from == from) return link;
+  for (Edge& edge : topology.edges)
+    if (edge.kind == EdgeKind::kPcie && edge.from == from) return edge;
   ADD_FAILURE() << device;
-  return topology.links.front();
+  return topology.edges.front();
 }
 
 TEST(Paths, OverTheNetworkAreWithinWhatPciCarries) {
   const Topology wide = *multiply(machine({.gpus = 2, .nics = {1}}), 2);
   const Figure narrow{8, Source::kTable};
   Topology topology = wide;
-  link_above(topology, "box-1/mlx5_0").bandwidth = narrow;
+  edge_above(topology, "box-1/mlx5_0").bandwidth = narrow;
   for (const char* to : {"box-1/gpu0", "box-1/mlx5_0", "box-1/mlx5_0:1", "box-1/numa0"}) {
     EXPECT_EQ(Asker(topology).width("box-0/gpu0", to), narrow) << to;
     EXPECT_EQ(Asker(wide).width("box-0/gpu0", to), Figure({25, Source::kHardware})) << to;
   }
   // A message of a GPU in the same switch does not come by what is above that.
   topology = wide;
-  link_above(topology, "box-1/switch0").bandwidth = narrow;
+  edge_above(topology, "box-1/switch0").bandwidth = narrow;
   EXPECT_EQ(*Asker(topology).width("box-0/gpu0", "box-1/gpu0").value, 25);
   EXPECT_EQ(Asker(topology).width("box-0/gpu0", "box-1/numa0"), narrow);
   // What is not known does not limit, and is no rate.
-  link_above(topology, "box-1/switch0").bandwidth = {};
+  edge_above(topology, "box-1/switch0").bandwidth = {};
   EXPECT_EQ(*Asker(topology).width("box-0/gpu0", "box-1/numa0").value, 25);
   forget_rates(topology);
   EXPECT_FALSE(Asker(topology).width("box-0/numa0", "box-1/numa0").known());
@@ -205,7 +205,7 @@ Topology card(const std::vector<std::pair<const char*, double>>& ports) {
 }
 
 TEST(Paths, FunctionsTakeWhatTheOthersLeave) {
-  const double link = 31.5;
+  const double edge = 31.5;
   struct Case {
     std::vector<std::pair<const char*, double>> ports;
     std::vector<double> shares;  // 0: unknown
@@ -213,11 +213,11 @@ TEST(Paths, FunctionsTakeWhatTheOthersLeave) {
   for (const auto& [ports, shares] :
        {Case{{{"ACTIVE", 25}, {"INIT", 25}}, {25, 0}},
         Case{{{"up", 25}, {"lowerlayerdown", 25}}, {25, 0}},
-        Case{{{"ACTIVE", 50}, {"ACTIVE", 0.125}}, {link - 0.125, 0.125}},
+        Case{{{"ACTIVE", 50}, {"ACTIVE", 0.125}}, {edge - 0.125, 0.125}},
         Case{{{"ACTIVE", 25}, {"ACTIVE", 0}}, {25, 0}},
-        Case{{{"", 25}, {"unknown", 10}}, {link - 10, 10}},
-        Case{{{"ACTIVE", 25}, {"ACTIVE_DEFER", 25}}, {link / 2, link / 2}},
-        Case{{{"ACTIVE", 50}, {"ACTIVE", 1}, {"ACTIVE", 2}}, {link - 3, 1, 2}}}) {
+        Case{{{"", 25}, {"unknown", 10}}, {edge - 10, 10}},
+        Case{{{"ACTIVE", 25}, {"ACTIVE_DEFER", 25}}, {edge / 2, edge / 2}},
+        Case{{{"ACTIVE", 50}, {"ACTIVE", 1}, {"ACTIVE", 2}}, {edge - 3, 1, 2}}}) {
     const Topology topology = card(ports);
     const Paths paths(topology);
     for (size_t i = 0; i < shares.size(); ++i) {
@@ -228,7 +228,7 @@ TEST(Paths, FunctionsTakeWhatTheOthersLeave) {
   }
 }
 
-// Together functions of one device carry no more than its link, however many are up.
+// Together functions of one device carry no more than its PCI link, however many are up.
 TEST(Paths, FunctionsOfACardShareItsLink) {
   for (int functions = 1; functions <= 8; ++functions)
     for (int up = 1; up <= functions; ++up)
@@ -252,7 +252,7 @@ TEST(Paths, FunctionsOfACardShareItsLink) {
         EXPECT_EQ(*paths.share_of(other, false).value, 25) << "a card of its own";
       }
   Topology topology = machine({.gpus = 2, .nics = {1}});
-  link_above(topology, "box/switch0").bandwidth = {8, Source::kTable};
+  edge_above(topology, "box/switch0").bandwidth = {8, Source::kTable};
   const Paths paths(topology);
   const int nic = find_vertex(topology, "box/mlx5_0");
   EXPECT_EQ(paths.share_of(nic, true), Figure({8, Source::kTable}));
@@ -298,44 +298,44 @@ TEST(NearestNic, IrregularBoxes) {
   }
 }
 
-// hwloc's files have what links ran at, and no rates of ports.
+// hwloc's files have what PCI links ran at, and no rates of ports.
 TEST(Paths, FiguresOfIdleLinksAndSilentPortsAreDoubtful) {
   Topology topology = machine({.gpus = 2, .gpus_per_switch = 0, .nics = {1}});
   const int nic = find_vertex(topology, "box/mlx5_0");
   const int port = find_vertex(topology, "box/mlx5_0:1");
   ASSERT_TRUE(nic >= 0 && port >= 0);
   Vertex& plug = topology.vertices[static_cast<size_t>(port)];
-  const Figure link = link_above(topology, "box/mlx5_0").bandwidth;
+  const Figure edge = edge_above(topology, "box/mlx5_0").bandwidth;
   const auto share = [&] { return Paths(topology).share_of(nic, false); };
   EXPECT_FALSE(share().doubtful);
 
   const Figure known = std::exchange(plug.rate, {std::nullopt, Source::kHardware});
   plug.interface.clear();
-  EXPECT_EQ(share(), Figure({link.value, link.source, true})) << "its card's link";
+  EXPECT_EQ(share(), Figure({edge.value, edge.source, true})) << "its card's link";
   plug.interface = "ens1";
   plug.link_layer = "Ethernet";
   plug.gids.clear();
   EXPECT_FALSE(share().known());
   plug.link_layer = "InfiniBand";
-  EXPECT_EQ(share().value, link.value);
+  EXPECT_EQ(share().value, edge.value);
   plug.state = "DOWN";
   EXPECT_FALSE(share().known());
 
   plug.state = "ACTIVE";
   plug.rate = known;
-  link_above(topology, "box/mlx5_0") = {.from = link_above(topology, "box/mlx5_0").from,
-                                        .to = link_above(topology, "box/mlx5_0").to,
+  edge_above(topology, "box/mlx5_0") = {.from = edge_above(topology, "box/mlx5_0").from,
+                                        .to = edge_above(topology, "box/mlx5_0").to,
                                         .bandwidth = {2, Source::kHardware},
                                         .text = std::string(kCurrentLink)};
   EXPECT_EQ(share(), Figure({2, Source::kHardware, true})) << "the link decides";
-  link_above(topology, "box/mlx5_0").bandwidth.value = 1000;
+  edge_above(topology, "box/mlx5_0").bandwidth.value = 1000;
   EXPECT_EQ(share(), known) << "the port decides";
 
   const int from = find_vertex(topology, "box/gpu0");
   const int to = find_vertex(topology, "box/gpu1");
   EXPECT_FALSE(Paths(topology).between(from, to).bandwidth.doubtful);
-  link_above(topology, "box/gpu1").text = kCurrentLink;
-  link_above(topology, "box/gpu1").bandwidth = {2, Source::kHardware};
+  edge_above(topology, "box/gpu1").text = kCurrentLink;
+  edge_above(topology, "box/gpu1").bandwidth = {2, Source::kHardware};
   EXPECT_TRUE(Paths(topology).between(from, to).bandwidth.doubtful);
 }
 

@@ -72,16 +72,16 @@ Topology rich() {
                         .memory = uint64_t{32} << 20});
   const int leaf = add_vertex(
       topology, {.kind = VertexKind::kSwitch, .name = "leaf", .parent = 0, .model = "QM9700"});
-  topology.links.push_back({numa, numa, LinkKind::kMemory, {204.8, Source::kTable}, {}, {}});
-  topology.links.push_back({find_vertex(topology, "box"),
+  topology.edges.push_back({numa, numa, EdgeKind::kMemory, {204.8, Source::kTable}, {}, {}});
+  topology.edges.push_back({find_vertex(topology, "box"),
                             find_vertex(topology, "box"),
-                            LinkKind::kShm,
+                            EdgeKind::kShm,
                             {7.25, Source::kMeasured},
                             {0.35, Source::kMeasured},
                             {}});
-  topology.links.push_back({find_vertex(topology, "box/mlx5_0:2"),
+  topology.edges.push_back({find_vertex(topology, "box/mlx5_0:2"),
                             leaf,
-                            LinkKind::kNetwork,
+                            EdgeKind::kNetwork,
                             {std::nullopt, Source::kAssumed},
                             {1.0 / 3, Source::kAssumed},
                             "4xNDR"});
@@ -138,7 +138,7 @@ TEST(TopologyJson, AnyBytesComeBackAsTheyWereMadeValid) {
         vertex.gids = {{.index = 0, .gid = bytes(9), .type = bytes(9), .interface = bytes(300)}};
       }
     }
-    for (Link& link : topology.links) link.text = bytes(300);
+    for (Edge& edge : topology.edges) edge.text = bytes(300);
     EXPECT_FALSE(check(topology).ok());
     make_texts_valid(topology);
     ASSERT_TRUE(check(topology).ok()) << check(topology).message();
@@ -279,7 +279,7 @@ TEST(ToTextOfTopology, NodesThatAreAlikeAreOne) {
   EXPECT_THAT(to_text(*merge(views)), HasSubstr("a (x 2) "));
 }
 
-TEST(ToDotOfTopology, EveryVertexAndLinkIsThere) {
+TEST(ToDotOfTopology, EveryVertexAndEdgeIsThere) {
   for (const Topology& topology : everything()) {
     const std::string dot = to_dot(topology);
     const Topology shown = folded(topology);
@@ -289,7 +289,7 @@ TEST(ToDotOfTopology, EveryVertexAndLinkIsThere) {
     };
     EXPECT_EQ(count(vertex), static_cast<long>(shown.vertices.size()));
     EXPECT_GE(count(edge), static_cast<long>(shown.vertices.size()) - 1);
-    EXPECT_LE(count(edge), static_cast<long>(shown.vertices.size() + shown.links.size()) - 1);
+    EXPECT_LE(count(edge), static_cast<long>(shown.vertices.size() + shown.edges.size()) - 1);
     EXPECT_EQ(std::count(dot.begin(), dot.end(), '{'), 1);
     EXPECT_EQ(dot.substr(dot.size() - 2), "}\n");
   }
@@ -325,7 +325,7 @@ TEST(ToSvgOfTopology, EveryDeviceIsNamed) {
   }
 }
 
-TEST(ToSvgOfTopology, FiguresStandAtLinks) {
+TEST(ToSvgOfTopology, FiguresStandAtEdges) {
   const std::string svg = to_svg(rich());
   for (const char* text :
        {">PCIe x16 16 GT/s: 31.5 GB/s a link<", ">CPU interconnect: numa0 - numa1 ~22 GB/s<",

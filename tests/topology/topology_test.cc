@@ -115,7 +115,7 @@ std::vector<Damage> damages() {
       {"'x", change(VertexKind::kGpu, [](Vertex& v) { v.driver.assign(257, 'x'); })},
       {"the text of link",
        [](Topology& t) {
-         t.links.front().text =
+         t.edges.front().text =
              "\xc2\x9b"
              "31m";
        }},
@@ -137,20 +137,20 @@ std::vector<Damage> damages() {
            above = static_cast<int>(t.vertices.size()) - 1;
          }
        }},
-      {"no two ends", [](Topology& t) { t.links.front().to = -2; }},
-      {"no two ends", [](Topology& t) { t.links.front().from = 1 << 30; }},
+      {"no two ends", [](Topology& t) { t.edges.front().to = -2; }},
+      {"no two ends", [](Topology& t) { t.edges.front().from = 1 << 30; }},
       {"joins gpu and numa",
        [](Topology& t) {
-         t.links.push_back({.from = first(t, VertexKind::kGpu),
+         t.edges.push_back({.from = first(t, VertexKind::kGpu),
                             .to = first(t, VertexKind::kNuma),
-                            .kind = LinkKind::kXgmi});
+                            .kind = EdgeKind::kXgmi});
        }},
-      {"itself", [](Topology& t) { t.links.front().to = t.links.front().from; }},
+      {"itself", [](Topology& t) { t.edges.front().to = t.edges.front().from; }},
       {"the bandwidth of link",
        [](Topology& t) {
-         t.links.front().bandwidth.value = std::numeric_limits<double>::quiet_NaN();
+         t.edges.front().bandwidth.value = std::numeric_limits<double>::quiet_NaN();
        }},
-      {"the latency of link", [](Topology& t) { t.links.front().latency.value = -1; }},
+      {"the latency of link", [](Topology& t) { t.edges.front().latency.value = -1; }},
   };
 }
 
@@ -193,10 +193,10 @@ TEST(Canonical, AnyOrderBecomesOne) {
     }
     for (Vertex& vertex : mixed.vertices)
       if (vertex.parent >= 0) vertex.parent = place[static_cast<size_t>(vertex.parent)];
-    mixed.links = right.links;
-    for (Link& link : mixed.links) {
-      link.from = place[static_cast<size_t>(link.from)];
-      link.to = place[static_cast<size_t>(link.to)];
+    mixed.edges = right.edges;
+    for (Edge& edge : mixed.edges) {
+      edge.from = place[static_cast<size_t>(edge.from)];
+      edge.to = place[static_cast<size_t>(edge.to)];
     }
     ASSERT_TRUE(check(mixed).ok()) << check(mixed).message();
     EXPECT_EQ(canonical(mixed), right);
@@ -235,7 +235,7 @@ TEST(Multiply, NodesAreAlike) {
   ASSERT_TRUE(four.ok()) << four.status().message();
   EXPECT_EQ(vertices_of(*four, VertexKind::kGpu).size(), 32U);
   EXPECT_EQ(four->vertices.size(), 1 + 4 * (one.vertices.size() - 1));
-  EXPECT_EQ(four->links.size(), 4 * one.links.size());
+  EXPECT_EQ(four->edges.size(), 4 * one.edges.size());
   EXPECT_EQ(*multiply(one, 1), one);
   EXPECT_GE(find_vertex(*four, "box-3/mlx5_3"), 0);
   EXPECT_EQ(canonical(*four), *four);
@@ -265,7 +265,7 @@ TEST(Merge, ViewsOfOneNodeAreUnited) {
   EXPECT_EQ(vertices_of(*merged, VertexKind::kNode).size(), 1U);
   EXPECT_EQ(merged->vertices[1].cpus.list(), "0-3");
   EXPECT_EQ(merged->vertices.size(), left.vertices.size() + 1);
-  EXPECT_EQ(merged->links.size(), left.links.size());
+  EXPECT_EQ(merged->edges.size(), left.edges.size());
 }
 
 // Two processes that each see one GPU of two call it by the same number.
@@ -312,11 +312,11 @@ TEST(Merge, HostsOfOneNameStayApart) {
 
 TEST(Merge, AClusterAndParallelCablesComeBack) {
   Topology net = test::fabric(2, 2);
-  net.links.push_back(net.links.front());  // a second cable
+  net.edges.push_back(net.edges.front());  // a second cable
   const std::vector<Topology> views = {net, net};
   const auto merged = merge(views);
   ASSERT_TRUE(merged.ok()) << merged.status().message();
-  EXPECT_EQ(merged->links.size(), net.links.size());
+  EXPECT_EQ(merged->edges.size(), net.edges.size());
   EXPECT_EQ(merged->vertices, net.vertices);
 }
 

@@ -65,10 +65,10 @@ std::vector<PciFunction> pci_functions(const SysRoot& root) {
     if (function.use == PciUse::kOther) continue;
     function.numa = decimal(root.line(folder + "/numa_node"), -1);
     function.parent = bridge_in(root.resolve(folder));
-    // What the link can do: an idle device trains down, and current_* would tell of that.
+    // What the PCI link can do: an idle device trains down, and current_* would tell of that.
     const std::string speed = root.line(folder + "/max_link_speed");
     const int lanes = decimal(root.line(folder + "/max_link_width"), 0);
-    function.link = pcie_bandwidth(speed, lanes, Source::kHardware);
+    function.edge = pcie_bandwidth(speed, lanes, Source::kHardware);
     function.text = pcie_text(speed, lanes);
     functions.push_back(std::move(function));
   }

@@ -60,15 +60,15 @@ class Joiner {
     name_gpus(topology_, node_);
     for (const auto& [gpu, device] : found) add_partitions(gpu, device);
     for (const auto& [gpu, device] : found) count_links(gpu, device);
-    for (const auto& [ends, link] : links_) {
-      const Figure one = nvlink_bandwidth(link.version);
-      topology_.links.push_back(
+    for (const auto& [ends, bundle] : nvlinks_) {
+      const Figure one = nvlink_bandwidth(bundle.version);
+      topology_.edges.push_back(
           {.from = ends.first,
            .to = ends.second,
-           .kind = LinkKind::kNvlink,
-           .bandwidth = {one.known() ? std::optional(*one.value * link.count) : std::nullopt,
+           .kind = EdgeKind::kNvlink,
+           .bandwidth = {one.known() ? std::optional(*one.value * bundle.count) : std::nullopt,
                          one.source},
-           .text = fmt::format("{} x {}", link.count, nvlink_name(link.version))});
+           .text = fmt::format("{} x {}", bundle.count, nvlink_name(bundle.version))});
     }
   }
 
@@ -92,10 +92,10 @@ class Joiner {
     add_pcie(gpu, device);
   }
 
-  // Where sysfs has not said how wide the link is.
+  // Where sysfs has not said how wide the PCI link is.
   void add_pcie(int gpu, Device device) {
-    for (const Link& link : topology_.links)
-      if (link.kind == LinkKind::kPcie && link.from == gpu) return;
+    for (const Edge& edge : topology_.edges)
+      if (edge.kind == EdgeKind::kPcie && edge.from == gpu) return;
     constexpr std::array<std::string_view, 7> kSpeeds = {"",        "2.5 GT/s", "5 GT/s", "8 GT/s",
                                                          "16 GT/s", "32 GT/s",  "64 GT/s"};
     unsigned generation = 0;
@@ -108,9 +108,9 @@ class Joiner {
     const int lanes = static_cast<int>(width);
     const Figure bandwidth = pcie_bandwidth(kSpeeds[generation], lanes, Source::kHardware);
     if (!bandwidth.known()) return;
-    topology_.links.push_back({.from = gpu,
+    topology_.edges.push_back({.from = gpu,
                                .to = at(gpu).parent,
-                               .kind = LinkKind::kPcie,
+                               .kind = EdgeKind::kPcie,
                                .bandwidth = bandwidth,
                                .text = pcie_text(kSpeeds[generation], lanes)});
   }
@@ -137,9 +137,9 @@ class Joiner {
   }
 
   // The other end; -1: neither a GPU of this node nor a switch.
-  int remote_of(Device device, unsigned link) {
+  int remote_of(Device device, unsigned nvlink) {
     NvmlPciInfo pci{};
-    if (nvml_.link_remote == nullptr || nvml_.link_remote(device, link, &pci) != kNvmlSuccess)
+    if (nvml_.link_remote == nullptr || nvml_.link_remote(device, nvlink, &pci) != kNvmlSuccess)
       return -1;
     const std::string bus_id = normal_bus_id(text_in(pci.bus_id));
     const int known = find_bus_id(topology_, node_, bus_id);
@@ -149,7 +149,7 @@ class Joiner {
     }
     int type = -1;
     if (bus_id.empty() || nvml_.link_remote_type == nullptr ||
-        nvml_.link_remote_type(device, link, &type) != kNvmlSuccess || type != kNvmlRemoteSwitch)
+        nvml_.link_remote_type(device, nvlink, &type) != kNvmlSuccess || type != kNvmlRemoteSwitch)
       return -1;
     return add_vertex(topology_, {.kind = VertexKind::kNvSwitch,
                                   .name = "nvswitch-" + bus_id,
@@ -158,18 +158,18 @@ class Joiner {
                                   .vendor = "NVIDIA"});
   }
 
-  // Both ends of a link between GPUs report it; the one with the lower number counts.
+  // Both ends of an NVLink between GPUs report it; the one with the lower number counts.
   void count_links(int gpu, Device device) {
-    for (unsigned link = 0; nvml_.link_state != nullptr && link < kNvmlMostLinks; ++link) {
+    for (unsigned nvlink = 0; nvml_.link_state != nullptr && nvlink < kNvmlMostLinks; ++nvlink) {
       int active = 0;
-      if (nvml_.link_state(device, link, &active) != kNvmlSuccess || active != 1) continue;
-      const int remote = remote_of(device, link);
+      if (nvml_.link_state(device, nvlink, &active) != kNvmlSuccess || active != 1) continue;
+      const int remote = remote_of(device, nvlink);
       if (remote < 0 || remote == gpu || (at(remote).kind == VertexKind::kGpu && remote < gpu))
         continue;
-      Bundle& bundle = links_[{gpu, remote}];
+      Bundle& bundle = nvlinks_[{gpu, remote}];
       ++bundle.count;
       if (nvml_.link_version == nullptr ||
-          nvml_.link_version(device, link, &bundle.version) != kNvmlSuccess)
+          nvml_.link_version(device, nvlink, &bundle.version) != kNvmlSuccess)
         bundle.version = 0;
     }
   }
@@ -177,7 +177,7 @@ class Joiner {
   Topology& topology_;
   const int node_;
   const NvmlFunctions& nvml_;
-  std::map<std::pair<int, int>, Bundle> links_;
+  std::map<std::pair<int, int>, Bundle> nvlinks_;
 };
 
 }  // namespace

@@ -126,7 +126,7 @@ class Network {
                     std::string_view(state).substr(colon == std::string::npos ? 0 : colon + 1))),
                 .gids = gids_in(folder),
                 .rate = {std::nullopt, Source::kHardware}};
-    // What a port without a link reports is its slowest.
+    // What a port that is not connected reports is its slowest.
     if (is_up(port)) {
       const std::string rate = text_of(folder + "/rate");
       port.rate = rdma_rate(rate);

@@ -59,21 +59,21 @@ std::string_view shape(VertexKind kind) {
   return "box";
 }
 
-// Links in parallel, as one.
+// Edges in parallel, as one.
 struct Cable {
-  const Link* first = nullptr;
+  const Edge* first = nullptr;
   size_t count = 0;
 };
 
-std::vector<Cable> cables_of(const Topology& topology, const std::vector<int>& links) {
+std::vector<Cable> cables_of(const Topology& topology, const std::vector<int>& edges) {
   std::vector<Cable> cables;
-  std::map<std::tuple<int, int, LinkKind, std::string>, size_t> place;
-  for (const int index : links) {
-    const Link& link = topology.links[static_cast<size_t>(index)];
-    const auto [low, high] = std::minmax(link.from, link.to);
+  std::map<std::tuple<int, int, EdgeKind, std::string>, size_t> place;
+  for (const int index : edges) {
+    const Edge& edge = topology.edges[static_cast<size_t>(index)];
+    const auto [low, high] = std::minmax(edge.from, edge.to);
     const auto [known, fresh] =
-        place.emplace(std::tuple(low, high, link.kind, text_of(link)), cables.size());
-    if (fresh) cables.push_back({&link});
+        place.emplace(std::tuple(low, high, edge.kind, text_of(edge)), cables.size());
+    if (fresh) cables.push_back({&edge});
     ++cables[known->second].count;
   }
   return cables;
@@ -83,7 +83,7 @@ std::vector<Cable> cables_of(const Topology& topology, const std::vector<int>& l
 
 std::string to_dot(const Topology& topology) {
   const Topology shown = folded(topology);
-  const SortedLinks links = sort_links(shown);
+  const SortedEdges edges = sort_edges(shown);
   std::string out =
       "graph topology {\n  rankdir=TB;\n  node [fontname=\"monospace\", fontsize=10, "
       "style=filled];\n"
@@ -93,22 +93,22 @@ std::string to_dot(const Topology& topology) {
     fmt::format_to(Out(out), "  v{} [shape={}, fillcolor=\"{}\", label={}];\n", i,
                    shape(vertex.kind), colours_of(vertex.kind).fill, label(vertex));
     if (vertex.parent < 0) continue;
-    const int up = links.up[i];
+    const int up = edges.up[i];
     fmt::format_to(Out(out), "  v{} -- v{}", vertex.parent, i);
     if (up >= 0) {
-      const Link& link = shown.links[static_cast<size_t>(up)];
-      fmt::format_to(Out(out), " [label={}, tooltip={}]", quoted(short_text(link.bandwidth)),
-                     quoted(text_of(link)));
+      const Edge& edge = shown.edges[static_cast<size_t>(up)];
+      fmt::format_to(Out(out), " [label={}, tooltip={}]", quoted(short_text(edge.bandwidth)),
+                     quoted(text_of(edge)));
     }
     out += ";\n";
   }
-  for (const auto& [link, count] : cables_of(shown, links.beside)) {
+  for (const auto& [edge, count] : cables_of(shown, edges.beside)) {
     const std::string times = count == 1 ? std::string() : fmt::format("{} x ", count);
     fmt::format_to(Out(out),
                    "  v{} -- v{} [style=dashed, color=\"{}\", constraint={}, label={}, "
                    "tooltip={}];\n",
-                   link->from, link->to, colour_of(link->kind), link->kind == LinkKind::kNetwork,
-                   quoted(times + short_text(link->bandwidth)), quoted(text_of(*link)));
+                   edge->from, edge->to, colour_of(edge->kind), edge->kind == EdgeKind::kNetwork,
+                   quoted(times + short_text(edge->bandwidth)), quoted(text_of(*edge)));
   }
   return out + "}\n";
 }

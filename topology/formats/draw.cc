@@ -106,17 +106,17 @@ class Hanger {
   static constexpr int kRailX = 6;
   static constexpr int kRightEdge = 1 << 28;  // known once all rows are
 
-  // What is the same of all links.
+  // What is the same of all edges.
   void heading() {
     if (!any_above_) return;
     std::string text = lines_.what;
     const auto hung =
         std::find_if(items_.begin(), items_.end(), [](const Hung& i) { return i.above; });
     if (!labelled_ && !hung->label.empty()) {
-      const auto links =
+      const auto edges =
           std::count_if(items_.begin(), items_.end(), [](const Hung& i) { return i.above; });
       text +=
-          fmt::format("{}{}{}", text.empty() ? "" : ": ", hung->label, links > 1 ? " each" : "");
+          fmt::format("{}{}{}", text.empty() ? "" : ": ", hung->label, edges > 1 ? " each" : "");
     }
     if (text.empty()) return;
     whole_.texts.push_back(
@@ -240,16 +240,16 @@ Colours colours_of(VertexKind kind) {
   return {};
 }
 
-std::string_view colour_of(LinkKind kind) {
+std::string_view colour_of(EdgeKind kind) {
   switch (kind) {
-    case LinkKind::kMemory:
-    case LinkKind::kShm: return "#555555";
-    case LinkKind::kCpuInterconnect: return "#b8860b";
-    case LinkKind::kPcie: return "#6b7a90";
-    case LinkKind::kNvlink: return "#00775a";
-    case LinkKind::kXgmi: return "#c8500a";
-    case LinkKind::kC2c: return "#a8508c";
-    case LinkKind::kNetwork: return "#0a68a8";
+    case EdgeKind::kMemory:
+    case EdgeKind::kShm: return "#555555";
+    case EdgeKind::kCpuInterconnect: return "#b8860b";
+    case EdgeKind::kPcie: return "#6b7a90";
+    case EdgeKind::kNvlink: return "#00775a";
+    case EdgeKind::kXgmi: return "#c8500a";
+    case EdgeKind::kC2c: return "#a8508c";
+    case EdgeKind::kNetwork: return "#0a68a8";
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// Sketches as pictures: boxes within boxes, whose links hang from lines above them.
+// Sketches as pictures: boxes within boxes, whose edges hang from lines above them.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -20,19 +20,19 @@ struct Colours {
   std::string_view border;
 };
 Colours colours_of(VertexKind kind);
-std::string_view colour_of(LinkKind kind);
+std::string_view colour_of(EdgeKind kind);
 
 // What hangs from a line: a picture whose first box is all of it.
 struct Hung {
   Picture drawn{};
-  std::string label{};  // at its link to the line; the same at all is written once
-  bool above = true;    // whether there is such a link
+  std::string label{};  // at its edge to the line; the same at all is written once
+  bool above = true;    // whether there is such an edge
   bool below = false;   // whether there is one to the line below
 };
 struct Lines {
   std::string_view above = "#555555";
   std::string_view below = "#555555";
-  std::string what{};  // of the links above, before their label
+  std::string what{};  // of the edges above, before their label
   bool wide = false;   // what they hang from is as wide as they all are
 };
 // In rows of at most that width, if each is not wider.

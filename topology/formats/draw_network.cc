@@ -74,7 +74,7 @@ std::vector<Hung> children_of(const Topology& topology, const NetworkSite& site,
 
 Picture draw_site(const Topology& topology, const NetworkSite& site, int most_width,
                   bool outermost) {
-  const std::string_view colour = colour_of(LinkKind::kNetwork);
+  const std::string_view colour = colour_of(EdgeKind::kNetwork);
   const int room = most_width - 2 * (kPadding + kSecondBorder);
   const Lines lines{.above = colour, .wide = true};
   std::vector<Hung> items = children_of(topology, site, room);

@@ -50,7 +50,7 @@ std::string_view shade(double part) {
 class NodeDrawing {
  public:
   NodeDrawing(const Topology& topology, const NodeSketch& sketch)
-      : topology_(topology), sketch_(sketch), links_(sort_links(topology)) {
+      : topology_(topology), sketch_(sketch), edges_(sort_edges(topology)) {
     for (const Bundle& bundle : sketch.bundles)
       joined_.insert(bundle.ends.begin(), bundle.ends.end());
     measure(sketch.node);
@@ -146,7 +146,7 @@ class NodeDrawing {
 
   Lines lines_of(const NodePart& holder, bool processors) const {
     Lines lines;
-    lines.above = colour_of(processors ? LinkKind::kCpuInterconnect : LinkKind::kPcie);
+    lines.above = colour_of(processors ? EdgeKind::kCpuInterconnect : EdgeKind::kPcie);
     lines.wide = processors;
     if (!sketch_.bundles.empty()) lines.below = colour_of(sketch_.bundles.front().kind);
     std::set<std::string> kinds;
@@ -197,8 +197,8 @@ class NodeDrawing {
     const Vertex& vertex = at(topology_, part.vertices.front());
     std::string text = full_name(topology_, part.vertices.front());
     for (const std::string& fact : facts_of(vertex)) text += ", " + fact;
-    const int up = links_.up[static_cast<size_t>(part.vertices.front())];
-    if (up >= 0) text += ", " + text_of(topology_.links[static_cast<size_t>(up)]);
+    const int up = edges_.up[static_cast<size_t>(part.vertices.front())];
+    if (up >= 0) text += ", " + text_of(topology_.edges[static_cast<size_t>(up)]);
     return text;
   }
 
@@ -286,7 +286,7 @@ class NodeDrawing {
 
   const Topology& topology_;
   const NodeSketch& sketch_;
-  const SortedLinks links_;
+  const SortedEdges edges_;
   std::set<int> joined_;
   std::map<std::string, size_t> ways_;
   int device_width_ = kLeastDevice;

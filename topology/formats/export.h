@@ -1,7 +1,7 @@
 // Writes a node in the format of others, for programs that read that. What a format cannot say
 // and paths do not depend on is left out (docs/topology.md has the list). Where paths do depend on
 // it, kInvalidArgument says in one line what would be right: several nodes, none, a number of
-// NVLinks that nobody knows, wires that the format has no form for.
+// NVLinks that nobody knows, edges that the format has no form for.
 //
 // Names from outside are escaped. A pure function, and thread-safe.
 // SPDX-License-Identifier: Apache-2.0

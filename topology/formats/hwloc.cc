@@ -187,8 +187,8 @@ PciFunction function_of(hwloc_topology_t topology, hwloc_obj_t object) {
   if (object->subtype != nullptr && std::string_view(object->subtype) == "NVSwitch")
     function.use = PciUse::kNvSwitch;
   if (pci.linkspeed > 0) {
-    function.link = {static_cast<double>(pci.linkspeed), Source::kHardware};
-    function.text = kCurrentLink;  // hwloc reads what the link runs at
+    function.edge = {static_cast<double>(pci.linkspeed), Source::kHardware};
+    function.text = kCurrentLink;  // hwloc reads what the PCI link runs at
   }
   const hwloc_obj_t parent = object->parent;
   if (parent != nullptr && parent->type == HWLOC_OBJ_BRIDGE &&
@@ -297,7 +297,7 @@ int vertex_of(const Topology& topology, int node, hwloc_obj_t object) {
 // hwloc has matrices in MB/s, each direction. Before 2.9.3 it doubles NVLink 3 and 4, and its XGMI
 // is one constant; so they are a table's.
 void add_matrix(hwloc_topology_t handle, Topology& topology, int node, const char* name,
-                LinkKind kind) {
+                EdgeKind kind) {
   unsigned count = 1;
   hwloc_distances_s* matrix = nullptr;
   if (hwloc_distances_get_by_name(handle, name, &count, &matrix, 0) != 0 || count == 0) return;
@@ -309,7 +309,7 @@ void add_matrix(hwloc_topology_t handle, Topology& topology, int node, const cha
       const int to = vertex_of(topology, node, matrix->objs[b]);
       if (from < 0 || to < 0 || from == to || value <= 0) continue;
       if (!joined.insert(std::minmax(from, to)).second) continue;
-      topology.links.push_back({.from = from,
+      topology.edges.push_back({.from = from,
                                 .to = to,
                                 .kind = kind,
                                 .bandwidth = {value / 1000, Source::kTable},
@@ -339,8 +339,8 @@ Topology topology_of(hwloc_topology_t handle) {
         functions.push_back(function_of(handle, object));
   add_pci(topology, node, functions);
   add_os_devices(handle, topology, node);
-  add_matrix(handle, topology, node, "NVLinkBandwidth", LinkKind::kNvlink);
-  add_matrix(handle, topology, node, "XGMIBandwidth", LinkKind::kXgmi);
+  add_matrix(handle, topology, node, "NVLinkBandwidth", EdgeKind::kNvlink);
+  add_matrix(handle, topology, node, "XGMIBandwidth", EdgeKind::kXgmi);
   return topology;
 }
 

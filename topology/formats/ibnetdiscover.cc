@@ -263,9 +263,9 @@ class Fabric {
       const int from = plug_of(ends.first, rate);
       const int to = plug_of(ends.second, rate);
       if (from < 0 || to < 0 || from == to) continue;  // ends at what is left out
-      topology_.links.push_back({.from = from,
+      topology_.edges.push_back({.from = from,
                                  .to = to,
-                                 .kind = LinkKind::kNetwork,
+                                 .kind = EdgeKind::kNetwork,
                                  .bandwidth = rate,
                                  .text = rate.known() ? text : std::string()});
     }

@@ -24,7 +24,7 @@ namespace banyan {
 
 inline constexpr int kTopologySchema = 1;
 
-// Writes a topology that has passed check(); one line for each vertex and link. from_json() gives
+// Writes a topology that has passed check(); one line for each vertex and edge. from_json() gives
 // back canonical(topology).
 std::string to_json(const Topology& topology);
 

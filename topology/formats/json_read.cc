@@ -1,5 +1,5 @@
 // JSON to topology. Every value is checked before it is used; the rules that join vertices and
-// links are check()'s.
+// edges are check()'s.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <fmt/format.h>
@@ -139,10 +139,10 @@ class Reader {
       BANYAN_TRY(read_list(*switches, VertexKind::kSwitch, 0));
     BANYAN_TRY(resolve_parents());
     BANYAN_TRY(expect(*root.find("links"), Kind::kArray));
-    for (const JsonValue& link : root.find("links")->children) BANYAN_TRY(read_link(link));
+    for (const JsonValue& edge : root.find("links")->children) BANYAN_TRY(read_edge(edge));
     BANYAN_TRY(check_levels(*root.find("levels")));
     if (const TopologyFault fault = find_fault(topology_); !fault.status.ok()) {
-      const int line = fault.link >= 0     ? link_line_[static_cast<size_t>(fault.link)]
+      const int line = fault.edge >= 0     ? edge_line_[static_cast<size_t>(fault.edge)]
                        : fault.vertex >= 0 ? line_[static_cast<size_t>(fault.vertex)]
                                            : root.line;
       return Status(Code::kInvalidArgument,
@@ -273,11 +273,11 @@ class Reader {
     return {};
   }
 
-  Status read_link(const JsonValue& json) {
+  Status read_edge(const JsonValue& json) {
     const Words members = {"from", "to", "kind", "GBps", "us", "source", "us_source", "text"};
     BANYAN_TRY(expect_members(json, "an entry of 'links'", members, 6));
-    Link link;
-    for (const auto& [key, end] : {std::pair("from", &link.from), std::pair("to", &link.to)}) {
+    Edge edge;
+    for (const auto& [key, end] : {std::pair("from", &edge.from), std::pair("to", &edge.to)}) {
       const JsonValue& value = *json.find(key);
       BANYAN_TRY(expect(value, Kind::kString));
       const auto found = by_name_.find(value.text);
@@ -289,14 +289,14 @@ class Reader {
     }
     const JsonValue& kind = *json.find("kind");
     BANYAN_TRY(expect(kind, Kind::kString));
-    const auto parsed = parse_link_kind(kind.text);
+    const auto parsed = parse_edge_kind(kind.text);
     if (!parsed.ok()) return wrong(kind, parsed.status().message());
-    link.kind = *parsed;
-    BANYAN_TRY(read_figure(json, "GBps", "source", &link.bandwidth));
-    BANYAN_TRY(read_figure(json, "us", "us_source", &link.latency));
-    BANYAN_TRY(read_text(json, "text", &link.text));
-    topology_.links.push_back(std::move(link));
-    link_line_.push_back(json.line);
+    edge.kind = *parsed;
+    BANYAN_TRY(read_figure(json, "GBps", "source", &edge.bandwidth));
+    BANYAN_TRY(read_figure(json, "us", "us_source", &edge.latency));
+    BANYAN_TRY(read_text(json, "text", &edge.text));
+    topology_.edges.push_back(std::move(edge));
+    edge_line_.push_back(json.line);
     return {};
   }
 
@@ -314,7 +314,7 @@ class Reader {
 
   Topology topology_ = empty_topology();
   std::vector<int> line_;       // of each vertex
-  std::vector<int> link_line_;  // of each link
+  std::vector<int> edge_line_;  // of each edge
   std::unordered_map<std::string, int> by_name_;
   std::vector<Wanted> wanted_;
 };

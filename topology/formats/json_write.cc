@@ -53,9 +53,9 @@ class Writer {
     write_list(vertices_of(topology_, VertexKind::kSwitch), 0, "    ");
     out_ += ",\n  \"links\": [";
     separator = "\n";
-    for (const Link& link : topology_.links) {
+    for (const Edge& edge : topology_.edges) {
       out_ += std::exchange(separator, ",\n");
-      write_link(link);
+      write_edge(edge);
     }
     out_ += "\n  ],\n  \"levels\": [";
     separator = "\n";
@@ -167,15 +167,15 @@ class Writer {
 
   const std::string& name(int vertex) const { return names_[static_cast<size_t>(vertex)]; }
 
-  void write_link(const Link& link) {
+  void write_edge(const Edge& edge) {
     fmt::format_to(Out(out_),
                    "    {{\"from\": {}, \"to\": {}, \"kind\": \"{}\", \"GBps\": {}, \"us\": {}, "
                    "\"source\": \"{}\"",
-                   json_string(name(link.from)), json_string(name(link.to)), name_of(link.kind),
-                   number(link.bandwidth), number(link.latency), name_of(link.bandwidth.source));
-    if (link.latency != Figure{})
-      fmt::format_to(Out(out_), ", \"us_source\": \"{}\"", name_of(link.latency.source));
-    member(out_, "text", link.text);
+                   json_string(name(edge.from)), json_string(name(edge.to)), name_of(edge.kind),
+                   number(edge.bandwidth), number(edge.latency), name_of(edge.bandwidth.source));
+    if (edge.latency != Figure{})
+      fmt::format_to(Out(out_), ", \"us_source\": \"{}\"", name_of(edge.latency.source));
+    member(out_, "text", edge.text);
     out_ += "}";
   }
 

@@ -40,7 +40,7 @@ using Out = std::back_insert_iterator<std::string>;
 constexpr std::string_view kForm = "NCCL's XML";
 constexpr double kMbitPerGbyte = 8000;
 constexpr size_t kMostValueBytes = 254;
-constexpr int kMostWires = 1024;
+constexpr int kMostInBundle = 1024;
 constexpr int kMostNumber = 65535;  // of devices, ports
 
 Status wrong(std::string text) {
@@ -93,7 +93,7 @@ int capability_of(const Vertex& gpu) {
 int count_in(std::string_view text) {
   const size_t end = text.find(" x ");
   if (end == std::string_view::npos) return 0;
-  const auto number = parse_integer(text.substr(0, end), 1, kMostWires);
+  const auto number = parse_integer(text.substr(0, end), 1, kMostInBundle);
   return number.ok() ? static_cast<int>(*number) : 0;
 }
 
@@ -109,7 +109,7 @@ class NcclWriter {
       : topology_(topology), one_(std::move(one)), devices_(devices_by_numa(topology_, one_)) {}
 
   Result<std::string> write() {
-    BANYAN_TRY(find_wires());
+    BANYAN_TRY(find_bundles());
     fmt::format_to(Out(out_), "<system version=\"{}\">\n", xgmi_ ? 2 : 1);
     find_interconnect();
     for (const int numa : one_.numas) write_cpu(numa);
@@ -119,88 +119,89 @@ class NcclWriter {
   }
 
  private:
-  struct Wire {  // of a GPU
+  struct Bundle {  // of edges from a GPU to one vertex
     int count = 0;
-    LinkKind kind = LinkKind::kNvlink;
+    EdgeKind kind = EdgeKind::kNvlink;
     double bandwidth = 0;  // of C2C
   };
 
   const Vertex& at(int vertex) const { return topology_.vertices[static_cast<size_t>(vertex)]; }
   const std::string& bus_id(int vertex) const { return one_.bus_ids[static_cast<size_t>(vertex)]; }
 
-  Status no_form(const Link& link) const {
-    return wrong(fmt::format("{} has no form for {} from '{}' to '{}'", kForm, name_of(link.kind),
-                             at(link.from).name, at(link.to).name));
+  Status no_form(const Edge& edge) const {
+    return wrong(fmt::format("{} has no form for {} from '{}' to '{}'", kForm, name_of(edge.kind),
+                             at(edge.from).name, at(edge.to).name));
   }
 
-  Status find_wires() {
-    for (const Link& link : topology_.links) {
-      switch (link.kind) {
-        case LinkKind::kMemory:
-        case LinkKind::kCpuInterconnect:
-        case LinkKind::kPcie:
-        case LinkKind::kShm:
-        case LinkKind::kNetwork: break;
-        case LinkKind::kNvlink:
-        case LinkKind::kXgmi: BANYAN_TRY(add_wire(link)); break;
-        case LinkKind::kC2c: BANYAN_TRY(add_c2c(link)); break;
+  Status find_bundles() {
+    for (const Edge& edge : topology_.edges) {
+      switch (edge.kind) {
+        case EdgeKind::kMemory:
+        case EdgeKind::kCpuInterconnect:
+        case EdgeKind::kPcie:
+        case EdgeKind::kShm:
+        case EdgeKind::kNetwork: break;
+        case EdgeKind::kNvlink:
+        case EdgeKind::kXgmi: BANYAN_TRY(add_bundle(edge)); break;
+        case EdgeKind::kC2c: BANYAN_TRY(add_c2c(edge)); break;
       }
     }
     return check_counts();
   }
 
-  Status add_wire(const Link& link) {
-    const VertexKind from = at(link.from).kind;
-    const VertexKind to = at(link.to).kind;
+  Status add_bundle(const Edge& edge) {
+    const VertexKind from = at(edge.from).kind;
+    const VertexKind to = at(edge.to).kind;
     // To NCCL the NVSwitches of a node are one.
     if (from == VertexKind::kNvSwitch && to == VertexKind::kNvSwitch) return {};
-    if (from != VertexKind::kGpu && to != VertexKind::kGpu) return no_form(link);
-    const int gpu = from == VertexKind::kGpu ? link.from : link.to;
-    const int peer = gpu == link.from ? link.to : link.from;
+    if (from != VertexKind::kGpu && to != VertexKind::kGpu) return no_form(edge);
+    const int gpu = from == VertexKind::kGpu ? edge.from : edge.to;
+    const int peer = gpu == edge.from ? edge.to : edge.from;
     if (at(peer).kind == VertexKind::kNuma && numa_of_device(topology_, one_, gpu) != peer)
       return wrong(
           fmt::format("{} joins a GPU to its own NUMA domain only, and NVLinks lead from "
                       "'{}' to '{}'",
                       kForm, at(gpu).name, at(peer).name));
-    const int count = count_of(link, gpu);
+    const int count = count_of(edge, gpu);
     if (count == 0)
       return wrong(fmt::format(
           "how many {0} join '{1}' and '{2}' is not known, and {3} wants the number; right is a "
           "link whose text has it, such as '12 x {0}'",
-          link.kind == LinkKind::kXgmi ? "xGMI" : "NVLink", at(gpu).name, at(peer).name, kForm));
-    xgmi_ = xgmi_ || link.kind == LinkKind::kXgmi;
+          edge.kind == EdgeKind::kXgmi ? "xGMI" : "NVLink", at(gpu).name, at(peer).name, kForm));
+    xgmi_ = xgmi_ || edge.kind == EdgeKind::kXgmi;
     for (const auto& [near, far] : {std::pair(gpu, peer), std::pair(peer, gpu)}) {
       if (at(near).kind != VertexKind::kGpu) continue;
-      Wire& wire = wires_[near][far];
-      wire.kind = link.kind;
-      wire.count += count;
-      if (wire.count > kMostWires)
+      Bundle& bundle = bundles_[near][far];
+      bundle.kind = edge.kind;
+      bundle.count += count;
+      if (bundle.count > kMostInBundle)
         return wrong(fmt::format("'{}' and '{}' would be joined by {} {}; right are at most {}",
-                                 at(near).name, at(far).name, wire.count, name_of(link.kind),
-                                 kMostWires));
+                                 at(near).name, at(far).name, bundle.count, name_of(edge.kind),
+                                 kMostInBundle));
     }
     return {};
   }
 
   // As the text says, else as many as have that bandwidth together; 0: not known.
-  int count_of(const Link& link, int gpu) const {
-    if (const int count = count_in(link.text); count > 0) return count;
+  int count_of(const Edge& edge, int gpu) const {
+    if (const int count = count_in(edge.text); count > 0) return count;
     const Figure one = nvlink_of_capability(capability_of(at(gpu)));
-    if (link.kind != LinkKind::kNvlink || !link.bandwidth.known() || !one.known()) return 0;
-    const double count = *link.bandwidth.value / *one.value;
-    return count < kMostWires && std::abs(count - std::round(count)) < 0.01
+    if (edge.kind != EdgeKind::kNvlink || !edge.bandwidth.known() || !one.known()) return 0;
+    const double count = *edge.bandwidth.value / *one.value;
+    return count < kMostInBundle && std::abs(count - std::round(count)) < 0.01
                ? static_cast<int>(std::round(count))
                : 0;
   }
 
   // hwloc before 2.9.3 doubles the bandwidth, and with it would the number.
   Status check_counts() const {
-    for (const auto& [gpu, wires] : wires_) {
+    for (const auto& [gpu, bundles] : bundles_) {
       const int capability = capability_of(at(gpu));
       if (capability < 0) continue;
       const int most = capability < 70 ? 4 : capability < 80 ? 6 : capability < 90 ? 12 : 18;
       int sum = 0;
-      for (const auto& [far, wire] : wires) sum += wire.kind == LinkKind::kNvlink ? wire.count : 0;
+      for (const auto& [far, bundle] : bundles)
+        sum += bundle.kind == EdgeKind::kNvlink ? bundle.count : 0;
       if (sum > most)
         return wrong(
             fmt::format("'{}' ({}) would have {} NVLinks, and such a GPU has {} at most; "
@@ -210,42 +211,42 @@ class NcclWriter {
     return {};
   }
 
-  Status add_c2c(const Link& link) {
-    const int gpu = at(link.from).kind == VertexKind::kGpu ? link.from : link.to;
-    const int peer = gpu == link.from ? link.to : link.from;
+  Status add_c2c(const Edge& edge) {
+    const int gpu = at(edge.from).kind == VertexKind::kGpu ? edge.from : edge.to;
+    const int peer = gpu == edge.from ? edge.to : edge.from;
     if (at(peer).kind != VertexKind::kNuma || numa_of_device(topology_, one_, gpu) != peer)
-      return no_form(link);
-    if (!link.bandwidth.known()) return {};  // NCCL asks the driver
+      return no_form(edge);
+    if (!edge.bandwidth.known()) return {};  // NCCL asks the driver
     constexpr double kMost = 10'000;         // GB/s
-    Wire& wire = wires_[gpu][peer];
-    if (wire.bandwidth + *link.bandwidth.value > kMost)
+    Bundle& bundle = bundles_[gpu][peer];
+    if (bundle.bandwidth + *edge.bandwidth.value > kMost)
       return wrong(fmt::format("C2C from '{}' to '{}' has {} GB/s; right are at most {}",
-                               at(gpu).name, at(peer).name, *link.bandwidth.value, kMost));
-    wire = {.count = std::max(1, count_in(link.text)),
-            .kind = LinkKind::kC2c,
-            .bandwidth = wire.bandwidth + *link.bandwidth.value};
+                               at(gpu).name, at(peer).name, *edge.bandwidth.value, kMost));
+    bundle = {.count = std::max(1, count_in(edge.text)),
+              .kind = EdgeKind::kC2c,
+              .bandwidth = bundle.bandwidth + *edge.bandwidth.value};
     return {};
   }
 
-  void write_wires(int gpu) {
-    const auto wires = wires_.find(gpu);
-    if (wires == wires_.end()) {
+  void write_bundles(int gpu) {
+    const auto bundles = bundles_.find(gpu);
+    if (bundles == bundles_.end()) {
       out_ += "/>\n";
       return;
     }
     out_ += ">\n";
     ++depth_;
-    for (const auto& [far, wire] : wires->second) {
+    for (const auto& [far, bundle] : bundles->second) {
       indent();
-      if (wire.kind == LinkKind::kC2c) {
+      if (bundle.kind == EdgeKind::kC2c) {
         fmt::format_to(Out(out_), "<c2c bw=\"{:.0f}\" count=\"{}\"/>\n",
-                       wire.bandwidth * 1000 / wire.count, wire.count);
+                       bundle.bandwidth * 1000 / bundle.count, bundle.count);
         continue;
       }
       // A processor of POWER has no bus id; NCCL takes that of the GPU.
       const bool processor = at(far).kind == VertexKind::kNuma;
       fmt::format_to(Out(out_), "<{} target=\"{}\" count=\"{}\" tclass=\"{}\"/>\n",
-                     name_of(wire.kind), processor ? kProcessorBusId : bus_id(far), wire.count,
+                     name_of(bundle.kind), processor ? kProcessorBusId : bus_id(far), bundle.count,
                      processor ? kProcessorClass : class_of(far));
     }
     --depth_;
@@ -253,13 +254,13 @@ class NcclWriter {
     out_ += "</gpu>\n";
   }
 
-  // NCCL has one figure for the links between processors, by their make and model (graph/topo.h).
+  // NCCL has one figure for the edges between processors, by their make and model (graph/topo.h).
   void find_interconnect() {
     std::set<double> figures;
-    for (const Link& link : topology_.links)
-      if (link.kind == LinkKind::kCpuInterconnect && link.bandwidth.known() &&
-          link.bandwidth.source == Source::kTable)
-        figures.insert(*link.bandwidth.value);
+    for (const Edge& edge : topology_.edges)
+      if (edge.kind == EdgeKind::kCpuInterconnect && edge.bandwidth.known() &&
+          edge.bandwidth.source == Source::kTable)
+        figures.insert(*edge.bandwidth.value);
     for (const int package : vertices_of(topology_, VertexKind::kPackage))
       if (!at(package).vendor.empty()) vendor_ = at(package).vendor;
     if (figures.size() != 1) return;
@@ -341,8 +342,8 @@ class NcclWriter {
     if (vertex.kind == VertexKind::kNvSwitch) vendor = pci_vendor_number("NVIDIA");
     if (vendor != 0) fmt::format_to(Out(out_), " vendor=\"0x{:04x}\"", vendor);
     if (const int up = one_.up[static_cast<size_t>(device)]; up >= 0) {
-      const Link& link = topology_.links[static_cast<size_t>(up)];
-      if (const PcieLink pcie = pcie_link(link.text, link.bandwidth); pcie.lanes > 0)
+      const Edge& edge = topology_.edges[static_cast<size_t>(up)];
+      if (const PcieLink pcie = pcie_link(edge.text, edge.bandwidth); pcie.lanes > 0)
         fmt::format_to(Out(out_), " link_speed=\"{}\" link_width=\"{}\"", pcie.speed, pcie.lanes);
     }
     const auto& children = one_.children[static_cast<size_t>(device)];
@@ -370,7 +371,7 @@ class NcclWriter {
     if (const int capability = capability_of(at(gpu)); capability >= 0)
       fmt::format_to(Out(out_), " sm=\"{}\"", capability);
     if (at(gpu).model.starts_with("gfx")) attribute("gcn", at(gpu).model);
-    write_wires(gpu);
+    write_bundles(gpu);
   }
 
   void write_nic(int nic) {
@@ -413,7 +414,7 @@ class NcclWriter {
   const Topology& topology_;
   const OneNode one_;
   const std::map<int, std::vector<int>> devices_;
-  std::map<int, std::map<int, Wire>> wires_;  // of GPUs, by what they lead to
+  std::map<int, std::map<int, Bundle>> bundles_;  // of GPUs, by what they lead to
   bool xgmi_ = false;
   std::string vendor_;  // of the processors
   int model_ = -1;

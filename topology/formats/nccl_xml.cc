@@ -110,7 +110,7 @@ class System {
     int node;
     Figure interconnect;
   };
-  struct Wire {  // of a GPU to what it names
+  struct Bundle {  // of a GPU to what it names
     int gpu;
     const XmlElement* element;
     Figure one;
@@ -207,12 +207,12 @@ class System {
                                     "device, also where they are invented",
                                     bus_id));
     const std::string speed = text_of(pci, "link_speed");
-    const Figure link = pcie_bandwidth(speed, static_cast<int>(lanes), Source::kHardware);
-    if (link.known())
-      topology_.links.push_back({.from = index,
+    const Figure edge = pcie_bandwidth(speed, static_cast<int>(lanes), Source::kHardware);
+    if (edge.known())
+      topology_.edges.push_back({.from = index,
                                  .to = parent,
-                                 .kind = LinkKind::kPcie,
-                                 .bandwidth = link,
+                                 .kind = EdgeKind::kPcie,
+                                 .bandwidth = edge,
                                  .text = pcie_text(speed, static_cast<int>(lanes))});
     if (gpu != nullptr) BANYAN_TRY(read_gpu(*gpu, index));
     if (nic != nullptr) {
@@ -242,8 +242,8 @@ class System {
     at(index).capability = static_cast<int>(std::max<int64_t>(sm, 0));
     if (!gcn.empty()) at(index).model = gcn;
     for (const XmlElement& each : gpu.children) {
-      if (each.name == "nvlink") wires_.push_back({index, &each, nvlink_of_capability(sm)});
-      if (each.name == "xgmi") wires_.push_back({index, &each, xgmi_of(gcn)});
+      if (each.name == "nvlink") bundles_.push_back({index, &each, nvlink_of_capability(sm)});
+      if (each.name == "xgmi") bundles_.push_back({index, &each, xgmi_of(gcn)});
       if (each.name == "c2c") BANYAN_TRY(read_c2c(each, index));
     }
     return {};
@@ -257,10 +257,10 @@ class System {
     BANYAN_TRY(read_number(c2c, "bw", 0, 100'000'000, &bandwidth));
     const int numa = ancestor(topology_, gpu, VertexKind::kNuma);
     if (numa < 0 || count * bandwidth == 0) return {};
-    topology_.links.push_back(
+    topology_.edges.push_back(
         {.from = gpu,
          .to = numa,
-         .kind = LinkKind::kC2c,
+         .kind = EdgeKind::kC2c,
          .bandwidth = {static_cast<double>(count * bandwidth) / 1000, Source::kHardware},
          .text = fmt::format("{} x C2C", count)});
     return {};
@@ -295,14 +295,14 @@ class System {
     for (size_t a = 0; a < cpus_.size(); ++a)
       for (size_t b = a + 1; b < cpus_.size(); ++b)
         if (cpus_[a].node == cpus_[b].node)
-          topology_.links.push_back(
+          topology_.edges.push_back(
               {.from = cpus_[a].numa,
                .to = cpus_[b].numa,
-               .kind = LinkKind::kCpuInterconnect,
+               .kind = EdgeKind::kCpuInterconnect,
                .bandwidth = least(cpus_[a].interconnect, cpus_[b].interconnect)});
   }
 
-  // The vertex that a wire leads to. Switches of NVLinks are nowhere but in the names of targets.
+  // The vertex that a bundle leads to. Switches of NVLinks are nowhere but in the names of targets.
   int target_of(int gpu, const std::string& bus_id, uint32_t class_code) {
     const int node = ancestor(topology_, gpu, VertexKind::kNode);
     const std::string key = fmt::format("{} {}", node, bus_id);
@@ -323,58 +323,59 @@ class System {
     return added;
   }
 
-  // Gives the target of a wire in the form of bus ids here; anything else that names an NVSwitch
+  // Gives the target of a bundle in the form of bus ids here; anything else that names an NVSwitch
   // stays as it is.
-  static std::string target_in(const XmlElement& wire) {
-    std::string target = text_of(wire, "target");
+  static std::string target_in(const XmlElement& bundle) {
+    std::string target = text_of(bundle, "target");
     const std::string id = normal_bus_id(target);
     return id.empty() ? target : id;
   }
 
-  // A virtual machine has some GPUs of its host, whose wires lead to the others, too.
-  void leave_out(const std::vector<const XmlElement*>& wires) {
-    if (wires.empty()) return;
+  // A virtual machine has some GPUs of its host, whose bundles lead to the others, too.
+  void leave_out(const std::vector<const XmlElement*>& bundles) {
+    if (bundles.empty()) return;
     std::set<std::string> targets;
-    for (const XmlElement* wire : wires) targets.insert(target_in(*wire));
-    const bool one = wires.size() == 1;
-    notes_.add(fmt::format(
-        "line {}: {} wire{} to devices that the file does not have {} left out: {}",
-        wires.front()->line, wires.size(), one ? "" : "s", one ? "is" : "are", listed(targets)));
+    for (const XmlElement* bundle : bundles) targets.insert(target_in(*bundle));
+    const bool one = bundles.size() == 1;
+    notes_.add(
+        fmt::format("line {}: {} wire{} to devices that the file does not have {} left out: {}",
+                    bundles.front()->line, bundles.size(), one ? "" : "s", one ? "is" : "are",
+                    listed(targets)));
   }
 
-  // Both GPUs name each other; a wire that only one of them names is one, too.
+  // Both GPUs name each other; a bundle that only one of them names is one, too.
   Status join_gpus() {
     std::vector<const XmlElement*> elsewhere;
-    std::map<std::pair<int, int>, std::pair<int64_t, const Wire*>> counts;
-    for (const Wire& wire : wires_) {
+    std::map<std::pair<int, int>, std::pair<int64_t, const Bundle*>> counts;
+    for (const Bundle& bundle : bundles_) {
       int64_t count = 1;
-      BANYAN_TRY(read_number(*wire.element, "count", 1, 1024, &count));
-      const std::string target = target_in(*wire.element);
-      const int to = target_of(wire.gpu, target, hexadecimal(text_of(*wire.element, "tclass")));
-      if (to == wire.gpu || (to < 0 && normal_bus_id(target).empty()))
-        return wrong(*wire.element,
+      BANYAN_TRY(read_number(*bundle.element, "count", 1, 1024, &count));
+      const std::string target = target_in(*bundle.element);
+      const int to = target_of(bundle.gpu, target, hexadecimal(text_of(*bundle.element, "tclass")));
+      if (to == bundle.gpu || (to < 0 && normal_bus_id(target).empty()))
+        return wrong(*bundle.element,
                      fmt::format("target of <{}> is '{}'; right is the bus id of another device, "
                                  "such as 0000:0c:00.0",
-                                 wire.element->name, target));
+                                 bundle.element->name, target));
       if (to < 0) {
-        elsewhere.push_back(wire.element);
+        elsewhere.push_back(bundle.element);
         continue;
       }
-      auto& [most, one] = counts[{std::min(wire.gpu, to), std::max(wire.gpu, to)}];
+      auto& [most, one] = counts[{std::min(bundle.gpu, to), std::max(bundle.gpu, to)}];
       most = std::max(most, count);
-      one = &wire;
+      one = &bundle;
     }
-    for (const auto& [ends, bundle] : counts) {
-      const auto& [count, wire] = bundle;
-      const bool xgmi = wire->element->name == "xgmi";
-      topology_.links.push_back(
+    for (const auto& [ends, joined] : counts) {
+      const auto& [count, bundle] = joined;
+      const bool xgmi = bundle->element->name == "xgmi";
+      topology_.edges.push_back(
           {.from = ends.first,
            .to = ends.second,
-           .kind = xgmi ? LinkKind::kXgmi : LinkKind::kNvlink,
-           .bandwidth = {wire->one.known()
-                             ? std::optional(*wire->one.value * static_cast<double>(count))
+           .kind = xgmi ? EdgeKind::kXgmi : EdgeKind::kNvlink,
+           .bandwidth = {bundle->one.known()
+                             ? std::optional(*bundle->one.value * static_cast<double>(count))
                              : std::nullopt,
-                         wire->one.source},
+                         bundle->one.source},
            .text = fmt::format("{} x {}", count, xgmi ? "xGMI" : "NVLink")});
     }
     leave_out(elsewhere);
@@ -386,7 +387,7 @@ class System {
   std::map<std::string, int> nodes_;
   std::map<std::string, int> by_bus_id_;
   std::vector<Cpu> cpus_;
-  std::vector<Wire> wires_;
+  std::vector<Bundle> bundles_;
   int gpus_ = 0;
   int nics_ = 0;
 };

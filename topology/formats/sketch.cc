@@ -28,19 +28,19 @@ std::string own_key(const Vertex& each) {
                      each.state, figure_key(each.rate));
 }
 
-// Gives for each node the links within it that are not of its tree, by the shapes of their ends.
-std::map<int, std::vector<std::string>> links_within(const Topology& topology,
-                                                     const SortedLinks& links,
+// Gives for each node the edges within it that are not of its tree, by the shapes of their ends.
+std::map<int, std::vector<std::string>> edges_within(const Topology& topology,
+                                                     const SortedEdges& edges,
                                                      const std::vector<int>& shapes) {
   std::map<int, std::vector<std::string>> found;
-  for (const int index : links.beside) {
-    const Link& link = topology.links[static_cast<size_t>(index)];
-    const int node = ancestor(topology, link.from, VertexKind::kNode);
-    if (node < 0 || node != ancestor(topology, link.to, VertexKind::kNode)) continue;
+  for (const int index : edges.beside) {
+    const Edge& edge = topology.edges[static_cast<size_t>(index)];
+    const int node = ancestor(topology, edge.from, VertexKind::kNode);
+    if (node < 0 || node != ancestor(topology, edge.to, VertexKind::kNode)) continue;
     const auto ends =
-        std::minmax(shapes[static_cast<size_t>(link.from)], shapes[static_cast<size_t>(link.to)]);
-    found[node].push_back(fmt::format("{}:{}-{}:{}", static_cast<int>(link.kind), ends.first,
-                                      ends.second, figure_key(link.bandwidth)));
+        std::minmax(shapes[static_cast<size_t>(edge.from)], shapes[static_cast<size_t>(edge.to)]);
+    found[node].push_back(fmt::format("{}:{}-{}:{}", static_cast<int>(edge.kind), ends.first,
+                                      ends.second, figure_key(edge.bandwidth)));
   }
   for (auto& [node, keys] : found) std::sort(keys.begin(), keys.end());
   return found;
@@ -75,7 +75,7 @@ std::string short_text(const Figure& figure) {
 
 std::vector<int> shapes_of(const Topology& topology) {
   const auto children = children_of(topology);
-  const SortedLinks links = sort_links(topology);
+  const SortedEdges edges = sort_edges(topology);
   std::vector<int> order = {0};
   for (size_t i = 0; i < order.size(); ++i) {
     const auto& below = children[static_cast<size_t>(order[i])];
@@ -87,9 +87,9 @@ std::vector<int> shapes_of(const Topology& topology) {
   const auto number = [&](int vertex) {
     const auto i = static_cast<size_t>(vertex);
     std::string key = own_key(topology.vertices[i]);
-    if (const int up = links.up[i]; up >= 0) {
-      const Link& link = topology.links[static_cast<size_t>(up)];
-      fmt::format_to(Out(key), "|{}:{}", static_cast<int>(link.kind), figure_key(link.bandwidth));
+    if (const int up = edges.up[i]; up >= 0) {
+      const Edge& edge = topology.edges[static_cast<size_t>(up)];
+      fmt::format_to(Out(key), "|{}:{}", static_cast<int>(edge.kind), figure_key(edge.bandwidth));
     }
     std::vector<int> below;
     for (const int child : children[i]) below.push_back(shapes[static_cast<size_t>(child)]);
@@ -102,7 +102,7 @@ std::vector<int> shapes_of(const Topology& topology) {
   };
   for (auto vertex = order.rbegin(); vertex != order.rend(); ++vertex)
     if (*vertex != 0 && !is_node(*vertex)) number(*vertex);
-  within = links_within(topology, links, shapes);
+  within = edges_within(topology, edges, shapes);
   for (const int vertex : order)
     if (is_node(vertex)) number(vertex);
   return shapes;

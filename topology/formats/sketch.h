@@ -1,5 +1,5 @@
 // A sketch is what a picture of a machine or cluster shows, as a value without places: what is
-// alike once with its number, figures where links are, meshes of links as one.
+// alike once with its number, figures where edges are, meshes of edges as one.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -19,15 +19,15 @@ struct NodePart {
   std::vector<std::string> facts{};
   std::vector<int> vertices{};  // those that it stands for; of several the first is drawn
   bool down = false;            // a NIC that has no port that is up
-  std::string way_kind{};  // the link to what holds it: "PCIe x16 32 GT/s"; empty: there is none
+  std::string way_kind{};  // the edge to what holds it: "PCIe x16 32 GT/s"; empty: there is none
   Figure way{};            // GB/s each direction
   std::vector<NodePart> parts{};
   size_t left_out = 0;  // of its parts
 };
 
-// Links of one kind between the devices of a node, in words and, where they differ, as a table.
+// Edges of one kind between the devices of a node, in words and, where they differ, as a table.
 struct Bundle {
-  LinkKind kind = LinkKind::kNvlink;
+  EdgeKind kind = EdgeKind::kNvlink;
   std::vector<std::string> words{};          // sentences; the first names the kind
   std::vector<int> ends{};                   // the devices that it joins
   std::vector<std::string> names{};          // of rows and columns; empty: no table

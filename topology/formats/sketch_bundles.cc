@@ -22,16 +22,16 @@ const Vertex& at(const Topology& topology, int vertex) {
   return topology.vertices[static_cast<size_t>(vertex)];
 }
 
-std::string_view kind_name(LinkKind kind) {
+std::string_view kind_name(EdgeKind kind) {
   switch (kind) {
-    case LinkKind::kMemory: return "memory";
-    case LinkKind::kCpuInterconnect: return "CPU interconnect";
-    case LinkKind::kPcie: return "PCIe";
-    case LinkKind::kNvlink: return "NVLink";
-    case LinkKind::kXgmi: return "xGMI";
-    case LinkKind::kC2c: return "NVLink-C2C";
-    case LinkKind::kShm: return "shared memory";
-    case LinkKind::kNetwork: return "network";
+    case EdgeKind::kMemory: return "memory";
+    case EdgeKind::kCpuInterconnect: return "CPU interconnect";
+    case EdgeKind::kPcie: return "PCIe";
+    case EdgeKind::kNvlink: return "NVLink";
+    case EdgeKind::kXgmi: return "xGMI";
+    case EdgeKind::kC2c: return "NVLink-C2C";
+    case EdgeKind::kShm: return "shared memory";
+    case EdgeKind::kNetwork: return "network";
   }
   return "";
 }
@@ -46,22 +46,22 @@ std::string_view people_name(VertexKind kind) {
 }
 
 using Pair = std::pair<int, int>;  // the lower vertex first
-struct Wires {
-  std::map<Pair, Figure> pairs;  // all links between two together
+struct Joined {
+  std::map<Pair, Figure> pairs;  // all edges between two together
   std::vector<int> ends;
 };
 
-Wires wires_of(const std::vector<Link>& links) {
-  Wires wires;
+Joined joined_by(const std::vector<Edge>& edges) {
+  Joined joined;
   std::set<int> ends;
-  for (const Link& link : links) {
-    const Pair pair = std::minmax(link.from, link.to);
-    const auto [known, fresh] = wires.pairs.emplace(pair, link.bandwidth);
-    if (!fresh) known->second = sum(known->second, link.bandwidth);
-    ends.insert({link.from, link.to});
+  for (const Edge& edge : edges) {
+    const Pair pair = std::minmax(edge.from, edge.to);
+    const auto [known, fresh] = joined.pairs.emplace(pair, edge.bandwidth);
+    if (!fresh) known->second = sum(known->second, edge.bandwidth);
+    ends.insert({edge.from, edge.to});
   }
-  wires.ends.assign(ends.begin(), ends.end());
-  return wires;
+  joined.ends.assign(ends.begin(), ends.end());
+  return joined;
 }
 
 bool same(const Figure& a, const Figure& b) {
@@ -73,12 +73,12 @@ bool all_same(const std::map<Pair, Figure>& pairs) {
                      [&](const auto& pair) { return same(pair.second, pairs.begin()->second); });
 }
 
-// Links through switches that join all: what each device has to them.
-Bundle star(const Topology& topology, LinkKind kind, const Wires& wires) {
+// Edges through switches that join all: what each device has to them.
+Bundle star(const Topology& topology, EdgeKind kind, const Joined& joined) {
   Bundle bundle{.kind = kind};
-  std::map<int, Figure> each;  // of a device, all its links together
+  std::map<int, Figure> each;  // of a device, all its edges together
   std::set<int> switches;
-  for (const auto& [pair, figure] : wires.pairs) {
+  for (const auto& [pair, figure] : joined.pairs) {
     for (const int end : {pair.first, pair.second}) {
       if (at(topology, end).kind == VertexKind::kNvSwitch) {
         switches.insert(end);
@@ -104,13 +104,13 @@ Bundle star(const Topology& topology, LinkKind kind, const Wires& wires) {
   return bundle;
 }
 
-void add_table(const Topology& topology, const Wires& wires, Bundle& bundle) {
-  for (const int end : wires.ends) bundle.names.push_back(at(topology, end).name);
-  for (const int row : wires.ends) {
+void add_table(const Topology& topology, const Joined& joined, Bundle& bundle) {
+  for (const int end : joined.ends) bundle.names.push_back(at(topology, end).name);
+  for (const int row : joined.ends) {
     auto& cells = bundle.table.emplace_back();
-    for (const int column : wires.ends) {
-      const auto known = wires.pairs.find(std::minmax(row, column));
-      cells.push_back(known == wires.pairs.end() ? Figure{0.0, Source::kHardware} : known->second);
+    for (const int column : joined.ends) {
+      const auto known = joined.pairs.find(std::minmax(row, column));
+      cells.push_back(known == joined.pairs.end() ? Figure{0.0, Source::kHardware} : known->second);
     }
   }
 }
@@ -124,53 +124,53 @@ std::string devices_text(const Topology& topology, const std::vector<int>& ends)
   return text;
 }
 
-// Whether every device of one kind has one link, and that with a device of the other.
-bool each_has_one(const Topology& topology, const Wires& wires, VertexKind kind) {
+// Whether every device of one kind has one edge, and that with a device of the other.
+bool each_has_one(const Topology& topology, const Joined& joined, VertexKind kind) {
   std::map<int, int> uses;
-  for (const auto& [pair, figure] : wires.pairs)
+  for (const auto& [pair, figure] : joined.pairs)
     for (const int end : {pair.first, pair.second})
       if (at(topology, end).kind == kind) ++uses[end];
-  return uses.size() == wires.pairs.size();
+  return uses.size() == joined.pairs.size();
 }
 
-Bundle mesh(const Topology& topology, LinkKind kind, const Wires& wires) {
+Bundle mesh(const Topology& topology, EdgeKind kind, const Joined& joined) {
   Bundle bundle{.kind = kind};
-  bundle.ends = wires.ends;
-  const size_t count = wires.ends.size();
+  bundle.ends = joined.ends;
+  const size_t count = joined.ends.size();
   const std::string_view name = kind_name(kind);
-  const bool full = wires.pairs.size() == count * (count - 1) / 2;
-  const bool uniform = all_same(wires.pairs);
+  const bool full = joined.pairs.size() == count * (count - 1) / 2;
+  const bool uniform = all_same(joined.pairs);
   if (full && uniform && count > 2) {
     bundle.words.push_back(fmt::format("{}: each of {} to each other, {} a pair", name,
-                                       devices_text(topology, wires.ends),
-                                       short_text(wires.pairs.begin()->second)));
+                                       devices_text(topology, joined.ends),
+                                       short_text(joined.pairs.begin()->second)));
     return bundle;
   }
-  if (kind != LinkKind::kCpuInterconnect && uniform && count > 2 &&
-      at(topology, wires.ends.front()).kind == VertexKind::kNuma &&
-      each_has_one(topology, wires, VertexKind::kGpu)) {
+  if (kind != EdgeKind::kCpuInterconnect && uniform && count > 2 &&
+      at(topology, joined.ends.front()).kind == VertexKind::kNuma &&
+      each_has_one(topology, joined, VertexKind::kGpu)) {
     bundle.words.push_back(fmt::format("{}: each of {} to its NUMA domain, {}", name,
-                                       counted(wires.pairs.size(), "GPU"),
-                                       short_text(wires.pairs.begin()->second)));
+                                       counted(joined.pairs.size(), "GPU"),
+                                       short_text(joined.pairs.begin()->second)));
     return bundle;
   }
-  if (wires.pairs.size() <= kMostPairs) {
+  if (joined.pairs.size() <= kMostPairs) {
     std::string text = fmt::format("{}:", name);
-    for (const auto& [pair, figure] : wires.pairs)
+    for (const auto& [pair, figure] : joined.pairs)
       text += fmt::format("{} {} - {} {}", text.ends_with(':') ? "" : ",",
                           at(topology, pair.first).name, at(topology, pair.second).name,
                           short_text(figure));
     bundle.words.push_back(std::move(text));
     return bundle;
   }
-  bundle.words.push_back(fmt::format("{} between {}, {}", name, devices_text(topology, wires.ends),
-                                     counted(wires.pairs.size(), "pair")));
+  bundle.words.push_back(fmt::format("{} between {}, {}", name, devices_text(topology, joined.ends),
+                                     counted(joined.pairs.size(), "pair")));
   if (count <= kMostInTable) {
-    add_table(topology, wires, bundle);
+    add_table(topology, joined, bundle);
     return bundle;
   }
   std::map<std::string, size_t> kinds;
-  for (const auto& [pair, figure] : wires.pairs) ++kinds[short_text(figure)];
+  for (const auto& [pair, figure] : joined.pairs) ++kinds[short_text(figure)];
   for (const auto& [text, pairs] : kinds)
     if (bundle.words.size() <= kMostPairs)
       bundle.words.push_back(fmt::format("{} of {}", counted(pairs, "pair"), text));
@@ -181,27 +181,27 @@ Bundle mesh(const Topology& topology, LinkKind kind, const Wires& wires) {
 
 }  // namespace
 
-std::string kind_text(const Link& link) {
-  if (link.text == "current") return fmt::format("{} as it ran", kind_name(link.kind));
-  return fmt::format("{}{}{}", kind_name(link.kind), link.text.empty() ? "" : " ", link.text);
+std::string kind_text(const Edge& edge) {
+  if (edge.text == "current") return fmt::format("{} as it ran", kind_name(edge.kind));
+  return fmt::format("{}{}{}", kind_name(edge.kind), edge.text.empty() ? "" : " ", edge.text);
 }
 
 void add_bundles(const Topology& topology, int node, NodeSketch& sketch) {
   // By kind, and whether through switches.
-  std::map<std::pair<LinkKind, bool>, std::vector<Link>> kinds;
-  for (const int index : sort_links(topology).beside) {
-    const Link& link = topology.links[static_cast<size_t>(index)];
-    if (link.from == link.to || link.kind == LinkKind::kNetwork) continue;
-    if (ancestor(topology, link.from, VertexKind::kNode) != node) continue;
-    const bool switched = at(topology, link.from).kind == VertexKind::kNvSwitch ||
-                          at(topology, link.to).kind == VertexKind::kNvSwitch;
-    kinds[{link.kind, switched}].push_back(link);
+  std::map<std::pair<EdgeKind, bool>, std::vector<Edge>> kinds;
+  for (const int index : sort_edges(topology).beside) {
+    const Edge& edge = topology.edges[static_cast<size_t>(index)];
+    if (edge.from == edge.to || edge.kind == EdgeKind::kNetwork) continue;
+    if (ancestor(topology, edge.from, VertexKind::kNode) != node) continue;
+    const bool switched = at(topology, edge.from).kind == VertexKind::kNvSwitch ||
+                          at(topology, edge.to).kind == VertexKind::kNvSwitch;
+    kinds[{edge.kind, switched}].push_back(edge);
   }
-  for (const auto& [key, links] : kinds) {
+  for (const auto& [key, edges] : kinds) {
     const auto& [kind, switched] = key;
-    const Wires wires = wires_of(links);
-    Bundle bundle = switched ? star(topology, kind, wires) : mesh(topology, kind, wires);
-    auto& into = kind == LinkKind::kCpuInterconnect ? sketch.interconnects : sketch.bundles;
+    const Joined joined = joined_by(edges);
+    Bundle bundle = switched ? star(topology, kind, joined) : mesh(topology, kind, joined);
+    auto& into = kind == EdgeKind::kCpuInterconnect ? sketch.interconnects : sketch.bundles;
     into.push_back(std::move(bundle));
   }
 }

@@ -57,11 +57,11 @@ NodeFacts::NodeFacts(const Topology& topology, const std::vector<std::vector<int
     std::erase_if(common.words, [&](const std::string& word) { return !has(words, word); });
     ++common.count;
   }
-  for (const Link& link : topology.links)
-    if (link.from == link.to && link.bandwidth.known())
-      add(of_itself_[link.from],
-          fmt::format("{} {}", link.kind == LinkKind::kShm ? "through memory" : "memory",
-                      short_text(link.bandwidth)));
+  for (const Edge& edge : topology.edges)
+    if (edge.from == edge.to && edge.bandwidth.known())
+      add(of_itself_[edge.from],
+          fmt::format("{} {}", edge.kind == EdgeKind::kShm ? "through memory" : "memory",
+                      short_text(edge.bandwidth)));
 }
 
 NodeFacts::Words NodeFacts::of(int vertex) const {

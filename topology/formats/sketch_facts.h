@@ -33,7 +33,7 @@ class NodeFacts {
   const Topology& topology_;
   const std::vector<std::vector<int>>& children_;
   std::map<VertexKind, Common> common_;
-  std::map<int, Words> of_itself_;  // links that begin and end at one vertex
+  std::map<int, Words> of_itself_;  // edges that begin and end at one vertex
 };
 
 }  // namespace banyan

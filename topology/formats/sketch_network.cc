@@ -118,10 +118,10 @@ std::unordered_map<int, Home> homes_of(const Plan& plan,
 
 Plan plan_of(const Topology& topology) {
   std::unordered_map<int, std::vector<int>> neighbours;
-  for (const Link& link : topology.links) {
-    if (link.kind != LinkKind::kNetwork) continue;
-    const int from = host_of(topology, link.from);
-    const int to = host_of(topology, link.to);
+  for (const Edge& edge : topology.edges) {
+    if (edge.kind != EdgeKind::kNetwork) continue;
+    const int from = host_of(topology, edge.from);
+    const int to = host_of(topology, edge.to);
     neighbours[from].push_back(to);
     neighbours[to].push_back(from);
   }
@@ -181,21 +181,21 @@ struct AllCables {
 
 AllCables cables_of(const Topology& topology, const Plan& plan) {
   AllCables all;
-  for (const Link& link : topology.links) {
-    if (link.kind != LinkKind::kNetwork) continue;
-    const int from = host_of(topology, link.from);
-    const int to = host_of(topology, link.to);
+  for (const Edge& edge : topology.edges) {
+    if (edge.kind != EdgeKind::kNetwork) continue;
+    const int from = host_of(topology, edge.from);
+    const int to = host_of(topology, edge.to);
     const auto a = path_of(topology, plan, from);
     const auto b = path_of(topology, plan, to);
     for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)})
       for (const int site : *one)
         if (std::find(other->begin(), other->end(), site) == other->end())
-          all.out_of[site].add(link.bandwidth);
+          all.out_of[site].add(edge.bandwidth);
     const bool switches = at(topology, from).kind == VertexKind::kSwitch &&
                           at(topology, to).kind == VertexKind::kSwitch;
     if (!switches || plan.site_of.at(from) != plan.site_of.at(to)) continue;
     const auto [low, high] = std::minmax({plan.tier_of(from), plan.tier_of(to)});
-    all.between_tiers[{plan.site_of.at(from), low, high}].add(link.bandwidth);
+    all.between_tiers[{plan.site_of.at(from), low, high}].add(edge.bandwidth);
   }
   return all;
 }

@@ -26,7 +26,7 @@ class Tree {
  public:
   Tree(const Topology& topology, const std::vector<std::vector<int>>& children,
        const NodeFacts& facts)
-      : topology_(topology), children_(children), links_(sort_links(topology)), facts_(facts) {}
+      : topology_(topology), children_(children), edges_(sort_edges(topology)), facts_(facts) {}
 
   NodePart part_of(int vertex, int depth = 0) const {
     NodePart part{.kind = at(vertex).kind, .name = at(vertex).name, .vertices = {vertex}};
@@ -112,21 +112,21 @@ class Tree {
            (kind == VertexKind::kPackage && only == VertexKind::kNuma);
   }
 
-  // Keeps the narrowest link of a chain.
+  // Keeps the narrowest edge of a chain.
   void add_way(NodePart& part, int vertex) const {
-    const int up = links_.up[static_cast<size_t>(vertex)];
+    const int up = edges_.up[static_cast<size_t>(vertex)];
     if (up < 0) return;
-    const Link& link = topology_.links[static_cast<size_t>(up)];
+    const Edge& edge = topology_.edges[static_cast<size_t>(up)];
     if (!part.way_kind.empty() && part.way.known() &&
-        (!link.bandwidth.known() || *link.bandwidth.value >= *part.way.value))
+        (!edge.bandwidth.known() || *edge.bandwidth.value >= *part.way.value))
       return;
-    part.way = link.bandwidth;
-    part.way_kind = kind_text(link);
+    part.way = edge.bandwidth;
+    part.way_kind = kind_text(edge);
   }
 
   const Topology& topology_;
   const std::vector<std::vector<int>>& children_;
-  const SortedLinks links_;
+  const SortedEdges edges_;
   const NodeFacts& facts_;
 };
 

@@ -251,7 +251,7 @@ class Tree {
   }
 
   void join(int below, int above) {
-    topology_.links.push_back({.from = below, .to = above, .kind = LinkKind::kNetwork});
+    topology_.edges.push_back({.from = below, .to = above, .kind = EdgeKind::kNetwork});
   }
 
   Status read_line(std::string_view line, size_t number) {

@@ -32,10 +32,10 @@ constexpr std::pair<VertexKind, std::string_view> kBoxes[] = {
     {VertexKind::kPciSwitch, "PCI switch"},
     {VertexKind::kGpu, "GPU"},
     {VertexKind::kNic, "NIC"}};
-constexpr std::pair<LinkKind, std::string_view> kLinks[] = {
-    {LinkKind::kPcie, "PCIe"},      {LinkKind::kCpuInterconnect, "between NUMA domains"},
-    {LinkKind::kNvlink, "NVLink"},  {LinkKind::kXgmi, "xGMI"},
-    {LinkKind::kC2c, "NVLink-C2C"}, {LinkKind::kNetwork, "network"}};
+constexpr std::pair<EdgeKind, std::string_view> kEdges[] = {
+    {EdgeKind::kPcie, "PCIe"},      {EdgeKind::kCpuInterconnect, "between NUMA domains"},
+    {EdgeKind::kNvlink, "NVLink"},  {EdgeKind::kXgmi, "xGMI"},
+    {EdgeKind::kC2c, "NVLink-C2C"}, {EdgeKind::kNetwork, "network"}};
 
 std::vector<LegendEntry> legend_of(const Picture& drawn) {
   std::vector<LegendEntry> legend;
@@ -49,7 +49,7 @@ std::vector<LegendEntry> legend_of(const Picture& drawn) {
         }))
       legend.push_back({words, PictureBox{.fill = colours.fill, .border = colours.border}});
   }
-  for (const auto& [kind, words] : kLinks) {
+  for (const auto& [kind, words] : kEdges) {
     const std::string_view colour = colour_of(kind);
     const bool line = std::any_of(drawn.lines.begin(), drawn.lines.end(),
                                   [&](const PictureLine& each) { return each.colour == colour; });

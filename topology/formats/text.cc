@@ -21,7 +21,7 @@ namespace banyan {
 namespace {
 
 constexpr size_t kMostInTable = 24;    // devices: what fits beside each other
-constexpr size_t kMostLinkLines = 64;  // beyond, links of one kind and figure are counted
+constexpr size_t kMostEdgeLines = 64;  // beyond, edges of one kind and figure are counted
 
 using Out = std::back_insert_iterator<std::string>;
 
@@ -52,7 +52,7 @@ std::string headline(const Topology& topology) {
 }
 
 // Depth first; a vertex's depth is at most that of PCI, which check() leaves open, so no recursion.
-void tree(std::string& out, const Topology& topology, const SortedLinks& links) {
+void tree(std::string& out, const Topology& topology, const SortedEdges& edges) {
   const auto children = children_of(topology);
   std::vector<std::pair<int, int>> open = {{0, 0}};  // vertex, depth
   while (!open.empty()) {
@@ -62,8 +62,8 @@ void tree(std::string& out, const Topology& topology, const SortedLinks& links) 
     if (vertex != 0) {
       std::string line = fmt::format("{:{}}{}", "", 2 * (depth - 1), each.name);
       std::vector<std::string> facts = facts_of(each);
-      if (const int up = links.up[static_cast<size_t>(vertex)]; up >= 0)
-        facts.push_back(text_of(topology.links[static_cast<size_t>(up)]));
+      if (const int up = edges.up[static_cast<size_t>(vertex)]; up >= 0)
+        facts.push_back(text_of(topology.edges[static_cast<size_t>(up)]));
       const std::string_view kind = name_of(each.kind);
       if (!each.name.starts_with(kind)) facts.insert(facts.begin(), std::string(kind));
       fmt::format_to(Out(out), "{:<24} {}\n", line, fmt::join(facts, ", "));
@@ -74,22 +74,22 @@ void tree(std::string& out, const Topology& topology, const SortedLinks& links) 
   }
 }
 
-void links_beside(std::string& out, const Topology& topology, const SortedLinks& links) {
-  if (links.beside.empty()) return;
+void edges_beside(std::string& out, const Topology& topology, const SortedEdges& edges) {
+  if (edges.beside.empty()) return;
   out += "\nlinks\n";
-  if (links.beside.size() <= kMostLinkLines) {
-    for (const int index : links.beside) {
-      const Link& link = topology.links[static_cast<size_t>(index)];
-      fmt::format_to(Out(out), "  {} - {}: {}\n", full_name(topology, link.from),
-                     full_name(topology, link.to), text_of(link));
+  if (edges.beside.size() <= kMostEdgeLines) {
+    for (const int index : edges.beside) {
+      const Edge& edge = topology.edges[static_cast<size_t>(index)];
+      fmt::format_to(Out(out), "  {} - {}: {}\n", full_name(topology, edge.from),
+                     full_name(topology, edge.to), text_of(edge));
     }
     return;
   }
   std::map<std::string, size_t> counts;
-  for (const int index : links.beside) {
-    const Link& link = topology.links[static_cast<size_t>(index)];
-    ++counts[fmt::format("{} - {}: {}", name_of(at(topology, link.from).kind),
-                         name_of(at(topology, link.to).kind), text_of(link))];
+  for (const int index : edges.beside) {
+    const Edge& edge = topology.edges[static_cast<size_t>(index)];
+    ++counts[fmt::format("{} - {}: {}", name_of(at(topology, edge.from).kind),
+                         name_of(at(topology, edge.to).kind), text_of(edge))];
   }
   for (const auto& [text, count] : counts) fmt::format_to(Out(out), "  {} x {}\n", count, text);
 }
@@ -150,10 +150,10 @@ void level_lines(std::string& out, const Topology& topology) {
 
 std::string to_text(const Topology& topology) {
   const Topology shown = folded(topology);
-  const SortedLinks links = sort_links(shown);
+  const SortedEdges edges = sort_edges(shown);
   std::string out = headline(topology);
-  tree(out, shown, links);
-  links_beside(out, shown, links);
+  tree(out, shown, edges);
+  edges_beside(out, shown, edges);
   if (const auto nodes = vertices_of(shown, VertexKind::kNode); !nodes.empty())
     path_table(out, shown, nodes.front());
   level_lines(out, topology);
