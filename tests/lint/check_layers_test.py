@@ -10,12 +10,19 @@ import tempfile
 
 import check_layers
 
-GOOD = {'include/banyan/types.h': '#include <cstddef>\n',
+# What uses every permission.
+USES = {f'{folder}/uses_{into.replace("/", "_")}.cc': f'#include "{into}/used.h"\n'
+        for folder, allowed in check_layers.ALLOWED.items() for into in allowed}
+USED = {f'{folder}/used.h': '' for folder in check_layers.ALLOWED}
+GOOD = {**USES, **USED,
+        'include/banyan/types.h': '#include <cstddef>\n',
         'transports/shm/shm.cc': '#include "banyan/types.h"\n#include "src/base/clock.h"\n',
         'src/base/clock.h': '// not system_clock\n',
         'src/base/date.cc': 'auto t = std::chrono::system_clock::now();\n',
         'src/engine/engine.cc': '#include "transports/quick.h"\n', 'transports/quick.h': ''}
 WRONG = [
+    ('ALLOWED: transports/shm/ may include from transports/, and nothing there does', {'transports/shm/uses_transports.cc': ''}),
+    ('ALLOWED: src/c_api/ may include from src/tuning/, and nothing there does', {'src/c_api/uses_src_tuning.cc': ''}),
     ('must not include algorithms/ring.h', {'transports/shm/shm.cc': '#include "algorithms/ring.h"\n', 'algorithms/ring.h': ''}),
     ('must not include src/engine/engine.h', {'src/base/log.h': '#include "src/engine/engine.h"\n', 'src/engine/engine.h': ''}),
     ('must not include src/c_api/x.h', {'src/engine/engine.h': '#include "src/c_api/x.h"\n', 'src/c_api/x.h': ''}),
