@@ -22,7 +22,7 @@ struct CallPlan {
   std::string algorithm;   // its name
   std::string parameters;  // "seg=1M"; empty: none
   std::string transports;
-  uint64_t bytes_sent;  // bytes that this rank puts on the wire for one such call
+  uint64_t bytes_sent;  // bytes that this rank sends for one such call
 };
 Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call);
 

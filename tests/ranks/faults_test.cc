@@ -51,7 +51,7 @@ void check_failed(Rank& self, banyan_comm_t comm, banyan_result_t first) {
 }
 
 // Allreduces until one fails. Marks 1 when it begins.
-void stream(Rank& self, size_t count, double timeout_s, bool patient) {
+void make_calls(Rank& self, size_t count, double timeout_s, bool patient) {
   banyan_comm_t warm_up = self.join();  // what a process keeps for ever is made here
   if (warm_up == nullptr) return;
   self.leave(warm_up);
@@ -67,7 +67,7 @@ void stream(Rank& self, size_t count, double timeout_s, bool patient) {
   self.mark(1);
   banyan_result_t result = BANYAN_SUCCESS;
   for (int n = 0; result == BANYAN_SUCCESS; ++n) {
-    if (n % 64 == 0) self.where(fmt::format("allreduce {} of the stream", n));
+    if (n % 64 == 0) self.where(fmt::format("allreduce {} in a row", n));
     result = banyan_allreduce(send.data(), recv.data(), count, BANYAN_FLOAT32, BANYAN_SUM, comm);
     if (result == BANYAN_SUCCESS &&
         std::any_of(recv.begin(), recv.end(), [&](float value) { return value != wanted; }))
@@ -103,7 +103,7 @@ void kill_when_marked(Job& job, int size, int victim) {
   expect_told(job, size, victim, at, 1);
 }
 
-TEST_P(Faults, KilledInAStreamOfCalls) {
+TEST_P(Faults, KilledInARowOfCalls) {
   if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads cannot be killed";
   const std::set<std::string> before = litter();
   uint64_t state = 20240517;
@@ -112,7 +112,7 @@ TEST_P(Faults, KilledInAStreamOfCalls) {
       for (int trial = 0; trial < (count < 100 ? 3 : 2); ++trial) {
         state = mix(state);
         const int victim = trial == 0 ? 0 : static_cast<int>(state % static_cast<unsigned>(size));
-        Job job(GetParam(), size, [&](Rank& self) { stream(self, count, 30, true); });
+        Job job(GetParam(), size, [&](Rank& self) { make_calls(self, count, 30, true); });
         ASSERT_TRUE(job.wait_for_marks(1, 20));
         job.wait(static_cast<double>(state >> 32 & 0xFFFF) * 1e-6);
         const TimePoint at = Clock::now();
@@ -209,7 +209,7 @@ TEST_P(Faults, StoppedForLongerThanTheTimeout) {
   if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads cannot be stopped";
   const double timeout = 0.5 * time_factor();
   for (const int victim : {0, 2}) {
-    Job job(GetParam(), 4, [&](Rank& self) { stream(self, 16384, timeout, true); });
+    Job job(GetParam(), 4, [&](Rank& self) { make_calls(self, 16384, timeout, true); });
     ASSERT_TRUE(job.wait_for_marks(1, 20));
     job.wait(0.02);
     const TimePoint at = Clock::now();
