@@ -15,7 +15,7 @@ namespace banyan::info {
 namespace {
 
 Result<Topology> one_topology_of(const Options& options, const RawEnvironment& raw, Notes* notes) {
-  if (!options.from.empty()) return import_topology_stream(options.from, notes);
+  if (!options.from.empty()) return import_topology_input(options.from, notes);
   if (const std::string* file = raw.find("BANYAN_TOPO_FILE"))
     return import_topology_file(*file, notes);
   const std::string* sysroot = raw.find("BANYAN_SYSROOT");

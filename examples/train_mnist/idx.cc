@@ -32,7 +32,7 @@ Result<size_t> read_some(const File& file, const std::string& path, std::span<ui
   const int read = gzread(file.get(), into.data(), static_cast<unsigned>(into.size()));
   int error = Z_OK;
   const char* text = gzerror(file.get(), &error);
-  // A compressed stream that ends too early is Z_BUF_ERROR with everything before it delivered.
+  // Compressed data that ends too early is Z_BUF_ERROR with everything before it delivered.
   if (read < 0 || (error != Z_OK && error != Z_STREAM_END)) {
     return wrong(path, fmt::format("cannot be decompressed: {}; is the download complete?", text));
   }

@@ -153,7 +153,7 @@ Result<std::string> read_file(const std::string& path, size_t most) {
   return read_all(file, most, Wait::kNever);
 }
 
-Result<std::string> read_stream(const std::string& path, size_t most) {
+Result<std::string> read_to_end(const std::string& path, size_t most) {
   if (path == "-") {
     const Descriptor input(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
     return read_all(input, most, Wait::kForOthers);

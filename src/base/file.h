@@ -16,7 +16,7 @@ namespace banyan {
 Result<std::string> read_file(const std::string& path, size_t most);
 // Does the same, but waits for what others write to a pipe or a terminal, to its end. "-" is the
 // standard input.
-Result<std::string> read_stream(const std::string& path, size_t most);
+Result<std::string> read_to_end(const std::string& path, size_t most);
 
 // Tells whether replace_file() can be expected to succeed: it asks for the folder, and makes and
 // removes a file there.

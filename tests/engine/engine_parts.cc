@@ -49,25 +49,25 @@ Status Hub::post(int rank, const Transfer& transfer) {
     return {};
   }
   if (transfer.direction == Direction::kRecv) {
-    const Wire wire{transfer.peer, rank, transfer.lane};
-    expected_[wire].push_back(transfer);
-    match(wire);
+    const Route route{transfer.peer, rank, transfer.lane};
+    expected_[route].push_back(transfer);
+    match(route);
     return {};
   }
-  const Wire wire{rank, transfer.peer, transfer.lane};
+  const Route route{rank, transfer.peer, transfer.lane};
   const bool awaited = moods_.rendezvous || transfer.lane == Lane::kMessage;
-  sent_[wire].push_back({transfer.envelope,
-                         Bytes(transfer.memory, transfer.memory + transfer.envelope.bytes),
-                         transfer.cookie, awaited});
+  sent_[route].push_back({transfer.envelope,
+                          Bytes(transfer.memory, transfer.memory + transfer.envelope.bytes),
+                          transfer.cookie, awaited});
   if (!awaited) complete(rank, {transfer.cookie, Code::kOk, {}});
-  match(wire);
+  match(route);
   return {};
 }
 
-void Hub::match(const Wire& wire) {
-  auto& sent = sent_[wire];
-  auto& expected = expected_[wire];
-  const auto [from, to, lane] = wire;
+void Hub::match(const Route& route) {
+  auto& sent = sent_[route];
+  auto& expected = expected_[route];
+  const auto [from, to, lane] = route;
   while (!sent.empty() && !expected.empty()) {
     const Sent& message = sent.front();
     const Transfer& receive = expected.front();
@@ -139,7 +139,7 @@ Spaces Calls::spaces(int rank) {
 
 bool interpret(Calls& calls, const Kernels& kernels) {
   const auto ranks = static_cast<int>(calls.schedules.size());
-  std::map<std::pair<int, int>, std::deque<Bytes>> wires;
+  std::map<std::pair<int, int>, std::deque<Bytes>> routes;
   std::vector<size_t> next(calls.schedules.size());
   for (bool moved = true; moved;) {
     moved = false;
@@ -152,17 +152,17 @@ bool interpret(Calls& calls, const Kernels& kernels) {
         const std::byte* src2 = spaces.at(step.src2);
         if (step.op == Op::kSend) {
           const std::byte* src = spaces.at(step.src);
-          wires[{rank, step.peer}].emplace_back(src, src + step.src.size);
+          routes[{rank, step.peer}].emplace_back(src, src + step.src.size);
           continue;
         }
         const bool receives =
             step.op == Op::kRecv || step.op == Op::kRecvReduce || step.op == Op::kRecvDecodeAdd;
         Bytes message;
         if (receives) {
-          auto& wire = wires[{step.peer, rank}];
-          if (wire.empty()) break;
-          message = std::move(wire.front());
-          wire.pop_front();
+          auto& route = routes[{step.peer, rank}];
+          if (route.empty()) break;
+          message = std::move(route.front());
+          route.pop_front();
           src2 = message.data();
           if (step.op == Op::kRecv && !message.empty())
             std::memcpy(spaces.at(step.dst), message.data(), message.size());

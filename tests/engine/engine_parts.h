@@ -1,5 +1,5 @@
-// The tests of the engine run it on this: a transport without memory shared or wires, whose moods a
-// seed decides, and an interpreter of schedules that is too simple to be wrong.
+// The tests of the engine run it on this: a transport that shares no memory and has no wire, whose
+// moods a seed decides, and an interpreter of schedules that is too simple to be wrong.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -40,7 +40,7 @@ class Hub {
 
  private:
   friend class ScriptedTransport;
-  using Wire = std::tuple<int, int, Lane>;  // from, to
+  using Route = std::tuple<int, int, Lane>;  // from, to
   struct Sent {
     Envelope envelope;
     Bytes bytes;
@@ -49,15 +49,15 @@ class Hub {
   };
 
   Status post(int rank, const Transfer& transfer);
-  void match(const Wire& wire);
+  void match(const Route& route);
   void complete(int rank, const Completion& completion) { done_[rank].push_back(completion); }
   size_t poll(int rank, std::span<Completion> completions);
 
   Moods moods_;
   std::mt19937 random_;
   long posted_ = 0;
-  std::map<Wire, std::deque<Sent>> sent_;
-  std::map<Wire, std::deque<Transfer>> expected_;
+  std::map<Route, std::deque<Sent>> sent_;
+  std::map<Route, std::deque<Transfer>> expected_;
   std::map<int, std::vector<Completion>> done_;
   std::map<std::pair<int, int>, bool> lost_;
 };

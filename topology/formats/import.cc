@@ -111,8 +111,8 @@ Result<Topology> import_topology_file(const std::string& path, Notes* notes) {
   return import_named(path, read_file(path, kMostFileBytes), notes);
 }
 
-Result<Topology> import_topology_stream(const std::string& path, Notes* notes) {
-  return import_named(path == "-" ? "standard input" : path, read_stream(path, kMostFileBytes),
+Result<Topology> import_topology_input(const std::string& path, Notes* notes) {
+  return import_named(path == "-" ? "standard input" : path, read_to_end(path, kMostFileBytes),
                       notes);
 }
 

@@ -33,7 +33,7 @@ Result<Topology> import_topology(std::string_view text, Notes* notes = nullptr);
 Result<Topology> import_topology_file(const std::string& path, Notes* notes = nullptr);
 // Does the same where a person has named the file: also a pipe, of which it waits for the end, or
 // "-", the standard input.
-Result<Topology> import_topology_stream(const std::string& path, Notes* notes = nullptr);
+Result<Topology> import_topology_input(const std::string& path, Notes* notes = nullptr);
 
 // One for each format.
 Result<Topology> read_nccl_system(const XmlElement& root, Notes& notes);
