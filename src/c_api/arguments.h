@@ -13,7 +13,7 @@ namespace banyan {
 // Fails with one of
 //
 //   kInvalidArgument  names the parameter, its value and what would be right
-//   kUnsupported      this build lacks it (streams, compression)
+//   kUnsupported      this build lacks it (CUDA streams, compression)
 Result<Call> check_call(const OpenCommunicator& communicator, const banyan_call_t& call);
 
 Result<DataType> check_type(int datatype);
