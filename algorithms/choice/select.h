@@ -44,6 +44,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +62,17 @@ enum class RuleSource : uint8_t { kVariable, kTuningFile };
 // Where the buffers of a call are; the words of 'mem='.
 enum class MemoryKind : uint8_t { kHost, kCuda, kManaged };
 
+// What a rule of a tuning file took when it was measured, at one size within its range.
+struct Measured {
+  uint64_t bytes = 0;
+  double us = 0;  // median of the runs
+  uint64_t runs = 0;
+  std::string runner_up{};  // empty: there was none
+  double runner_up_us = 0;
+
+  bool operator==(const Measured&) const = default;
+};
+
 struct Rule {
   std::vector<Collective> collectives;  // empty: any
   uint64_t size_least = 0, size_most = UINT64_MAX;
@@ -73,7 +85,8 @@ struct Rule {
   std::vector<Parameters> parameters;  // of each of them
   bool excluding = false;
   RuleSource source = RuleSource::kVariable;
-  int number = 1;  // among those of its source
+  int number = 1;                    // among those of its source
+  std::optional<Measured> measured;  // for people: it decides nothing
 };
 
 using Rules = std::vector<Rule>;

@@ -22,8 +22,9 @@ constexpr size_t kMostSetting = 4096;  // characters
 static_assert(kMostSetting >= kMostRulesText);
 // The settings, each with its length, and what rank 0 has of its file go in one round.
 static_assert(6 * (kMostSetting + 4) + kMostTuningPacked + 256 <= kExchangeMost);
+static_assert(kMostTimesPacked + 12 <= kExchangeMost);
 // Also where another version would choose otherwise by itself, as by another default table.
-constexpr uint32_t kMessagesVersion = 7;
+constexpr uint32_t kMessagesVersion = 8;
 
 struct SharedSetting {
   std::string_view name;
@@ -108,6 +109,7 @@ uint64_t hash_of(const Bytes& bytes) {
 // An exchange of the caller's could bring anything.
 Status adopt_tuning(Exchange& exchange, const Bytes& packed, Settings& settings,
                     TimePoint deadline) {
+  const SharedTuning own = settings.tuning.value_or(SharedTuning());
   settings.tuning = SharedTuning();
   if (packed.empty()) return {};
   const auto about_rank_0 = [](const Status& status) {
@@ -115,16 +117,22 @@ Status adopt_tuning(Exchange& exchange, const Bytes& packed, Settings& settings,
   };
   Result<SharedTuning> tuning = unpack_tuning(packed);
   if (!tuning.ok()) return about_rank_0(tuning.status());
-  Result<Rules> rules = parse_table(tuning->table);
-  if (!rules.ok()) return about_rank_0(rules.status());
   Writer writer;
   writer.put(hash_of(packed));
+  writer.put_bytes(exchange.rank() == 0 ? pack_times(own.measured) : Bytes());
   const Result<std::vector<Bytes>> all = exchange.allgather(writer.bytes(), deadline);
   BANYAN_TRY(all.status());
+  Reader first(all->front());
+  const auto hash = first.get<uint64_t>();
   for (size_t rank = 1; rank < all->size(); ++rank)
-    if ((*all)[rank] != all->front())
+    if (Reader((*all)[rank]).get<uint64_t>() != hash)
       return {Code::kMismatch,
               fmt::format("rank {} has another tuning than rank 0, which gave it", rank)};
+  Result<MeasuredTimes> times = unpack_times(first.get_bytes(kMostTimesPacked));
+  if (!times.ok()) return about_rank_0(times.status());
+  tuning->measured = std::move(*times);
+  Result<Rules> rules = parse_table(tuning->table, tuning->measured);
+  if (!rules.ok()) return about_rank_0(rules.status());
   settings.tuning = std::move(*tuning);
   settings.rules = join_rules(std::move(settings.rules), std::move(*rules));
   return {};

@@ -95,9 +95,14 @@ bool is_sane(const std::optional<MeasuredSums>& sums) {
 }  // namespace
 
 SharedTuning shared(const TuningFile& file) {
-  SharedTuning tuning{
-      .table = file.table(), .tuned_on = file.tuned_on, .links = file.links, .ring = file.ring};
+  SharedTuning tuning{.table = file.table(),
+                      .measured = file.measured(),
+                      .tuned_on = file.tuned_on,
+                      .links = file.links,
+                      .ring = file.ring};
   tuning.tuned_on.cpu.clear();
+  for (std::optional<Measured>& each : tuning.measured)
+    if (each && find_algorithm(each->runner_up) < 0) each->runner_up.clear();
   return tuning;
 }
 
@@ -150,6 +155,41 @@ Result<SharedTuning> unpack_tuning(std::span<const std::byte> packed) {
       !is_sane(tuning.links.sums))
     return Status(Code::kCorrupt, "a tuning that cannot be read");
   return tuning;
+}
+
+Bytes pack_times(const MeasuredTimes& times) {
+  Writer writer;
+  writer.put(static_cast<uint32_t>(times.size()));
+  for (const std::optional<Measured>& each : times) {
+    writer.put(static_cast<uint8_t>(each.has_value()));
+    if (!each) continue;
+    writer.put(each->bytes);
+    writer.put(each->runs);
+    put_number(writer, each->us);
+    put_number(writer, each->runner_up_us);
+    writer.put_text(each->runner_up);
+  }
+  return writer.take();
+}
+
+Result<MeasuredTimes> unpack_times(std::span<const std::byte> packed) {
+  Reader reader(packed);
+  const auto count = reader.get<uint32_t>();
+  MeasuredTimes times;
+  bool sane = count <= kMostTuningRules;
+  for (uint32_t i = 0; sane && i < count && !reader.bad(); ++i) {
+    std::optional<Measured>& each = times.emplace_back();
+    if (reader.get<uint8_t>() == 0) continue;
+    each = Measured{.bytes = reader.get<uint64_t>(), .runs = reader.get<uint64_t>()};
+    each->us = get_number(reader);
+    each->runner_up_us = get_number(reader);
+    each->runner_up = reader.get_text(kMostRunnerUp);
+    sane = std::isfinite(each->us) && each->us >= 0 && std::isfinite(each->runner_up_us) &&
+           each->runner_up_us >= 0 &&
+           (each->runner_up.empty() || find_algorithm(each->runner_up) >= 0);
+  }
+  if (!sane || !reader.at_end()) return Status(Code::kCorrupt, "times that cannot be read");
+  return times;
 }
 
 }  // namespace banyan

@@ -15,9 +15,10 @@
 namespace banyan {
 
 struct SharedTuning {
-  std::string table{};     // the rules
-  Fingerprint tuned_on{};  // without its processor
-  MeasuredLinks links{};   // none where the fingerprint is not that of the job
+  std::string table{};       // the rules
+  MeasuredTimes measured{};  // of each; a runner-up that is no algorithm has no name
+  Fingerprint tuned_on{};    // without its processor
+  MeasuredLinks links{};     // none where the fingerprint is not that of the job
   std::vector<std::string> ring{};
 
   bool operator==(const SharedTuning&) const = default;
@@ -28,10 +29,17 @@ SharedTuning shared(const TuningFile& file);
 // Beside the rules and the names, each with its length, a few numbers: of a link 52 bytes.
 inline constexpr size_t kMostTuningPacked =
     kMostTableText + kMostRingText + 4 * kMostRingHosts + kMostTiers * (kMostTierName + 56) + 512;
+// Packs all but what was measured of rules.
 Bytes pack(const SharedTuning& tuning);
 // Fails with kCorrupt for what no packed tuning can have held, since files are checked: figures
 // that are no number above 0, names without letters or beyond the limits, two links beyond one
 // level.
 Result<SharedTuning> unpack_tuning(std::span<const std::byte> packed);
+
+// The same for what was measured of rules, which decides nothing and travels by itself.
+inline constexpr size_t kMostRunnerUp = 24;  // of the name
+inline constexpr size_t kMostTimesPacked = 4 + kMostTuningRules * (kMostRunnerUp + 37);
+Bytes pack_times(const MeasuredTimes& times);
+Result<MeasuredTimes> unpack_times(std::span<const std::byte> packed);
 
 }  // namespace banyan

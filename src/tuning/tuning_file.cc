@@ -313,6 +313,12 @@ std::string TuningFile::table() const {
   return text;
 }
 
+MeasuredTimes TuningFile::measured() const {
+  MeasuredTimes times;
+  for (const TuningRule& rule : rules) times.push_back(rule.measured);
+  return times;
+}
+
 std::string to_json(const TuningFile& file) {
   const Fingerprint& tuned = file.tuned_on;
   std::string json = fmt::format(
@@ -371,7 +377,7 @@ Result<TuningFile> parse_tuning(std::string_view text) {
   return file;
 }
 
-Result<Rules> parse_table(std::string_view table) {
+Result<Rules> parse_table(std::string_view table, const MeasuredTimes& measured) {
   Rules rules;
   if (table.empty()) return rules;
   for (const std::string_view text : split(table, ';')) {
@@ -379,6 +385,7 @@ Result<Rules> parse_table(std::string_view table) {
     if (!rule.ok())
       return Status(rule.status().code(),
                     fmt::format("rule {}: {}", rules.size() + 1, rule.status().message()));
+    if (rules.size() < measured.size()) rule->measured = measured[rules.size()];
     rules.push_back(std::move(*rule));
   }
   return rules;

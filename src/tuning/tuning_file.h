@@ -56,16 +56,7 @@ struct Fingerprint {
 // "8 ranks instead of 4, ucx instead of shm"; empty: none.
 std::string difference(const Fingerprint& tuned, const Fingerprint& here);
 
-// At one size within the rule's range.
-struct Measured {
-  uint64_t bytes = 0;
-  double us = 0;  // median of the runs
-  uint64_t runs = 0;
-  std::string runner_up{};  // empty: there was none
-  double runner_up_us = 0;
-
-  bool operator==(const Measured&) const = default;
-};
+using MeasuredTimes = std::vector<std::optional<Measured>>;  // of each rule
 
 struct TuningRule {
   std::string text{};  // one rule of the grammar in algorithms/choice/select.h
@@ -85,6 +76,8 @@ struct TuningFile {
 
   // "RULE; RULE", as BANYAN_ALGO would have them.
   std::string table() const;
+  // What was measured of each of them.
+  MeasuredTimes measured() const;
   bool operator==(const TuningFile&) const = default;
 };
 
@@ -96,8 +89,8 @@ std::string to_json(const TuningFile& file);
 //   unknown members (they may be misspelt ones)
 //   rules that do not parse
 Result<TuningFile> parse_tuning(std::string_view text);
-// The rules of table(). kInvalidArgument "rule N: ...".
-Result<Rules> parse_table(std::string_view table);
+// The rules of table(), with what was measured of them. kInvalidArgument "rule N: ...".
+Result<Rules> parse_table(std::string_view table, const MeasuredTimes& measured = {});
 
 // Errors begin with the path. Reading never waits; see file.h about replacing.
 Result<TuningFile> read_tuning_file(const std::string& path);

@@ -363,6 +363,35 @@ TEST(SharedTuning, RefusesWhatNoFileSays) {
   EXPECT_TRUE(refused([](SharedTuning& other) { other.ring.assign(5, std::string(1000, 'a')); }));
 }
 
+// The name of a runner-up travels where it is one.
+TEST(SharedTuning, HasTheTimesOfTheFile) {
+  TuningFile file;
+  file.rules.push_back({"barrier: star", Measured{4096, 1.0 / 3, 7, "ring", 0.1}});
+  file.rules.push_back({"allreduce: ring"});
+  file.rules.push_back({"allgather: ring", Measured{.us = 2, .runner_up = std::string(256, 'x')}});
+  const MeasuredTimes times = shared(file).measured;
+  EXPECT_EQ(times, (MeasuredTimes{file.rules[0].measured, std::nullopt, Measured{.us = 2}}));
+  const Bytes whole = pack_times(times);
+  EXPECT_EQ(*unpack_times(whole), times);
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes)
+    EXPECT_EQ(unpack_times(std::span(whole).first(bytes)).status().code(), Code::kCorrupt);
+
+  std::string_view longest;
+  for (const Algorithm& each : algorithms())
+    if (each.name.size() > longest.size()) longest = each.name;
+  ASSERT_LE(longest.size(), kMostRunnerUp);
+  MeasuredTimes most(kMostTuningRules, Measured{.runner_up = std::string(longest)});
+  EXPECT_LE(pack_times(most).size(), kMostTimesPacked);
+  EXPECT_EQ(*unpack_times(pack_times(most)), most);
+  most.emplace_back();
+  EXPECT_FALSE(unpack_times(pack_times(most)).ok());
+  using Limits = std::numeric_limits<double>;
+  for (const Measured& wrong :
+       {Measured{.us = -1}, Measured{.us = Limits::quiet_NaN()}, Measured{.runner_up = "rign"},
+        Measured{.runner_up_us = Limits::infinity()}})
+    EXPECT_FALSE(unpack_times(pack_times(MeasuredTimes{wrong})).ok());
+}
+
 TEST(Settings, QuoteOnlyTheBeginningOfALongValue) {
   const std::string text(5000, 'x');
   const Status wrong = make_settings({}, RawEnvironment({{"BANYAN_ALGO", text}}), 0).status();
