@@ -1,5 +1,5 @@
 // Tells which send meets which receive in the schedules of several ranks, and how deep every step
-// lies. It is for people who look at schedules (print.h, candidates()); no call runs through here.
+// lies. It is for people who look at schedules (print.h, explain.h); no call runs through here.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

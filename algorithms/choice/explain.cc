@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <tuple>
 
+#include "algorithms/messages.h"
 #include "src/base/parse.h"
 
 namespace banyan {
@@ -21,24 +23,48 @@ bool levels_missing(int algorithm, bool levels) {
   return !levels && algorithms()[static_cast<size_t>(algorithm)].by_levels;
 }
 
+// What a call gets, as it would get it.
+Choice choice_of(const CallSite& call, const Hierarchy& simple) {
+  if (call.algorithm >= 0) return {call.algorithm, "call itself", -1, call.parameters};
+  return choose(call.problem, call.ranks, call.medium, call.rules, &simple,
+                call.measured ? &*call.measured : nullptr);
+}
+
 // Empty: nothing does. `faster`: by the model than what a call gets.
-std::string what_excludes(int algorithm, const Problem& problem, const Choice& choice,
-                          const Rules& rules, bool levels, bool faster) {
+std::string what_excludes(int algorithm, const CallSite& call, const Choice& choice, bool levels,
+                          bool faster) {
+  const Collective collective = call.problem.collective;
   if (algorithm == choice.algorithm) return {};
-  if (!fits(algorithm, problem.collective)) return lack_of(algorithm, problem.collective);
+  if (!fits(algorithm, collective)) return lack_of(algorithm, collective);
   const std::string chosen = text_of(choice.algorithm, choice.parameters);
   if (choice.rule >= 0) {
-    const Rule& rule = rules[static_cast<size_t>(choice.rule)];
+    const Rule& rule = call.rules[static_cast<size_t>(choice.rule)];
     if (rule.excluding && names(rule, algorithm))
       return fmt::format("excluded by {}", choice.because.substr(0, choice.because.find(',')));
   }
   if (choice.naming >= 0) return fmt::format("{} names {}", choice.because, chosen);
-  if (levels_missing(algorithm, levels))
-    return "on one host, or with one rank a host, it is another one by a second name";
-  if (faster)
-    return fmt::format("predicted to be faster, but a call gets {} by the {}", chosen,
-                       choice.because);
+  if (call.algorithm >= 0) return fmt::format("the {} names {}", choice.because, chosen);
+  if (levels_missing(algorithm, levels)) return "it needs several hosts, one with several ranks";
+  if (faster) return "predicted faster, which does not decide";
   return {};
+}
+
+std::optional<ScheduleSize> size_of_schedule(const CallSite& call, int algorithm,
+                                             const Parameters& parameters,
+                                             const Hierarchy& simple) {
+  if (call.ranks > kMostRanksBuilt) return std::nullopt;
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < call.ranks; ++rank)
+    schedules.push_back(build_schedule(call.problem,
+                                       Group::everyone(call.ranks, rank, &simple, parameters),
+                                       algorithms()[static_cast<size_t>(algorithm)]));
+  ScheduleSize size{.steps = schedules.front().steps.size(),
+                    .bytes_sent = schedules.front().bytes_sent()};
+  const std::vector<Message> messages =
+      match_messages(schedules, Group::everyone(call.ranks, 0).ranks);
+  for (const auto& depths : depths_of(schedules, messages, {.dependency = 0, .message = 1}))
+    for (const uint32_t depth : depths) size.rounds = std::max<uint64_t>(size.rounds, depth);
+  return size;
 }
 
 struct Segmented {
@@ -46,46 +72,79 @@ struct Segmented {
   double us = 0;
 };
 // Predicts hierarchical with the best length of segments, where that is left to it.
-Segmented with_best_segment(const ExplainedAlgorithm& row, const Problem& problem, int ranks,
-                            const CostModel& model, const Hierarchy* hierarchy) {
+Segmented with_best_segment(const ExplainedAlgorithm& row, const CallSite& call,
+                            const Hierarchy* hierarchy) {
   const Algorithm& which = algorithms()[static_cast<size_t>(row.algorithm)];
   if (row.predicted_us == 0 || row.parameters.segment != 0 || !which.by_levels ||
-      !which.takes(ParameterKey::kSegment, problem.collective))
+      !which.takes(ParameterKey::kSegment, call.problem.collective))
     return {row.parameters.segment, row.predicted_us};
   Parameters cut = row.parameters;
-  cut.segment = best_segment(problem, ranks, model, hierarchy, cut);
-  return {cut.segment, cut.segment == 0
-                           ? row.predicted_us
-                           : predict(problem, row.algorithm, ranks, model, hierarchy, cut)};
+  cut.segment = best_segment(call.problem, call.ranks, *call.model, hierarchy, cut);
+  return {cut.segment, cut.segment == 0 ? row.predicted_us
+                                        : predict(call.problem, row.algorithm, call.ranks,
+                                                  *call.model, hierarchy, cut)};
+}
+
+// Gives what the algorithm that a rule of a tuning file names took, and the runner-up, where that
+// was a call of this size.
+std::optional<double> measured_of(int algorithm, const CallSite& call, const Choice& choice) {
+  if (choice.naming < 0) return std::nullopt;
+  const std::optional<Measured>& measured = call.rules[static_cast<size_t>(choice.naming)].measured;
+  if (!measured || measured->bytes != selection_bytes(call.problem)) return std::nullopt;
+  if (algorithm == choice.algorithm) return measured->us;
+  if (algorithms()[static_cast<size_t>(algorithm)].name == measured->runner_up)
+    return measured->runner_up_us;
+  return std::nullopt;
+}
+
+void say_sources(const CallSite& call, Explanation& explanation) {
+  if (!call.model) {
+    explanation.network_by = "over the network: nothing was measured, so nothing is predicted";
+    return;
+  }
+  const LinkCost& within = call.model->within;
+  if (!within.lane_byte.known())
+    explanation.memory_by =
+        within.long_byte.source == Source::kMeasured
+            ? "in memory: messages as they were measured here, the rest by a table, unchecked"
+            : "in memory: by a table, unchecked on this machine";
+  if (is_network(call.medium))
+    explanation.network_by = call.model->wire_byte.source == Source::kMeasured
+                                 ? "over the network: links as the tuning file has them"
+                                 : "over the network: nothing was measured";
 }
 
 }  // namespace
 
-Explanation explain(const Problem& problem, int ranks, const CostModel& model, Medium medium,
-                    const Rules& rules, const Hierarchy* hierarchy,
-                    const MeasuredNetwork* measured) {
+Explanation explain(const CallSite& call) {
+  Explanation result;
+  if (call.ranks == 1 || is_message(call.problem.collective)) return result;
+  const Hierarchy* hierarchy = call.hierarchy.depth() > 0 ? &call.hierarchy : nullptr;
   // choose() knows no levels that say nothing, such as hosts of one rank each.
-  const Hierarchy simple = hierarchy == nullptr ? Hierarchy() : hierarchy->simplified();
+  const Hierarchy simple = call.hierarchy.simplified();
   const bool levels = simple.depth() > 0;
-  const Choice choice = choose(problem, ranks, medium, rules, levels ? &simple : nullptr, measured);
+  const Choice choice = choice_of(call, simple);
   const auto predicted = [&](int algorithm, const Parameters& parameters) {
-    return predict(problem, algorithm, ranks, model, hierarchy, parameters);
+    return call.model
+               ? predict(call.problem, algorithm, call.ranks, *call.model, hierarchy, parameters)
+               : 0;
   };
-  Explanation result{.chosen = choice.algorithm, .fastest = choice.algorithm};
   const double chosen_us = predicted(choice.algorithm, choice.parameters);
+  result.chosen = result.fastest = choice.algorithm;
   result.fastest_us = chosen_us;
   result.fastest_parameters = choice.parameters;
   for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
     const bool chosen = i == choice.algorithm;
-    ExplainedAlgorithm row{.algorithm = i};
+    ExplainedAlgorithm row{.algorithm = i, .measured_us = measured_of(i, call, choice)};
     if (chosen) {
       row.parameters = choice.parameters;
-      row.predicted_us = chosen_us;
       row.why = fmt::format("what a call gets, by the {}", reason_of(choice));
-    } else if (fits(i, problem.collective) && !levels_missing(i, levels)) {
-      row.predicted_us = predicted(i, {});
     }
-    const Segmented cut = with_best_segment(row, problem, ranks, model, hierarchy);
+    if (chosen || (fits(i, call.problem.collective) && !levels_missing(i, levels))) {
+      row.predicted_us = predicted(i, row.parameters);
+      row.size = size_of_schedule(call, i, row.parameters, simple);
+    }
+    const Segmented cut = with_best_segment(row, call, hierarchy);
     const bool other_length = cut.segment != row.parameters.segment;
     const double least_us = other_length ? std::min(row.predicted_us, cut.us) : row.predicted_us;
     if (row.predicted_us > 0 && least_us < result.fastest_us) {
@@ -95,7 +154,7 @@ Explanation explain(const Problem& problem, int ranks, const CostModel& model, M
       if (least_us < row.predicted_us) result.fastest_parameters.segment = cut.segment;
     }
     const std::string excluded =
-        what_excludes(i, problem, choice, rules, levels, row.predicted_us < chosen_us);
+        what_excludes(i, call, choice, levels, row.predicted_us < chosen_us);
     row.excluded = !excluded.empty();
     row.why += excluded;
     if (!row.excluded && other_length)
@@ -104,14 +163,16 @@ Explanation explain(const Problem& problem, int ranks, const CostModel& model, M
     result.algorithms.push_back(std::move(row));
   }
   const auto place = [&](const ExplainedAlgorithm& row) {
-    return std::tuple(row.excluded, row.algorithm != choice.algorithm, row.predicted_us == 0,
+    return std::tuple(row.excluded, row.algorithm != choice.algorithm,
+                      !fits(row.algorithm, call.problem.collective), row.predicted_us == 0,
                       row.predicted_us);
   };
   std::stable_sort(result.algorithms.begin(), result.algorithms.end(),
                    [&](const ExplainedAlgorithm& a, const ExplainedAlgorithm& b) {
                      return place(a) < place(b);
                    });
-  result.bound = bound_of(problem, ranks, model, hierarchy);
+  say_sources(call, result);
+  if (call.model) result.bound = bound_of(call.problem, call.ranks, *call.model, hierarchy);
   if (chosen_us > 0) result.percent_of_bound = 100 * result.bound.us / chosen_us;
   return result;
 }

@@ -1,5 +1,5 @@
 // Explains why one algorithm and not another: all of them with what they would take, beside the
-// least that any could.
+// least that any could. Communicators and programs have it from here (show_explanation.h).
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -13,35 +13,62 @@
 
 namespace banyan {
 
+// What is known of a call and of the ranks that make it.
+struct CallSite {
+  Problem problem{};
+  int ranks = 1;
+  Medium medium = Medium::kMemory;
+  Rules rules{};
+  // Hosts, also where each has one rank, and what is above them; flat: one host, or nobody knows.
+  Hierarchy hierarchy{};
+  std::optional<MeasuredNetwork> measured{};  // calls there choose by it
+  std::optional<CostModel> model{};           // nothing: of the network nothing is known
+  Parameters parameters{};                    // with which the call itself names
+  int algorithm = -1;                         // an algorithm; -1: it names none
+  std::string transports{};                   // "shm,ucx"; empty: not known
+};
+
+struct ScheduleSize {
+  uint64_t rounds = 0;      // the longest chain of messages, each waiting for the one before
+  uint64_t steps = 0;       // of rank 0
+  uint64_t bytes_sent = 0;  // by rank 0
+};
+
 struct ExplainedAlgorithm {
   int algorithm = 0;  // index into algorithms()
   bool excluded = false;
   std::string why{};                    // of exclusion; else what there is to say, or nothing
-  double predicted_us = 0;              // 0 where it is no algorithm for the call
+  double predicted_us = 0;              // 0 where it is no algorithm for the call, or no model
   std::optional<double> measured_us{};  // of a tuning file
   Parameters parameters{};              // of what a call gets
+  std::optional<ScheduleSize> size{};   // of what is an algorithm for the call
 };
 
 struct Explanation {
-  int chosen = 0;   // what a call gets
-  int fastest = 0;  // as predicted, of those that rules exclude, too
+  int chosen = -1;   // what a call gets; -1: it needs no algorithm
+  int fastest = -1;  // as predicted, of those that rules exclude, too
   double fastest_us = 0;
   Parameters fastest_parameters{};  // with the best length of segments, where that is another
   Bound bound{};
-  double percent_of_bound = 0;  // 100 bound.us / time of the chosen
-  // The chosen, then by time; those excluded at the end.
+  double percent_of_bound = 0;  // 100 bound.us / time of the chosen; 0: without a model
+  std::string memory_by{};      // where figures of messages in memory are from; empty: there are
+                                // none, or the machine has others
+  std::string network_by{};     // the same of the network; empty: there is none
+  // The chosen, then by time; after them those excluded, and of these last what is no algorithm for
+  // the call.
   std::vector<ExplainedAlgorithm> algorithms{};
 };
 
-// Explains a call. Requires two ranks and a call that algorithms are chosen for: not kSend or
-// kRecv. Pure. `measured`: what calls there choose by.
+// More ranks have no ScheduleSize.
+inline constexpr int kMostRanksBuilt = 256;
+
+// Explains a call. A message and a call of one rank have no algorithms. Pure.
 //
 //   what decides                  excludes
-//   a rule that names algorithms  all others
+//   the call, or a rule that      all others
+//   names algorithms
 //   any other rule                as for choose()
 //   anything else                 those that are predicted to be faster than what it has
-Explanation explain(const Problem& problem, int ranks, const CostModel& model, Medium medium,
-                    const Rules& rules, const Hierarchy* hierarchy = nullptr,
-                    const MeasuredNetwork* measured = nullptr);
+Explanation explain(const CallSite& call);
 
 }  // namespace banyan

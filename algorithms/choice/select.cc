@@ -9,7 +9,6 @@
 #include <limits>
 
 #include "algorithms/choice/default_table.h"
-#include "algorithms/messages.h"
 
 namespace banyan {
 
@@ -167,27 +166,6 @@ Choice from_rule(const Rules& rules, size_t index, const Problem& problem,
       number, rest.parameters};
 }
 
-void measure(Candidate& candidate, const Problem& problem, const Surroundings& place) {
-  const int ranks = place.ranks;
-  if (ranks > kMostRanksBuilt) {
-    candidate.why += fmt::format("{}schedules of more than {} ranks are not built",
-                                 candidate.why.empty() ? "" : "; ", kMostRanksBuilt);
-    return;
-  }
-  const Algorithm& algorithm = algorithms()[static_cast<size_t>(candidate.algorithm)];
-  std::vector<Schedule> schedules;
-  for (int rank = 0; rank < ranks; ++rank)
-    schedules.push_back(build_schedule(
-        problem, Group::everyone(ranks, rank, place.hierarchy, candidate.parameters), algorithm));
-  if (schedules.empty()) return;
-  candidate.bytes_sent = schedules.front().bytes_sent();
-  candidate.steps = schedules.front().steps.size();
-  const std::vector<Message> messages = match_messages(schedules, Group::everyone(ranks, 0).ranks);
-  for (const auto& depths : depths_of(schedules, messages, {.dependency = 0, .message = 1}))
-    for (const uint32_t depth : depths)
-      candidate.rounds = std::max<uint64_t>(candidate.rounds, depth);
-}
-
 }  // namespace
 
 bool any_applies(const Rules& rules, Collective collective) {
@@ -255,36 +233,6 @@ std::string reason_of(const Choice& choice) {
   const std::string parameters = text_of(choice.parameters);
   return parameters.empty() ? choice.because
                             : fmt::format("{}, with {}", choice.because, parameters);
-}
-
-std::vector<Candidate> candidates(const Problem& problem, int ranks, Medium medium,
-                                  const Rules& rules, const Hierarchy* hierarchy,
-                                  const MeasuredNetwork* measured) {
-  const Choice choice = choose(problem, ranks, medium, rules, hierarchy, measured);
-  const Rule* rule = choice.rule < 0 ? nullptr : &rules[static_cast<size_t>(choice.rule)];
-  std::vector<Candidate> all;
-  for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
-    Candidate candidate;
-    candidate.algorithm = i;
-    if (!fits(i, problem.collective)) {
-      candidate.excluded = true;
-      candidate.why = lack_of(i, problem.collective);
-    } else if (rule != nullptr && rule->excluding && contains(rule->algorithms, i)) {
-      candidate.excluded = true;
-      candidate.why = fmt::format("excluded by {}", label_of(*rule));
-    } else {
-      if (i == choice.algorithm) {
-        candidate.why = reason_of(choice);
-        candidate.parameters = choice.parameters;
-      }
-      measure(candidate, problem, {ranks, medium, hierarchy, measured});
-    }
-    all.push_back(std::move(candidate));
-  }
-  std::stable_partition(all.begin(), all.end(), [&](const Candidate& candidate) {
-    return candidate.algorithm == choice.algorithm;
-  });
-  return all;
 }
 
 }  // namespace banyan

@@ -150,20 +150,4 @@ int ppn_of(int ranks, Medium medium, const Hierarchy* hierarchy);
 Choice choose(const Problem& problem, int ranks, Medium medium, const Rules& rules,
               const Hierarchy* hierarchy = nullptr, const MeasuredNetwork* measured = nullptr);
 
-struct Candidate {
-  int algorithm = 0;
-  bool excluded = false;
-  std::string why;          // of exclusion, or of being chosen; may be empty
-  uint64_t rounds = 0;      // the longest chain of messages, each waiting for the one before
-  uint64_t bytes_sent = 0;  // by rank 0
-  uint64_t steps = 0;       // of rank 0
-  Parameters parameters{};  // of the chosen one
-};
-// Lists every algorithm, the chosen one first. Figures are 0 for excluded ones and for more ranks
-// than kMostRanksBuilt; `why` says so then.
-inline constexpr int kMostRanksBuilt = 256;
-std::vector<Candidate> candidates(const Problem& problem, int ranks, Medium medium,
-                                  const Rules& rules, const Hierarchy* hierarchy = nullptr,
-                                  const MeasuredNetwork* measured = nullptr);
-
 }  // namespace banyan

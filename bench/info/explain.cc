@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "algorithms/choice/measured_choice.h"
+#include "algorithms/choice/show_explanation.h"
 #include "bench/info/described.h"
 #include "bench/info/meeting.h"
 #include "bench/info/show.h"
@@ -50,7 +51,7 @@ Result<KnownRules> rules_of(const RawEnvironment& raw) {
     auto file = read_tuning_file(*path);
     if (!file.ok()) return about("BANYAN_TUNE_FILE", file.status());
     known.tuning = std::move(*file);
-    auto parsed = parse_table(known.tuning.table());
+    auto parsed = parse_table(known.tuning.table(), known.tuning.measured());
     if (!parsed.ok()) return about("BANYAN_TUNE_FILE", parsed.status());
     of_file = std::move(*parsed);
   }
@@ -85,23 +86,6 @@ MessageTimes messages_of(const TuningFile& tuning, int ranks) {
   return times;
 }
 
-std::string source_of(const MessageTimes& messages) {
-  return messages.messages.empty()
-             ? "in memory: by a table, unchecked on this machine"
-             : "in memory: messages as they were measured here, the rest by a table, unchecked";
-}
-
-// What the rule's algorithm and the runner-up took, where that was a call of this size.
-void add_measured(const TuningRule& rule, int algorithm, Explained& explained) {
-  if (!rule.measured || rule.measured->bytes != explained.request.bytes) return;
-  const Measured& measured = *rule.measured;
-  for (ExplainedAlgorithm& each : explained.explanation.algorithms) {
-    if (each.algorithm == algorithm) each.measured_us = measured.us;
-    if (algorithms()[static_cast<size_t>(each.algorithm)].name == measured.runner_up)
-      each.measured_us = measured.runner_up_us;
-  }
-}
-
 }  // namespace
 
 Result<Explained> explain_call(const Options& options, const RawEnvironment& raw, Notes* notes) {
@@ -110,7 +94,7 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
   auto topology = topology_of(one, raw, notes);
   BANYAN_TRY(topology.status());
   *topology = used_of(*topology, raw, notes);
-  const auto rules = rules_of(raw);
+  auto rules = rules_of(raw);
   BANYAN_TRY(rules.status());
   // Links were measured where the tuning file was: they say nothing of another machine.
   const MeasuredLinks links = options.from.empty() ? rules->tuning.links : MeasuredLinks();
@@ -136,72 +120,38 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
     BANYAN_TRY(machine.status());
   }
   const int ranks = std::accumulate(machine->hosts.begin(), machine->hosts.end(), 0);
-  const Problem problem =
-      equal_blocks(options.explain->collective, options.explain->type,
-                   options.explain->bytes / size_of(options.explain->type), ranks);
-  const Medium medium = medium_for(*machine);
   // A communicator would know it like this. Hosts of one rank each are no level of that, and yet a
   // network lies between them.
-  const Hierarchy simple = machine->hierarchy.simplified();
   const bool apart = machine->hosts.size() > 1;
-  const Hierarchy& lie = apart ? machine->hierarchy : simple;
-  const MeasuredNetwork* network = measured ? &*measured : nullptr;
   Explained explained{
       .request = *options.explain,
-      .ranks = ranks,
-      .hosts = apart ? lie.text() : "",
+      .call = {.problem =
+                   equal_blocks(options.explain->collective, options.explain->type,
+                                options.explain->bytes / size_of(options.explain->type), ranks),
+               .ranks = ranks,
+               .medium = medium_for(*machine),
+               .rules = std::move(rules->all),
+               .hierarchy = apart ? machine->hierarchy : machine->hierarchy.simplified(),
+               .measured = measured,
+               .model = machine->model},
       .figures = std::move(machine->figures),
-      .note = network == nullptr ? "" : note_of(rules->tuning.tuned_on, *machine),
-      .memory_by = machine->model.within.lane_byte.known() ? "" : source_of(messages),
-      .explanation = explain(problem, ranks, machine->model, medium, rules->all, &lie, network)};
-  const Choice choice =
-      choose(problem, ranks, medium, rules->all, simple.depth() > 0 ? &simple : nullptr, network);
-  if (choice.naming < 0) return explained;
-  const Rule& rule = rules->all[static_cast<size_t>(choice.naming)];
-  if (rule.source == RuleSource::kTuningFile && options.from.empty())
-    add_measured(rules->tuning.rules[static_cast<size_t>(rule.number) - 1], choice.algorithm,
-                 explained);
+      .note = measured ? note_of(rules->tuning.tuned_on, *machine) : ""};
+  // What was measured here says nothing of another machine.
+  if (!options.from.empty())
+    for (Rule& rule : explained.call.rules) rule.measured.reset();
+  explained.explanation = explain(explained.call);
   return explained;
 }
 
-std::string text_of(const Bound& bound) {
-  std::string text = fmt::format("{}, {}", bound.by, name_of(bound.source));
-  if (!bound.cuts) text += "; of no part is it known what all its links carry";
-  return text;
-}
-
 std::string show_explanation(const Explained& explained) {
-  const Explanation& explanation = explained.explanation;
-  const auto name = [](int algorithm) { return algorithms()[static_cast<size_t>(algorithm)].name; };
-  std::string text =
-      fmt::format("# {} of {} {} on {} ranks{}\n", name_of(explained.request.collective),
-                  format_size(explained.request.bytes), name_of(explained.request.type),
-                  explained.ranks, explained.hosts.empty() ? "" : " (" + explained.hosts + ")");
-  for (const ShownFigure& each : explained.figures) text += fmt::format("# {}\n", text_of(each));
+  std::string known;
+  for (const ShownFigure& each : explained.figures) known += fmt::format("# {}\n", text_of(each));
   if (std::any_of(explained.figures.begin(), explained.figures.end(),
                   [](const ShownFigure& each) { return each.figure.doubtful; }))
-    text +=
+    known +=
         "# doubtful: of PCI links that may have been idle, or of ports that do not say a rate\n";
-  if (!explained.memory_by.empty()) text += fmt::format("# {}\n", explained.memory_by);
-  if (!explained.note.empty()) text += fmt::format("# {}\n", explained.note);
-  text +=
-      fmt::format("{:<20} {:>14} {:>14}  {}\n", "algorithm", "predicted us", "measured us", "why");
-  for (const ExplainedAlgorithm& each : explanation.algorithms) {
-    const std::string measured =
-        each.measured_us ? fmt::format("{:.2f}", *each.measured_us) : std::string("-");
-    const std::string predicted =
-        each.predicted_us > 0 ? fmt::format("{:.2f}", each.predicted_us) : std::string("-");
-    text += fmt::format("{:<20} {:>14} {:>14}  {}{}\n", name(each.algorithm), predicted, measured,
-                        each.excluded ? "left out: " : "", each.why);
-  }
-  text += fmt::format("a call gets {}: {:.1f} % of the bound of {:.2f} us ({})\n",
-                      name(explanation.chosen), explanation.percent_of_bound, explanation.bound.us,
-                      text_of(explanation.bound));
-  if (explanation.fastest_us < explanation.algorithms.front().predicted_us)
-    text += fmt::format("the model's fastest: {}, {:.2f} us\n",
-                        text_of(explanation.fastest, explanation.fastest_parameters),
-                        explanation.fastest_us);
-  return text;
+  if (!explained.note.empty()) known += fmt::format("# {}\n", explained.note);
+  return show_explanation(explained.call, explained.explanation, known);
 }
 
 }  // namespace banyan::info

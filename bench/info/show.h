@@ -62,17 +62,13 @@ Result<std::string> show_topology(const Topology& topology, Form form);
 // given. Errors are one line, and notes are topology_of()'s.
 struct Explained {
   ExplainRequest request;
-  int ranks = 0;
-  std::string hosts;  // "4 hosts of 2", empty: one
-  std::vector<ShownFigure> figures;
-  std::string note;       // what is to be known of them, or nothing
-  std::string memory_by;  // where those of messages in memory are from; empty: there are none
-  Explanation explanation;
+  CallSite call{};  // as the ranks there would know it
+  std::vector<ShownFigure> figures{};
+  std::string note{};  // what is to be known of them, or nothing
+  Explanation explanation{};
 };
 Result<Explained> explain_call(const Options& options, const RawEnvironment& raw,
                                Notes* notes = nullptr);
-// What the bound is by: "edge of a gpu, hardware".
-std::string text_of(const Bound& bound);
 std::string show_explanation(const Explained& explained);
 std::string show_explanation_json(const Explained& explained);
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/choice/show_explanation.h"
 #include "bench/info/show.h"
 #include "compression/kernels.h"
 
@@ -126,13 +127,17 @@ std::string show_explanation_json(const Explained& explained) {
     row["measured_us"] = each.measured_us ? Json(*each.measured_us) : Json(nullptr);
     row["excluded"] = each.excluded;
     row["why"] = each.why;
+    row["rounds"] = each.size ? Json(each.size->rounds) : Json(nullptr);
+    row["steps"] = each.size ? Json(each.size->steps) : Json(nullptr);
+    row["bytes_sent"] = each.size ? Json(each.size->bytes_sent) : Json(nullptr);
     candidates.push_back(std::move(row));
   }
   return dump({{"call", explained.request.text},
-               {"ranks", explained.ranks},
+               {"ranks", explained.call.ranks},
                {"machine", figures_json(explained.figures)},
                {"note", explained.note},
-               {"memory_by", explained.memory_by},
+               {"memory_by", explanation.memory_by},
+               {"network_by", explanation.network_by},
                {"bound_us", explanation.bound.us},
                {"bound_by", text_of(explanation.bound)},
                {"chosen", name(explanation.chosen)},

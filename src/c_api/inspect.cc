@@ -44,7 +44,6 @@ Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call) {
     result.algorithm = "copy";
   } else {
     result.algorithm = algorithms()[static_cast<size_t>(plan->choice.algorithm)].name;
-    result.parameters = text_of(plan->choice.parameters);
   }
   return result;
 }

@@ -19,8 +19,7 @@ namespace banyan {
 
 // What a call on a communicator uses.
 struct CallPlan {
-  std::string algorithm;   // its name
-  std::string parameters;  // "seg=1M"; empty: none
+  std::string algorithm;  // its name
   std::string transports;
   uint64_t bytes_sent;  // bytes that this rank sends for one such call
 };

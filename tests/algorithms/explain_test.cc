@@ -5,11 +5,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <set>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "algorithms/choice/machine_cost.h"
+#include "algorithms/choice/show_explanation.h"
 #include "tests/algorithms/cost_models.h"
 
 namespace banyan {
@@ -18,19 +23,36 @@ namespace {
 constexpr uint64_t kSizes[] = {4,        1 << 10, 4 << 10,  16 << 10,
                                64 << 10, 1 << 20, 16 << 20, 64 << 20};
 
+Rules rules(std::string_view text) {
+  const auto parsed = parse_rules(text);
+  EXPECT_TRUE(parsed.ok()) << parsed.status().message();
+  return parsed.ok() ? *parsed : Rules();
+}
+
+std::string name(int algorithm) {
+  return std::string(algorithms()[static_cast<size_t>(algorithm)].name);
+}
+
+const ExplainedAlgorithm& find(const Explanation& explanation, std::string_view wanted) {
+  return *std::find_if(explanation.algorithms.begin(), explanation.algorithms.end(),
+                       [&](const auto& each) { return name(each.algorithm) == wanted; });
+}
+
 // Whatever decides: what is kept is no faster, by the model, than what a call gets.
 TEST(Explain, ChosenIsWhatACallGetsAndComesFirst) {
-  const auto some = parse_rules("allreduce size=1M-: binomial, star; ^ring");
-  ASSERT_TRUE(some.ok());
+  const Rules some = rules("allreduce size=1M-: binomial, star; ^ring");
   int others = 0;
   for (const Collective collective : collectives())
     for (const uint64_t bytes : kSizes)
       for (const int ranks : {2, 3, 8})
-        for (const Rules& rules : {Rules(), *some}) {
+        for (const Rules& ruled : {Rules(), some}) {
           const Problem problem = call(collective, bytes, ranks);
-          const Explanation explanation =
-              explain(problem, ranks, memory_model(ranks, 2), Medium::kSharedCores, rules);
-          const Choice choice = choose(problem, ranks, Medium::kSharedCores, rules);
+          const Explanation explanation = explain({.problem = problem,
+                                                   .ranks = ranks,
+                                                   .medium = Medium::kSharedCores,
+                                                   .rules = ruled,
+                                                   .model = memory_model(ranks, 2)});
+          const Choice choice = choose(problem, ranks, Medium::kSharedCores, ruled);
           ASSERT_EQ(explanation.algorithms.size(), algorithms().size());
           const ExplainedAlgorithm& first = explanation.algorithms.front();
           EXPECT_FALSE(first.excluded);
@@ -59,10 +81,11 @@ TEST(Explain, ChosenIsWhatACallGetsAndComesFirst) {
 
 // A name that means another one there is what the call gets all the same.
 TEST(Explain, OfARuleThatNamesOneByLevels) {
-  const auto rules = parse_rules("hierarchical");
-  ASSERT_TRUE(rules.ok());
-  const Explanation explanation = explain(call(Collective::kAllreduce, 1 << 20, 4), 4,
-                                          memory_model(4, 2), Medium::kSharedCores, *rules);
+  const Explanation explanation = explain({.problem = call(Collective::kAllreduce, 1 << 20, 4),
+                                           .ranks = 4,
+                                           .medium = Medium::kSharedCores,
+                                           .rules = rules("hierarchical"),
+                                           .model = memory_model(4, 2)});
   EXPECT_EQ(explanation.chosen, find_algorithm("hierarchical"));
   EXPECT_FALSE(explanation.algorithms.front().excluded);
   EXPECT_GT(explanation.percent_of_bound, 0);
@@ -71,9 +94,11 @@ TEST(Explain, OfARuleThatNamesOneByLevels) {
 TEST(Explain, RulesLeaveAlgorithmsOut) {
   const Problem problem = call(Collective::kAllreduce, 1 << 20, 4);
   const auto with = [&](std::string_view text) {
-    const auto rules = parse_rules(text);
-    return explain(problem, 4, memory_model(4, 2), Medium::kSharedCores,
-                   rules.ok() ? *rules : Rules());
+    return explain({.problem = problem,
+                    .ranks = 4,
+                    .medium = Medium::kSharedCores,
+                    .rules = rules(text),
+                    .model = memory_model(4, 2)});
   };
   EXPECT_EQ(with("ring").chosen, find_algorithm("ring"));
   const Explanation cut = with("ring(seg=16K)");
@@ -99,7 +124,11 @@ TEST(Explain, FastestIsWithTheBestSegmentsAndNamesAreOfAnyRule) {
   for (const uint64_t bytes : kSizes) {
     const Problem problem = call(Collective::kAllreduce, bytes, 32);
     const CostModel model = pure(1, 1e-4, 1e-3);
-    const Explanation explanation = explain(problem, 32, model, Medium::kNetwork, {}, &hosts);
+    const Explanation explanation = explain({.problem = problem,
+                                             .ranks = 32,
+                                             .medium = Medium::kNetwork,
+                                             .hierarchy = hosts,
+                                             .model = model});
     EXPECT_DOUBLE_EQ(explanation.fastest_us, predict(problem, explanation.fastest, 32, model,
                                                      &hosts, explanation.fastest_parameters));
     for (const ExplainedAlgorithm& row : explanation.algorithms) {
@@ -114,11 +143,10 @@ TEST(Explain, FastestIsWithTheBestSegmentsAndNamesAreOfAnyRule) {
   }
   EXPECT_GT(cut, 0);
 
-  const auto variable = parse_rules("^star");
-  const auto file = parse_rules("allreduce: ring");
-  ASSERT_TRUE(variable.ok() && file.ok());
-  const Explanation ruled = explain(call(Collective::kAllreduce, 1024, 4), 4, memory_model(4, 4),
-                                    Medium::kMemory, join_rules(*variable, *file));
+  const Explanation ruled = explain({.problem = call(Collective::kAllreduce, 1024, 4),
+                                     .ranks = 4,
+                                     .rules = join_rules(rules("^star"), rules("allreduce: ring")),
+                                     .model = memory_model(4, 4)});
   EXPECT_EQ(ruled.chosen, find_algorithm("ring"));
   for (const ExplainedAlgorithm& row : ruled.algorithms)
     EXPECT_EQ(row.excluded, row.algorithm != ruled.chosen) << row.why;
@@ -130,11 +158,224 @@ TEST(Explain, DoesNotDependOnHowHostsAreCalled) {
   const Hierarchy a = Hierarchy::of_labels("host", one), b = Hierarchy::of_labels("host", other);
   for (const uint64_t bytes : kSizes) {
     const Problem problem = call(Collective::kAllreduce, bytes, 6);
-    const Explanation first = explain(problem, 6, pure(5, 1e-4, 1e-3), Medium::kNetwork, {}, &a);
-    const Explanation second = explain(problem, 6, pure(5, 1e-4, 1e-3), Medium::kNetwork, {}, &b);
+    CallSite site{.problem = problem,
+                  .ranks = 6,
+                  .medium = Medium::kNetwork,
+                  .hierarchy = a,
+                  .model = pure(5, 1e-4, 1e-3)};
+    const Explanation first = explain(site);
+    site.hierarchy = b;
+    const Explanation second = explain(site);
     EXPECT_EQ(first.chosen, second.chosen);
     EXPECT_EQ(first.bound.us, second.bound.us);
   }
+}
+
+// Without a model nothing is predicted, so nothing is left out for its time.
+TEST(Explain, ListsAllAlgorithmsChosenFirst) {
+  for (const Collective collective : collectives())
+    for (const int ranks : {2, 5}) {
+      const Problem problem = call(collective, 400, ranks);
+      const auto list = explain({.problem = problem, .ranks = ranks}).algorithms;
+      ASSERT_EQ(list.size(), algorithms().size());
+      EXPECT_EQ(list[0].algorithm, choose(problem, ranks, Medium::kMemory, {}).algorithm);
+      EXPECT_EQ(list[0].why, "what a call gets, by the default table");
+      EXPECT_FALSE(list[0].excluded);
+      std::set<int> seen;
+      for (const ExplainedAlgorithm& each : list) {
+        const Algorithm& algorithm = algorithms()[static_cast<size_t>(each.algorithm)];
+        EXPECT_TRUE(seen.insert(each.algorithm).second);
+        EXPECT_EQ(each.excluded, !algorithm.fits(collective) || algorithm.by_levels);
+        EXPECT_FALSE(each.excluded && each.why.empty());
+        EXPECT_EQ(each.predicted_us, 0);
+        EXPECT_EQ(each.size.has_value() && each.size->rounds > 0, !each.excluded)
+            << name(each.algorithm);
+      }
+      const auto place = [&](const ExplainedAlgorithm& each) {
+        return std::tuple(each.excluded, !fits(each.algorithm, collective), each.algorithm);
+      };
+      EXPECT_TRUE(std::is_sorted(list.begin() + 1, list.end(), [&](const auto& a, const auto& b) {
+        return place(a) < place(b);
+      }));
+    }
+}
+
+TEST(Explain, SaysWhyNot) {
+  const auto of_broadcast = [](Rules ruled, int own = -1) {
+    return explain({.problem = call(Collective::kBroadcast, 4, 4),
+                    .ranks = 4,
+                    .rules = std::move(ruled),
+                    .algorithm = own});
+  };
+  const Explanation some = of_broadcast(rules("barrier:direct;^direct,ring"));
+  EXPECT_EQ(name(some.chosen), "binomial");
+  EXPECT_EQ(some.algorithms[0].why, "what a call gets, by the BANYAN_ALGO rule 2");
+  EXPECT_TRUE(find(some, "direct").excluded);
+  EXPECT_EQ(find(some, "direct").why, "excluded by BANYAN_ALGO rule 2");
+  EXPECT_TRUE(find(some, "bruck").excluded);
+  EXPECT_EQ(find(some, "bruck").why, "does no broadcast");
+  EXPECT_FALSE(find(some, "bruck").size);
+  const Explanation lists = explain({.problem = call(Collective::kAlltoallv, 4, 4), .ranks = 4});
+  for (const char* passes_on : {"bruck", "hierarchical"})
+    EXPECT_EQ(find(lists, passes_on).why,
+              "does no alltoallv: who passes blocks on would need the counts of others");
+  EXPECT_FALSE(find(some, "circulant").excluded);
+  EXPECT_EQ(find(some, "circulant").why, "");
+  // A call that names one goes before rules, as it does when it is made.
+  const Explanation own = of_broadcast(rules("^ring"), find_algorithm("ring"));
+  EXPECT_EQ(name(own.chosen), "ring");
+  EXPECT_EQ(own.algorithms[0].why, "what a call gets, by the call itself");
+  EXPECT_EQ(find(own, "binomial").why, "the call itself names ring");
+}
+
+TEST(Explain, CountsRoundsAndBytes) {
+  const auto without_check = [](Collective collective, uint64_t bytes, int ranks) {
+    Problem problem = call(collective, bytes, ranks);
+    problem.check = false;
+    return explain({.problem = problem, .ranks = ranks});
+  };
+  Explanation all = without_check(Collective::kAllreduce, 400, 5);
+  EXPECT_EQ(find(all, "ring").size->rounds, 8U);
+  EXPECT_EQ(find(all, "ring").size->bytes_sent, 640U);
+  EXPECT_EQ(find(all, "circulant").size->bytes_sent, 640U);
+  EXPECT_GE(find(all, "circulant").size->steps, 12U);
+  all = without_check(Collective::kAllreduce, 400, 8);
+  EXPECT_EQ(find(all, "circulant").size->rounds, 6U);
+  EXPECT_EQ(find(all, "recursive_doubling").size->rounds, 3U);
+  EXPECT_EQ(find(all, "recursive_doubling").size->bytes_sent, 1200U);
+  all = without_check(Collective::kBroadcast, 400, 8);
+  EXPECT_EQ(find(all, "binomial").size->rounds, 3U);
+  EXPECT_EQ(find(all, "binomial").size->bytes_sent, 1200U);
+  EXPECT_EQ(find(all, "direct").size->rounds, 1U);
+}
+
+TEST(Explain, BuildsSchedulesWithTheParametersAndTheHostsOfTheCall) {
+  const auto first = [](std::string_view text, int ranks, uint64_t bytes, const Hierarchy& hosts) {
+    return *explain({.problem = call(Collective::kAllreduce, bytes, ranks),
+                     .ranks = ranks,
+                     .medium = hosts.depth() > 0 ? Medium::kNetwork : Medium::kMemory,
+                     .rules = rules(text),
+                     .hierarchy = hosts})
+                .algorithms.front()
+                .size;
+  };
+  const ScheduleSize plain = first("ring", 4, 1 << 20, {});
+  const ScheduleSize cut = first("ring(seg=64K)", 4, 1 << 20, {});
+  EXPECT_EQ(cut.bytes_sent, plain.bytes_sent);
+  EXPECT_GE(cut.steps, 3 * plain.steps);
+  // Two thirds of the vector inside, a sixth to the other host, and as much back.
+  const Hierarchy hosts = Hierarchy::of_labels("host", std::vector<int>{0, 0, 0, 1, 1, 1});
+  EXPECT_EQ(first("allreduce:hierarchical", 6, 1200, hosts).bytes_sent, 2U * (800 + 200));
+}
+
+TEST(Explain, BuildsNoSchedulesOfManyRanks) {
+  const auto of_barrier = [](int ranks) {
+    return CallSite{.problem = call(Collective::kBarrier, 0, ranks), .ranks = ranks};
+  };
+  const CallSite many = of_barrier(kMostRanksBuilt + 1);
+  const Explanation explanation = explain(many);
+  EXPECT_FALSE(explanation.algorithms[0].size);
+  EXPECT_FALSE(find(explanation, "direct").size);
+  EXPECT_FALSE(find(explanation, "direct").excluded);
+  EXPECT_NE(show_explanation(many, explanation)
+                .find("schedules of more than 256 ranks are not built, so rounds, steps and bytes"),
+            std::string::npos);
+  EXPECT_GT(explain(of_barrier(kMostRanksBuilt)).algorithms[0].size->steps, 0U);
+}
+
+// At the size that was measured, of the rule that decides, and of the one behind a '^'.
+TEST(Explain, KnowsWhatTheDecidingRuleTook) {
+  Rules file = rules("allreduce: ring");
+  file[0].measured =
+      Measured{.bytes = 1024, .us = 12.5, .runs = 7, .runner_up = "star", .runner_up_us = 14.25};
+  for (const Rules& variable : {Rules(), rules("^direct")})
+    for (const uint64_t bytes : {1024, 2048}) {
+      const CallSite site{.problem = call(Collective::kAllreduce, bytes, 4),
+                          .ranks = 4,
+                          .rules = join_rules(variable, file),
+                          .model = memory_model(4, 4)};
+      const Explanation explanation = explain(site);
+      for (const ExplainedAlgorithm& each : explanation.algorithms) {
+        const std::string which = name(each.algorithm);
+        const bool known = bytes == 1024 && (which == "ring" || which == "star");
+        ASSERT_EQ(each.measured_us.has_value(), known) << which;
+        if (known) {
+          EXPECT_EQ(*each.measured_us, which == "ring" ? 12.5 : 14.25);
+        }
+      }
+      EXPECT_EQ(show_explanation(site, explanation).find("measured us") != std::string::npos,
+                bytes == 1024);
+    }
+}
+
+TEST(ShowExplanation, IsOneLineWhereThereIsNothingToChoose) {
+  const auto shown = [](CallSite site) { return show_explanation(site, explain(site)); };
+  Problem message = call(Collective::kAllreduce, 64, 4);
+  message.collective = Collective::kSend;
+  EXPECT_EQ(shown({.problem = message, .ranks = 4, .transports = "shm"}),
+            "# send of 64 bytes (16 float32) on 4 ranks over shm: a message, which needs no "
+            "algorithm\n");
+  EXPECT_EQ(shown({.problem = call(Collective::kBarrier, 0, 1)}),
+            "# barrier on 1 rank: a copy, since one rank needs no algorithm\n");
+}
+
+// With a model, and then without one, but with what a rule of a tuning file took.
+TEST(ShowExplanation, IsShownWhole) {
+  CallSite site{.problem = call(Collective::kAllgather, 4096, 4),
+                .ranks = 4,
+                .medium = Medium::kNetwork,
+                .rules = rules("^circulant"),
+                .hierarchy = Hierarchy::of_labels("host", std::vector<int>{0, 0, 1, 1}),
+                .model = pure(5, 1e-4, 1e-3),
+                .transports = "shm,ucx"};
+  EXPECT_EQ('\n' + show_explanation(site, explain(site), "# one thing that is known\n"), R"(
+# allgather of 4K bytes (1024 float32) on 4 ranks (2 hosts of 2) over shm,ucx
+# one thing that is known
+# in memory: by a table, unchecked on this machine
+# over the network: nothing was measured
+# steps and bytes are those of rank 0
+algorithm          rounds steps bytes sent predicted us  why
+hierarchical            5    11      12288        34.01  what a call gets, by the BANYAN_ALGO rule 1
+star                    2     8      49152        50.96
+direct                  1    10      12288        21.38  left out: predicted faster, which does not decide
+bruck                   2     9      12288        30.48  left out: predicted faster, which does not decide
+ring                    4    13      12288        32.29  left out: predicted faster, which does not decide
+torus                   3    31      12288        33.43  left out: predicted faster, which does not decide
+circulant               3    11      12288        35.48  left out: excluded by BANYAN_ALGO rule 1
+recursive_doubling      -     -          -            -  left out: does no allgather
+binomial                -     -          -            -  left out: does no allgather
+double_tree             -     -          -            -  left out: does no allgather
+pairwise                -     -          -            -  left out: does no allgather
+dissemination           -     -          -            -  left out: does no allgather
+leaders                 -     -          -            -  left out: does no allgather
+a call gets hierarchical: 24.1 % of the bound of 8.19 us (edge of a host, table)
+the model's fastest: direct, 21.38 us
+)");
+  Rules file = rules("allgather: ring");
+  file[0].measured =
+      Measured{.bytes = 4096, .us = 12.5, .runs = 7, .runner_up = "star", .runner_up_us = 14.25};
+  site.rules = join_rules({}, file);
+  site.model.reset();
+  EXPECT_EQ('\n' + show_explanation(site, explain(site)), R"(
+# allgather of 4K bytes (1024 float32) on 4 ranks (2 hosts of 2) over shm,ucx
+# over the network: nothing was measured, so nothing is predicted
+# steps and bytes are those of rank 0
+algorithm          rounds steps bytes sent predicted us measured us  why
+ring                    4    13      12288            -       12.50  what a call gets, by the tuning file rule 1
+circulant               3    11      12288            -           -  left out: tuning file rule 1 names ring
+bruck                   2     9      12288            -           -  left out: tuning file rule 1 names ring
+direct                  1    10      12288            -           -  left out: tuning file rule 1 names ring
+star                    2     8      49152            -       14.25  left out: tuning file rule 1 names ring
+torus                   3    31      12288            -           -  left out: tuning file rule 1 names ring
+hierarchical            5    11      12288            -           -  left out: tuning file rule 1 names ring
+recursive_doubling      -     -          -            -           -  left out: does no allgather
+binomial                -     -          -            -           -  left out: does no allgather
+double_tree             -     -          -            -           -  left out: does no allgather
+pairwise                -     -          -            -           -  left out: does no allgather
+dissemination           -     -          -            -           -  left out: does no allgather
+leaders                 -     -          -            -           -  left out: does no allgather
+a call gets ring
+)");
 }
 
 }  // namespace

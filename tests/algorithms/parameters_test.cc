@@ -159,15 +159,6 @@ TEST(Choose, ATorusOfAnotherNumberOfRanksDoesNotFit) {
   EXPECT_EQ(choose(sum, 5, Medium::kMemory, rules("torus(dims=2x2)")).rule, -1);
 }
 
-TEST(Candidates, AreBuiltWithTheParametersOfTheChosen) {
-  const Problem sum = call(Collective::kAllreduce, kMiB);
-  const auto plain = candidates(sum, 4, Medium::kMemory, rules("ring"));
-  const auto cut = candidates(sum, 4, Medium::kMemory, rules("ring(seg=64K)"));
-  EXPECT_EQ(cut[0].why, "BANYAN_ALGO rule 1, with seg=64K");
-  EXPECT_EQ(cut[0].bytes_sent, plain[0].bytes_sent);
-  EXPECT_GE(cut[0].steps, 3 * plain[0].steps);
-}
-
 size_t sends_of(const Schedule& schedule) {
   return static_cast<size_t>(std::count_if(schedule.steps.begin(), schedule.steps.end(),
                                            [](const Step& step) { return step.op == Op::kSend; }));

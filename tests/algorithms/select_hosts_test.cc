@@ -99,14 +99,5 @@ TEST(DefaultTable, CollectsSmallBlocksWhereHostsHaveMany) {
   EXPECT_EQ(chosen(Collective::kAlltoall, 2 * kKiB + 4, 12, &hosts), "direct");
 }
 
-TEST(Candidates, GoByHosts) {
-  const Hierarchy hosts = hosts_of(2, 3);
-  const auto list = candidates(call(Collective::kAllreduce, 1200), 6, Medium::kNetwork,
-                               *parse_rules("allreduce:hierarchical"), &hosts);
-  EXPECT_EQ(name(list[0].algorithm), "hierarchical");
-  // Two thirds of the vector inside, a sixth to the other host, and as much back.
-  EXPECT_EQ(list[0].bytes_sent, 2U * (800 + 200));
-}
-
 }  // namespace
 }  // namespace banyan

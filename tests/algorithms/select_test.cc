@@ -1,5 +1,4 @@
-// Tells which algorithm a call gets: the default table at its boundaries, rules before the table,
-// and what candidates() says of each algorithm.
+// Tells which algorithm a call gets: the default table at its boundaries, and rules before it.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "algorithms/choice/select.h"
@@ -405,86 +404,6 @@ TEST(Choose, SizesDoNotApplyToAlltoallv) {
   const Problem problem = call(Collective::kAlltoallv, 400, 4);
   EXPECT_EQ(choose(problem, 4, Medium::kMemory, rules("size=0-1G:direct")).rule, -1);
   EXPECT_EQ(chosen(problem, 4, "ranks=4-4:direct"), "direct");
-}
-
-const Candidate& find(const std::vector<Candidate>& list, std::string_view wanted) {
-  return *std::find_if(list.begin(), list.end(),
-                       [&](const Candidate& each) { return name(each.algorithm) == wanted; });
-}
-
-TEST(Candidates, AreAllAlgorithmsChosenFirst) {
-  for (int i = 0; i < kCollectiveCount; ++i) {
-    const auto collective = static_cast<Collective>(i);
-    if (collective == Collective::kSend || collective == Collective::kRecv) continue;
-    for (const int ranks : {1, 2, 5}) {
-      const Problem problem = call(collective, 400, ranks);
-      const auto list = candidates(problem, ranks, Medium::kMemory, {});
-      ASSERT_EQ(list.size(), algorithms().size());
-      EXPECT_EQ(list[0].algorithm, choose(problem, ranks, Medium::kMemory, {}).algorithm);
-      EXPECT_EQ(list[0].why, "default table");
-      EXPECT_FALSE(list[0].excluded);
-      std::set<int> seen;
-      for (const Candidate& each : list) {
-        EXPECT_TRUE(seen.insert(each.algorithm).second);
-        EXPECT_EQ(each.excluded,
-                  !algorithms()[static_cast<size_t>(each.algorithm)].fits(collective));
-        EXPECT_FALSE(each.excluded && each.why.empty());
-        EXPECT_EQ(each.rounds > 0, !each.excluded && ranks > 1) << name(each.algorithm);
-      }
-      EXPECT_TRUE(std::is_sorted(list.begin() + 1, list.end(), [](const auto& a, const auto& b) {
-        return a.algorithm < b.algorithm;
-      }));
-    }
-  }
-}
-
-TEST(Candidates, SayWhyNot) {
-  const auto list = candidates(call(Collective::kBroadcast, 4, 4), 4, Medium::kMemory,
-                               rules("barrier:direct;^direct,ring"));
-  EXPECT_EQ(name(list[0].algorithm), "binomial");
-  EXPECT_EQ(list[0].why, "BANYAN_ALGO rule 2");
-  EXPECT_TRUE(find(list, "direct").excluded);
-  EXPECT_EQ(find(list, "direct").why, "excluded by BANYAN_ALGO rule 2");
-  EXPECT_EQ(find(list, "direct").steps, 0U);
-  EXPECT_TRUE(find(list, "bruck").excluded);
-  EXPECT_EQ(find(list, "bruck").why, "does no broadcast");
-  for (const char* passes_on : {"bruck", "hierarchical"})
-    EXPECT_EQ(
-        find(candidates(call(Collective::kAlltoallv, 4, 4), 4, Medium::kMemory, {}), passes_on).why,
-        "does no alltoallv: who passes blocks on would need the counts of others");
-  EXPECT_FALSE(find(list, "circulant").excluded);
-  EXPECT_EQ(find(list, "circulant").why, "");
-}
-
-TEST(Candidates, CountRoundsAndBytes) {
-  const auto without_check = [](Collective collective, uint64_t bytes, int ranks) {
-    Problem problem = call(collective, bytes, ranks);
-    problem.check = false;
-    return candidates(problem, ranks, Medium::kMemory, {});
-  };
-  auto list = without_check(Collective::kAllreduce, 400, 5);
-  EXPECT_EQ(find(list, "ring").rounds, 8U);
-  EXPECT_EQ(find(list, "ring").bytes_sent, 640U);
-  EXPECT_EQ(find(list, "circulant").bytes_sent, 640U);
-  EXPECT_GE(find(list, "circulant").steps, 12U);
-  list = without_check(Collective::kAllreduce, 400, 8);
-  EXPECT_EQ(find(list, "circulant").rounds, 6U);
-  EXPECT_EQ(find(list, "recursive_doubling").rounds, 3U);
-  EXPECT_EQ(find(list, "recursive_doubling").bytes_sent, 1200U);
-  list = without_check(Collective::kBroadcast, 400, 8);
-  EXPECT_EQ(find(list, "binomial").rounds, 3U);
-  EXPECT_EQ(find(list, "binomial").bytes_sent, 1200U);
-  EXPECT_EQ(find(list, "direct").rounds, 1U);
-}
-
-TEST(Candidates, ManyRanksAreNotBuilt) {
-  const int ranks = kMostRanksBuilt + 1;
-  const auto list = candidates(call(Collective::kBarrier, 0, ranks), ranks, Medium::kMemory, {});
-  EXPECT_EQ(list[0].why, "default table; schedules of more than 256 ranks are not built");
-  EXPECT_EQ(list[0].steps, 0U);
-  EXPECT_EQ(find(list, "direct").why, "schedules of more than 256 ranks are not built");
-  EXPECT_FALSE(find(list, "direct").excluded);
-  EXPECT_GT(candidates(call(Collective::kBarrier, 0, 256), 256, Medium::kMemory, {})[0].steps, 0U);
 }
 
 }  // namespace

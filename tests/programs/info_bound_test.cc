@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/choice/show_explanation.h"
 #include "bench/info/described.h"
 #include "bench/info/show.h"
 #include "tests/algorithms/cost_models.h"

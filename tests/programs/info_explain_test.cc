@@ -77,7 +77,7 @@ TEST(InfoExplain, JsonOnEveryMachine) {
     for (const int nodes : {1, 3}) {
       const auto explained = explained_on(test::machine(box), "allreduce:64M", nodes, 4);
       ASSERT_TRUE(explained.ok()) << box.name << ": " << explained.status().message();
-      EXPECT_EQ(explained->ranks, 4 * nodes);
+      EXPECT_EQ(explained->call.ranks, 4 * nodes);
       const auto json = nlohmann::json::parse(show_explanation_json(*explained));
       EXPECT_EQ(json["call"], "allreduce:64M");
       EXPECT_EQ(json["ranks"], 4 * nodes);
@@ -115,15 +115,15 @@ TEST(InfoExplain, SaysWhetherMessagesWereMeasured) {
   EXPECT_THAT(show_explanation(*explained),
               HasSubstr(measured ? "# in memory: messages as they were measured here"
                                  : "# in memory: by a table, unchecked on this machine"));
-  EXPECT_EQ(json["memory_by"], explained->memory_by);
+  EXPECT_EQ(json["memory_by"], explained->explanation.memory_by);
   test::Box box;
   const auto gpus = explained_on(test::machine(box), "allreduce:1M", 1, 0);
   ASSERT_TRUE(gpus.ok());
-  EXPECT_EQ(gpus->memory_by, "");
+  EXPECT_EQ(gpus->explanation.memory_by, "");
   box.gpus = box.gpus_per_switch = 0;
   const auto elsewhere = explained_on(test::machine(box), "allreduce:1M", 1, 0);
   ASSERT_TRUE(elsewhere.ok());
-  EXPECT_THAT(elsewhere->memory_by, HasSubstr("unchecked"));
+  EXPECT_THAT(elsewhere->explanation.memory_by, HasSubstr("unchecked"));
 }
 
 // Four ranks on each side of 22 GB/s.
@@ -152,7 +152,7 @@ TEST(InfoExplain, RanksAreGpusThenCoresAndRulesCount) {
   const auto gpus = explained_on(machine, "broadcast:1M", 2, 0,
                                  RawEnvironment({{"BANYAN_ALGO", std::string("^ring")}}));
   ASSERT_TRUE(gpus.ok()) << gpus.status().message();
-  EXPECT_EQ(gpus->ranks, 8);
+  EXPECT_EQ(gpus->call.ranks, 8);
   EXPECT_THAT(show_explanation(*gpus), HasSubstr("excluded by BANYAN_ALGO rule 1"));
   EXPECT_THAT(show_explanation(*gpus), HasSubstr("2 hosts of 4"));
   // What is excluded has a time, and may be the fastest.

@@ -4,9 +4,15 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "algorithms/choice/show_explanation.h"
+#include "src/c_api/handles.h"
+#include "src/c_api/inspect.h"
 #include "src/tuning/tuning_file.h"
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/support/temporary_folder.h"
@@ -17,9 +23,10 @@ namespace {
 class Tuning : public WithRanks {
  protected:
   std::string path() const { return (folder_.path() / "tune.json").string(); }
-  void write(const std::vector<std::string>& rules) const {
+  void write(const std::vector<std::string>& rules,
+             const std::optional<Measured>& measured = {}) const {
     TuningFile file;
-    for (const std::string& rule : rules) file.rules.push_back({rule, std::nullopt});
+    for (const std::string& rule : rules) file.rules.push_back({rule, measured});
     const Status written = write_tuning_file(path(), file);
     ASSERT_TRUE(written.ok()) << written.message();
   }
@@ -33,23 +40,28 @@ class Tuning : public WithRanks {
 };
 
 std::string explained(Rank& self, banyan_comm_t comm, size_t count,
-                      banyan_datatype_t type = BANYAN_FLOAT32) {
-  float send = 0, recv = 0;
+                      banyan_datatype_t type = BANYAN_FLOAT32, const char* algorithm = nullptr) {
+  std::vector<float> send(count + 1), recv(count + 1);
   banyan_call_t call = BANYAN_CALL_INIT;
   call.collective = count == 0 ? BANYAN_BARRIER : BANYAN_ALLREDUCE;
-  call.send = &send;
-  call.recv = &recv;
+  call.send = send.data();
+  call.recv = recv.data();
   call.count = count;
   call.datatype = type;
+  call.algorithm = algorithm;
   std::string text(4096, '\0');
   size_t bytes = text.size();
   self.expect_ok(banyan_explain(comm, &call, text.data(), &bytes), "explain");
+  text.resize(std::min(bytes, text.size()) - 1);
+  const auto plan = plan_of(comm, call);
+  self.expect(plan.ok() && text.find("\na call gets " + plan->algorithm) != text.npos,
+              "what the call would get: " + text);
   return text;
 }
 
 void expect_why(Rank& self, const std::string& text, std::string_view algorithm,
                 std::string_view why) {
-  self.expect(text.find(fmt::format(": {}\n", algorithm)) != std::string::npos &&
+  self.expect(text.find(fmt::format("\na call gets {}: ", algorithm)) != std::string::npos &&
                   text.find(why) != std::string::npos,
               fmt::format("expected {} by {} in:\n{}", algorithm, why, text));
 }
@@ -77,6 +89,8 @@ TEST_P(Tuning, HasParametersOfAlgorithms) {
       [](Rank& self, banyan_comm_t comm) {
         expect_why(self, explained(self, comm, 1), "ring(seg=64)",
                    "tuning file rule 1, with seg=64\n");
+        expect_why(self, explained(self, comm, 1, BANYAN_FLOAT32, "star"), "star",
+                   "what a call gets, by the call itself\n");
         self.verify(comm, 1000, 1);
       },
       options);
@@ -92,6 +106,39 @@ TEST_P(Tuning, ComesAfterTheVariable) {
         expect_why(self, explained(self, comm, 0), "star", "BANYAN_ALGO rule 1");
         expect_why(self, explained(self, comm, 1), "ring",
                    "BANYAN_ALGO rule 2, tuning file rule 1");
+      },
+      options);
+}
+
+// Whoever has the same facts comes to the same rows, as banyan_info does; of the file, what its
+// rule took as well, on ranks that have not read it.
+TEST_P(Tuning, ExplainsAsAnybodyWouldByTheSameFacts) {
+  const Measured measured{
+      .bytes = 4096, .us = 12.5, .runs = 7, .runner_up = "star", .runner_up_us = 14.25};
+  write({"allreduce size=4K-8K: ring"}, measured);
+  JobOptions options = with_file();
+  options.environment.emplace_back("BANYAN_ALGO", "^direct");
+  run_joined(
+      3,
+      [&](Rank& self, banyan_comm_t comm) {
+        Rules file = *parse_rules("allreduce size=4K-8K: ring");
+        file.front().measured = measured;
+        const auto model = model_of(comm);
+        self.expect(model.ok() && model->has_value(), "ranks in memory have a model");
+        for (const uint64_t bytes : {64, 4096, 8192, 1 << 20}) {
+          const CallSite site{.problem = equal_blocks(Collective::kAllreduce, DataType::kFloat32,
+                                                      bytes / sizeof(float), 3),
+                              .ranks = 3,
+                              .medium = (*find_communicator(comm))->membership->medium(),
+                              .rules = join_rules(*parse_rules("^direct"), file),
+                              .model = *model,
+                              .transports = "shm"};
+          const std::string text = explained(self, comm, bytes / sizeof(float));
+          self.expect(text == show_explanation(site, explain(site)), text);
+          self.expect((text.find(" 12.50 ") != text.npos && text.find(" 14.25 ") != text.npos) ==
+                          (bytes == measured.bytes),
+                      fmt::format("measured at one size:\n{}", text));
+        }
       },
       options);
 }
