@@ -5,9 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <limits>
-#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
