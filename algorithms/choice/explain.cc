@@ -102,7 +102,7 @@ void say_sources(const CallSite& call, Explanation& explanation) {
     explanation.network_by = "over the network: nothing was measured, so nothing is predicted";
     return;
   }
-  const LinkCost& within = call.model->within;
+  const PairCost& within = call.model->within;
   if (!within.lane_byte.known())
     explanation.memory_by =
         within.long_byte.source == Source::kMeasured
