@@ -2,7 +2,7 @@
 
 #include "algorithms/algorithms.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cassert>
 #include <initializer_list>

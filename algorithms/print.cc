@@ -3,7 +3,7 @@
 
 #include "algorithms/print.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cassert>

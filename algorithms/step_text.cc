@@ -3,7 +3,7 @@
 
 #include "algorithms/step_text.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string_view>
 

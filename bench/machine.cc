@@ -4,7 +4,7 @@
 
 #include "bench/machine.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/utsname.h>
 
 #include <charconv>

@@ -3,7 +3,7 @@
 #include "bench/output.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cerrno>
 #include <csignal>

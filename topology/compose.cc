@@ -2,7 +2,7 @@
 
 #include "topology/compose.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>

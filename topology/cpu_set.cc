@@ -2,7 +2,7 @@
 
 #include "topology/cpu_set.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>

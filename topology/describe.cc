@@ -2,7 +2,7 @@
 
 #include "topology/describe.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "topology/pci.h"
 

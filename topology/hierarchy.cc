@@ -2,7 +2,7 @@
 
 #include "topology/hierarchy.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <unordered_map>

@@ -2,7 +2,7 @@
 
 #include "topology/levels.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -2,7 +2,7 @@
 
 #include "topology/one_node.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

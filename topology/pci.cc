@@ -2,7 +2,7 @@
 
 #include "topology/pci.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

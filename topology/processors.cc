@@ -2,7 +2,7 @@
 
 #include "topology/processors.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

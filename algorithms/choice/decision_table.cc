@@ -2,7 +2,7 @@
 
 #include "algorithms/choice/decision_table.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 
 #include "algorithms/choice/rule_tokens.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "src/base/parse.h"
 

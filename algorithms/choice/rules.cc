@@ -1,7 +1,7 @@
 // Reads BANYAN_ALGO. The grammar stands in select.h.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <iterator>

@@ -3,7 +3,7 @@
 
 #include "algorithms/choice/select.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>

@@ -2,7 +2,7 @@
 
 #include "bench/choices/fit.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

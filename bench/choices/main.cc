@@ -13,7 +13,7 @@
 //        choices fit STEPS SEED    the same on stdin; figures for algorithms/choice/machine_cost.cc
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -2,7 +2,7 @@
 
 #include "bench/choices/rows.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdlib>
 #include <utility>

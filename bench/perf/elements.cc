@@ -4,7 +4,7 @@
 
 #include "bench/perf/elements.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <bit>
 #include <cmath>

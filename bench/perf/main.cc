@@ -1,7 +1,7 @@
 // banyan_perf: measures collectives and messages as OSU's benchmarks do, and checks them.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <cstdlib>

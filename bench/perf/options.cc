@@ -3,7 +3,7 @@
 
 #include "bench/perf/options.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 
 #include "bench/perf/run.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sched.h>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 
 #include "bench/perf/team.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

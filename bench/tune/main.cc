@@ -1,7 +1,7 @@
 // banyan_tune: measures which algorithm is fastest at which size, and writes the tuning file.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <signal.h>
 #include <sys/time.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 
 #include "bench/tune/probes.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

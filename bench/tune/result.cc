@@ -2,7 +2,7 @@
 
 #include "bench/tune/result.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>

@@ -2,7 +2,7 @@
 
 #include "bench/tune/trials.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

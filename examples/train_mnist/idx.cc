@@ -3,7 +3,7 @@
 
 #include "examples/train_mnist/idx.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 #include <zlib.h>
 

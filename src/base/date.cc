@@ -2,7 +2,7 @@
 
 #include "src/base/date.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace banyan {
 

@@ -3,7 +3,7 @@
 #include "src/base/descriptor_room.h"
 
 #include <dirent.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <cerrno>

@@ -3,7 +3,7 @@
 #include "src/base/file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>

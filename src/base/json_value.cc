@@ -3,7 +3,7 @@
 
 #include "src/base/json_value.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

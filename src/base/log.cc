@@ -4,7 +4,7 @@
 #include "src/base/log.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <pthread.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 
 #include "src/base/markup.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "src/base/parse.h"
 

@@ -3,7 +3,7 @@
 #include "src/base/sealed_memory.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -3,7 +3,7 @@
 
 #include "src/base/signature.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace banyan {
 

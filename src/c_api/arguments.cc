@@ -2,7 +2,7 @@
 
 #include "src/c_api/arguments.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

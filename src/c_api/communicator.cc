@@ -3,7 +3,7 @@
 
 #include "src/c_api/communicator.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>

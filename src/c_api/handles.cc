@@ -2,7 +2,7 @@
 
 #include "src/c_api/handles.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <new>

@@ -1,7 +1,7 @@
 // banyan.h: persistent, non-blocking requests.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

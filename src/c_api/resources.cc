@@ -1,7 +1,7 @@
 // banyan.h: results, memory and operations.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstring>
 

@@ -2,7 +2,7 @@
 // whether they can: whoever cannot get there has no other way to say so.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

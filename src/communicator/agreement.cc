@@ -2,7 +2,7 @@
 
 #include "src/communicator/agreement.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string_view>

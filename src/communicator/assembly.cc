@@ -2,7 +2,7 @@
 
 #include "src/communicator/assembly.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 
 #include <algorithm>

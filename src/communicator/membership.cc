@@ -2,7 +2,7 @@
 
 #include "src/communicator/membership.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>

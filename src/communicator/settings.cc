@@ -2,7 +2,7 @@
 
 #include "src/communicator/settings.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "src/base/parse.h"
 #include "src/base/process.h"

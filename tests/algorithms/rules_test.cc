@@ -1,7 +1,7 @@
 // The grammar of BANYAN_ALGO: what it means, and the exact words for what it is not.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // What everything rests on: text to values, the environment, the byte reader.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include "src/bootstrap/launcher_claims.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <optional>

@@ -3,7 +3,7 @@
 
 #include "src/bootstrap/launcher.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <functional>

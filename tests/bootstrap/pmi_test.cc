@@ -1,7 +1,7 @@
 // PMI-1 as a process manager speaks it, well and badly.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>

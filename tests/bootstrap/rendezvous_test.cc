@@ -3,7 +3,7 @@
 
 #include "src/bootstrap/rendezvous.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>

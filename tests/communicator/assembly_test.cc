@@ -3,7 +3,7 @@
 
 #include "src/communicator/assembly.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 

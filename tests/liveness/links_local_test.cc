@@ -4,7 +4,7 @@
 #include "src/liveness/links_local.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/wait.h>

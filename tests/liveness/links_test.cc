@@ -5,7 +5,7 @@
 #include "src/liveness/links.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>

@@ -3,7 +3,7 @@
 
 #include "bench/info/doctor/doctor.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

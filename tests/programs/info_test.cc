@@ -1,7 +1,7 @@
 // The parts of banyan_info that need no ranks.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

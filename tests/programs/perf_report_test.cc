@@ -1,7 +1,7 @@
 // Statistics of banyan_perf and the forms of its output.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

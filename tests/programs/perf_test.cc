@@ -2,7 +2,7 @@
 // sizes, layouts, statistics, what a result may be, and the forms of output.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Ranks that share cores: all of them see the same, and choose by it.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sched.h>
 
 #include <string>

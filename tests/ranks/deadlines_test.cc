@@ -1,7 +1,7 @@
 // Each operation has its own deadline, whoever waits for what.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -2,7 +2,7 @@
 // several communicators.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <vector>
 

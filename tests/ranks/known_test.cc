@@ -1,7 +1,7 @@
 // Calls that were made before take the shorter way: everything holds as it did the first time.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,7 @@
 // Windows of messages: groups of sends to one rank, or of receives from one, made again and again.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string_view>
 #include <thread>

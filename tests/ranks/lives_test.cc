@@ -1,7 +1,7 @@
 // Communicators from beginning to end: the ways to meet, to split and to leave, and what is left.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // Memory that a rank cannot have for a call: all ranks are told, and nothing of a group has moved.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>

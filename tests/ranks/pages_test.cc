@@ -2,7 +2,7 @@
 // touched, or the library before it.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <vector>

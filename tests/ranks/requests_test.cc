@@ -1,7 +1,7 @@
 // Requests: persistent, several in flight, waited for in any order, tested, or left alone.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -2,7 +2,7 @@
 // on; or the parent fails meanwhile, and the split ends with its failure.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/syscall.h>
 
 #include <cerrno>

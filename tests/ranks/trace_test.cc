@@ -1,7 +1,7 @@
 // What BANYAN_DEBUG=trace says of calls: each of them, its messages, its sleeps.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <chrono>

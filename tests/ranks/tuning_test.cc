@@ -1,7 +1,7 @@
 // BANYAN_TUNE_FILE: rank 0 reads it, all choose by it, and a bad one keeps everybody from meeting.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <stdlib.h>
 
 #include <algorithm>

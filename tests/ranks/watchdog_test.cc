@@ -1,7 +1,7 @@
 // A thread that aborts and destroys the communicator on which a call of another thread hangs.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>

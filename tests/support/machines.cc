@@ -2,7 +2,7 @@
 
 #include "tests/support/machines.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>

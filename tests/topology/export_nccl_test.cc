@@ -1,7 +1,7 @@
 // A node written as NCCL's topology: what NCCL's parser takes, and what comes back from our reader.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

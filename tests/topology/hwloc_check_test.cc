@@ -1,7 +1,7 @@
 // Files that hwloc would not refuse by itself, or not in silence.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // What a description has and a topology does not: it is read, and a line says what was left out.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

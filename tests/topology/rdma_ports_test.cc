@@ -1,7 +1,7 @@
 // What sysfs says of ports for RDMA: width, addresses, and identities that are none.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

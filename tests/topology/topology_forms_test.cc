@@ -2,7 +2,7 @@
 // line; and as text, DOT and SVG, which hold together whatever the names are.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

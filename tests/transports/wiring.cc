@@ -3,7 +3,7 @@
 
 #include "tests/transports/wiring.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>

@@ -2,7 +2,7 @@
 
 #include "topology/discovery/discover.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/utsname.h>
 
 #include <algorithm>

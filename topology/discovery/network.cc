@@ -2,7 +2,7 @@
 
 #include "topology/discovery/network.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>

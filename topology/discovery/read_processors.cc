@@ -2,7 +2,7 @@
 
 #include "topology/discovery/read_processors.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sched.h>
 #include <unistd.h>
 

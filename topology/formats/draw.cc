@@ -2,7 +2,7 @@
 
 #include "topology/formats/draw.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 // A node: what joins its processors above, these with their devices, what joins its GPUs below.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 // lock of its own; nothing here sets one, since the environment belongs to the process.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <hwloc.h>
 
 #include <algorithm>

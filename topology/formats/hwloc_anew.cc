@@ -2,7 +2,7 @@
 
 #include "topology/formats/hwloc_anew.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

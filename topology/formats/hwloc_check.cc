@@ -4,7 +4,7 @@
 
 #include "topology/formats/hwloc_check.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <hwloc.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Built where hwloc is not.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "topology/formats/hwloc_machine.h"
 

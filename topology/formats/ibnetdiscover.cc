@@ -13,7 +13,7 @@
 // nodes, adapters within switches, are left out.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

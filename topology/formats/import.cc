@@ -2,7 +2,7 @@
 
 #include "topology/formats/import.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <string>

@@ -1,7 +1,7 @@
 // Topology to JSON.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <iterator>

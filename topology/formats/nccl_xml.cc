@@ -10,7 +10,7 @@
 // then the class says what a device is. Formats as in NCCL 2.30 (graph/xml.cc, graph/topo.cc).
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

@@ -2,7 +2,7 @@
 
 #include "topology/formats/sketch_bundles.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -2,7 +2,7 @@
 // join. Of what is alike only the first is shown where all were too many.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <iterator>

@@ -6,7 +6,7 @@
 // LinkSpeed has no unit and Slurm does not use it, so bandwidths are unknown.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 
 #include "topology/formats/xml.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <tinyxml2.h>
 
 #include <algorithm>
