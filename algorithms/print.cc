@@ -3,7 +3,7 @@
 
 #include "algorithms/print.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cassert>

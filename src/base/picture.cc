@@ -2,7 +2,7 @@
 
 #include "src/base/picture.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

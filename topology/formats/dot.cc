@@ -1,7 +1,7 @@
 // A topology for Graphviz.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>

@@ -12,7 +12,7 @@
 // value has less than 255 bytes.
 // SPDX-License-Identifier: Apache-2.0
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
