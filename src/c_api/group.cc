@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,38 +21,45 @@ constinit thread_local int group_depth = 0;
 
 namespace {
 
-// Handles, because a communicator may be destroyed while the group is open.
-struct Item {
+// A call as it has joined a group. Handles, because a communicator may be destroyed while the group
+// is open. Small, because windows have many.
+struct Joined {
   banyan_comm_t comm;
-  banyan_request_t request_handle = nullptr;  // null for a blocking call
-  std::optional<PlainCall> plain{};           // what the caller said, where it is that
-  // Where it is known: then it was checked once. Meanwhile another thread's call may take that
-  // place.
+  banyan_request_t request = nullptr;  // null for a blocking call
+  std::optional<PlainCall> plain{};    // what the caller said, where it is that
+  // Where it is known: then it was checked once, and has no place in CallGroup::checked. Meanwhile
+  // another thread's call may take that place.
   const KnownCalls::Place* place = nullptr;
-  std::optional<Call> checked{};             // there from resolve() on
-  OpenCommunicator* communicator = nullptr;  // from resolve() on, and pinned
-  Pinned inside{};
+  size_t checked = 0;  // index
+};
+static_assert(std::is_trivially_copyable_v<Joined>);
+
+// The same when the group ends.
+struct Item {
+  const Joined* joined;
+  Pinned inside;
+  OpenCommunicator* communicator;
   OpenRequest* request = nullptr;
+  Call call;
   Operation* operation = nullptr;  // from prepare() on
 
-  const Call& call() const { return *checked; }
-  const Problem& problem() const { return checked->problem; }
-
+  const Problem& problem() const { return call.problem; }
   Membership& membership() const { return *communicator->membership; }
 };
 
 // Requests of a group that has ended, or whose thread has.
-void leave_group(std::vector<Item>& items) noexcept;
+void leave_group(const std::vector<Joined>& calls) noexcept;
 
 struct CallGroup {
   CallGroup() = default;
   CallGroup(CallGroup&&) = default;
   CallGroup& operator=(CallGroup&&) = default;
-  ~CallGroup() { leave_group(items); }
+  ~CallGroup() { leave_group(calls); }
 
   Status failed;
   banyan_comm_t failed_on = nullptr;
-  std::vector<Item> items;
+  std::vector<Joined> calls;
+  std::vector<Call> checked;
 };
 
 CallGroup& group() {
@@ -99,8 +107,8 @@ Status pair_own_messages(std::vector<Item>& items, std::vector<std::pair<Item*, 
 void copy_own_message(const Item& send, const Item& receive) {
   const Problem& problem = send.problem();
   if (problem.count != 0)
-    copy_bytes(static_cast<std::byte*>(receive.call().recv),
-               static_cast<const std::byte*>(send.call().send), problem.count * problem.element());
+    copy_bytes(static_cast<std::byte*>(receive.call.recv),
+               static_cast<const std::byte*>(send.call.send), problem.count * problem.element());
   const Trace& trace = receive.membership().trace();
   if (trace.calls()) trace.copied(receive.problem());
   for (OpenRequest* request : {send.request, receive.request}) {
@@ -116,8 +124,8 @@ Status prepare(Item& item) {
   membership->take_baton();
   return with_memory({&membership, 1}, [&]() -> Status {
     const std::shared_ptr<Plan> plan =
-        item.request != nullptr ? item.request->plan : membership->plan(item.call());
-    const Result<Operation*> operation = membership->prepare(plan, item.call());
+        item.request != nullptr ? item.request->plan : membership->plan(item.call);
+    const Result<Operation*> operation = membership->prepare(plan, item.call);
     BANYAN_TRY(operation.status());
     item.operation = *operation;
     return {};
@@ -126,7 +134,7 @@ Status prepare(Item& item) {
 
 void launch(Item& item) {
   Membership& membership = item.membership();
-  membership.launch(item.operation, item.call());
+  membership.launch(item.operation, item.call);
   const Trace& trace = membership.trace();
   if (trace.calls()) trace.begins(*item.operation, item.operation->execution.envelope().call);
   if (item.request == nullptr) return;
@@ -136,27 +144,30 @@ void launch(Item& item) {
 
 void remember_messages(const std::vector<Item>& items) {
   for (const Item& item : items)
-    if (item.plain && is_message(item.problem().collective) && !to_self(item) &&
-        item.communicator->known.find(*item.plain) == nullptr)
-      remember(*item.communicator, *item.plain, item.call());
+    if (item.joined->plain && is_message(item.problem().collective) && !to_self(item) &&
+        item.communicator->known.find(*item.joined->plain) == nullptr)
+      remember(*item.communicator, *item.joined->plain, item.call);
 }
 
-Status resolve(Item& item) {
-  item.inside = Pinned(item.comm);
-  const Result<OpenCommunicator*> communicator = find_communicator(item.comm);
+Result<Item> resolve(CallGroup& open, const Joined& joined) {
+  Pinned inside(joined.comm);
+  const Result<OpenCommunicator*> communicator = find_communicator(joined.comm);
   BANYAN_TRY(communicator.status());
-  item.communicator = *communicator;
-  if (item.request_handle != nullptr) {
-    const Result<OpenRequest*> request = find_request(item.request_handle);
-    BANYAN_TRY(request.status());
-    item.request = *request;
+  OpenRequest* request = nullptr;
+  if (joined.request != nullptr) {
+    const Result<OpenRequest*> found = find_request(joined.request);
+    BANYAN_TRY(found.status());
+    request = *found;
   }
   BANYAN_TRY(check_usable(**communicator));
-  if (item.checked) return {};
-  Result<Call> call = check_call(**communicator, call_of(*item.plain));
+  Result<Call> call = joined.place == nullptr ? std::move(open.checked[joined.checked])
+                                              : check_call(**communicator, call_of(*joined.plain));
   BANYAN_TRY(call.status());
-  item.checked = std::move(*call);
-  return {};
+  return Item{.joined = &joined,
+              .inside = std::move(inside),
+              .communicator = *communicator,
+              .request = request,
+              .call = std::move(*call)};
 }
 
 Status run_resolved(std::vector<Item>& items) {
@@ -192,35 +203,35 @@ Status run_resolved(std::vector<Item>& items) {
 }
 
 // Tells a window: known messages from one rank to one other, as benchmarks and pipelines have them.
-bool is_window(const std::vector<Item>& items) {
-  if (items.empty() || items.front().place == nullptr) return false;
-  const Item& first = items.front();
+bool is_window(const std::vector<Joined>& calls) {
+  if (calls.empty() || calls.front().place == nullptr) return false;
+  const Joined& first = calls.front();
   const PlainCall& message = *first.plain;
-  const auto continues = [&](const Item& item) {
-    return item.place != nullptr && item.comm == first.comm &&
-           item.plain->collective == message.collective && item.plain->root == message.root;
+  const auto continues = [&](const Joined& each) {
+    return each.place != nullptr && each.comm == first.comm &&
+           each.plain->collective == message.collective && each.plain->root == message.root;
   };
   return (message.collective == BANYAN_SEND || message.collective == BANYAN_RECV) &&
-         std::all_of(items.begin(), items.end(), continues);
+         std::all_of(calls.begin(), calls.end(), continues);
 }
 
 // Runs a window as programs, one after another, of which only the last waits to be taken. In that
 // order none can wait for another, so they need no engine. False: nothing was begun, since the
 // communicator has something else under way or knows one of them no more.
-Result<bool> run_window(const std::vector<Item>& items) {
-  const Pinned inside(items.front().comm);
-  const Result<OpenCommunicator*> communicator = find_communicator(items.front().comm);
+Result<bool> run_window(const std::vector<Joined>& calls) {
+  const Pinned inside(calls.front().comm);
+  const Result<OpenCommunicator*> communicator = find_communicator(calls.front().comm);
   BANYAN_TRY(communicator.status());
   BANYAN_TRY(check_usable(**communicator));
-  const auto known = [](const Item& item) {
-    return item.place->serves(*item.plain) && item.place->known.quick != nullptr;
+  const auto known = [](const Joined& each) {
+    return each.place->serves(*each.plain) && each.place->known.quick != nullptr;
   };
-  if (!takes_known(**communicator) || !std::all_of(items.begin(), items.end(), known)) return false;
+  if (!takes_known(**communicator) || !std::all_of(calls.begin(), calls.end(), known)) return false;
   Membership* membership = (*communicator)->membership.get();
   const Status status = with_memory({&membership, 1}, [&]() -> Status {
-    for (const Item& item : items) {
-      QuickCall& quick = *item.place->known.quick;
-      membership->begin(quick, item.plain->send, item.plain->recv, &item != &items.back());
+    for (const Joined& each : calls) {
+      QuickCall& quick = *each.place->known.quick;
+      membership->begin(quick, each.plain->send, each.plain->recv, &each != &calls.back());
       if (run_through(quick)) continue;
       BANYAN_TRY(go_on(quick));
       membership->take_baton();  // which that leaves where bytes have not left
@@ -233,18 +244,23 @@ Result<bool> run_window(const std::vector<Item>& items) {
 }
 
 Status run_group(CallGroup& open) {
-  std::vector<Item>& items = open.items;
-  if (is_window(items)) {
-    const Result<bool> ran = run_window(items);
+  if (is_window(open.calls)) {
+    const Result<bool> ran = run_window(open.calls);
     if (!ran.ok() || *ran) return ran.status();
   }
   try {
-    for (Item& item : items) BANYAN_TRY(resolve(item));
+    std::vector<Item> items;
+    items.reserve(open.calls.size());
+    for (const Joined& each : open.calls) {
+      Result<Item> item = resolve(open, each);
+      BANYAN_TRY(item.status());
+      items.push_back(std::move(*item));
+    }
     return run_resolved(items);
   } catch (const std::bad_alloc&) {
     Status status;
-    for (const Item& item : items) {
-      const Pinned inside(item.comm);
+    for (const Joined& each : open.calls) {
+      const Pinned inside(each.comm);
       if (inside.get() != nullptr) status = run_out_of_memory(*inside.get()->membership);
     }
     return status;
@@ -256,33 +272,33 @@ Status run_group(CallGroup& open) {
 banyan_comm_t communicator_of_group() noexcept {
   const CallGroup& open = group();
   if (!open.failed.ok()) return open.failed_on;
-  const auto elsewhere = [&](const Item& item) { return item.comm != open.items.front().comm; };
+  const auto elsewhere = [&](const Joined& each) { return each.comm != open.calls.front().comm; };
   const bool one =
-      !open.items.empty() && std::none_of(open.items.begin(), open.items.end(), elsewhere);
-  return one ? open.items.front().comm : nullptr;
+      !open.calls.empty() && std::none_of(open.calls.begin(), open.calls.end(), elsewhere);
+  return one ? open.calls.front().comm : nullptr;
 }
 
-void leave_group(std::vector<Item>& items) noexcept {
-  for (const Item& item : items) {
-    if (item.request_handle == nullptr) continue;
-    void* found = process().requests.find(place_of(item.request_handle));
+void leave_group(const std::vector<Joined>& calls) noexcept {
+  for (const Joined& each : calls) {
+    if (each.request == nullptr) continue;
+    void* found = process().requests.find(place_of(each.request));
     if (found != nullptr) static_cast<OpenRequest*>(found)->grouped = false;
   }
 }
 
 // The next group of this thread needs no memory of its own.
-void keep_room(std::vector<Item>& ended) {
-  constexpr size_t kMost = 512;
-  std::vector<Item>& next = group().items;
+void keep_room(std::vector<Joined>& ended) {
+  constexpr size_t kMost = 1024;  // less than 100 KiB
+  std::vector<Joined>& next = group().calls;
   if (ended.capacity() > kMost || ended.capacity() <= next.capacity()) return;
   ended.clear();
   next.swap(ended);
 }
 
 // Those that a failure has kept from starting.
-void refuse_requests(std::vector<Item>& items) {
-  for (const Item& item : items) {
-    void* found = process().requests.find(place_of(item.request_handle));
+void refuse_requests(const std::vector<Joined>& calls) {
+  for (const Joined& each : calls) {
+    void* found = process().requests.find(place_of(each.request));
     if (found == nullptr) continue;
     auto& request = *static_cast<OpenRequest*>(found);
     Failure& failure = request.communicator->membership->failure();
@@ -296,15 +312,15 @@ bool join_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept
   if (communicator == nullptr || !in_group() || communicator->finalized.load() ||
       communicator->membership->failure().failed())
     return false;
-  std::vector<Item>& items = group().items;
+  std::vector<Joined>& calls = group().calls;
   // Windows have mostly equal messages.
-  const bool like_last = !items.empty() && items.back().place != nullptr &&
-                         items.back().comm == communicator->handle &&
-                         items.back().place->serves(plain);
-  const KnownCalls::Place* place = like_last ? items.back().place : communicator->known.find(plain);
+  const bool like_last = !calls.empty() && calls.back().place != nullptr &&
+                         calls.back().comm == communicator->handle &&
+                         calls.back().place->serves(plain);
+  const KnownCalls::Place* place = like_last ? calls.back().place : communicator->known.find(plain);
   if (place == nullptr || place->known.quick == nullptr) return false;
   try {
-    items.push_back({.comm = communicator->handle, .plain = plain, .place = place});
+    calls.push_back({.comm = communicator->handle, .plain = plain, .place = place});
   } catch (const std::bad_alloc&) {
     return false;  // which is found again, and told
   }
@@ -326,10 +342,12 @@ Status join_group(OpenCommunicator& communicator, const Call& call, banyan_reque
                   const PlainCall* plain) {
   Membership* membership = communicator.membership.get();
   return with_memory({&membership, 1}, [&]() -> Status {
-    group().items.push_back({.comm = communicator.handle,
-                             .request_handle = request,
-                             .plain = plain != nullptr ? std::optional(*plain) : std::nullopt,
-                             .checked = call});
+    CallGroup& open = group();
+    open.checked.push_back(call);
+    open.calls.push_back({.comm = communicator.handle,
+                          .request = request,
+                          .plain = plain != nullptr ? std::optional(*plain) : std::nullopt,
+                          .checked = open.checked.size() - 1});
     return {};
   });
 }
@@ -354,9 +372,9 @@ banyan_result_t banyan_group_end(void) {
     if (--banyan::group_depth > 0) return {};
     banyan::CallGroup open = std::exchange(banyan::group(), {});
     Status status = open.failed.ok() ? banyan::run_group(open) : open.failed;
-    if (!status.ok()) banyan::refuse_requests(open.items);
-    banyan::leave_group(open.items);
-    banyan::keep_room(open.items);
+    if (!status.ok()) banyan::refuse_requests(open.calls);
+    banyan::leave_group(open.calls);
+    banyan::keep_room(open.calls);
     return status;
   });
 }
