@@ -242,6 +242,30 @@ TEST_P(Lines, SurviveTheEndOfTheirCommunicator) {
   });
 }
 
+// While a group is open, another thread makes so many calls that what was known of its messages is
+// known no more.
+TEST_P(Lines, HoldWhatAnotherThreadMakesForgotten) {
+  run_joined(2, [](Rank& self, banyan_comm_t comm) {
+    Window window{comm, 1 - self.rank(), std::vector<size_t>(8, 5)};
+    const auto speak = [&] { self.rank() == 0 ? window.send(self) : window.receive(self); };
+    for (int round = 0; round < 4; ++round) {
+      self.rank() == 0 ? window.fill(0, round) : window.clear();
+      grouped(self, true, [&] {
+        speak();
+        std::thread other([&] {
+          std::vector<int64_t> sums(300, 1);
+          for (size_t count = 1; round == 3 && count <= sums.size(); ++count)
+            self.expect_ok(
+                banyan_allreduce(sums.data(), sums.data(), count, BANYAN_INT64, BANYAN_MAX, comm),
+                "allreduce");
+        });
+        other.join();
+      });
+      self.expect(self.rank() == 0 || window.holds(0, round), fmt::format("round {}", round));
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Lines, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
