@@ -153,6 +153,31 @@ TEST_P(TransportTest, QuickLanesCarryWhatQueuesCarry) {
   if (has_none) GTEST_SKIP() << "this transport has queues only, and no quick lanes";
 }
 
+// Whoever has sent by a quick lane may wait for its delivery as for any other completion.
+TEST_P(TransportTest, ReportsADeliveryWhereALaneIsQuick) {
+  run_threads(2, [](MeshWiring& wiring) {
+    Driver driver(kind(), wiring);
+    ASSERT_TRUE(driver.ok());
+    const int peer = 1 - wiring.rank();
+    QuickLane* quick = driver->quick_lane(peer, Lane::kMessage);
+    if (quick == nullptr) {
+      EXPECT_EQ(driver->report_delivery(peer, Lane::kMessage, 7).code(), Code::kUnsupported);
+      return;
+    }
+    std::byte memory[8] = {};
+    const Envelope envelope = envelope_of(sizeof memory);
+    if (wiring.rank() == 0) {
+      ASSERT_EQ(quick->send(memory, envelope), QuickLane::Departure::kSent);
+      ASSERT_EQ(driver->report_delivery(peer, Lane::kMessage, 7).code(), Code::kOk);
+      EXPECT_EQ(driver.wait(7).code, Code::kOk);
+      EXPECT_TRUE(quick->delivered());
+    } else {
+      driver.post(receive_from(peer, envelope, memory, 1, Lane::kMessage));
+      EXPECT_EQ(driver.wait(1).code, Code::kOk);
+    }
+  });
+}
+
 TEST_P(TransportTest, CombinesWhatItReceives) {
   run_threads(2, [](MeshWiring& wiring) {
     Driver driver(kind(), wiring);
