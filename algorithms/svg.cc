@@ -32,11 +32,11 @@ constexpr int kTextSize = 10;
 constexpr int kRankSize = 14;
 constexpr int kLeastRowGap = 26;  // higher where lines go far sideways, so that they are told apart
 constexpr int kMostRowGap = 90;
-constexpr int kLane = 6;        // between lines beside a column
-constexpr int kMostLanes = 10;  // beyond, lines share one
-constexpr int kBesideBox = 8;   // between lanes and boxes
-constexpr int kStub = 18;       // of a message to a rank that is not drawn
-constexpr int kAside = 14;      // of a line's end from the middle of its box
+constexpr int kTrack = 6;        // between lines beside a column
+constexpr int kMostTracks = 10;  // beyond, lines share one
+constexpr int kBesideBox = 8;    // between tracks and boxes
+constexpr int kStub = 18;        // of a message to a rank that is not drawn
+constexpr int kAside = 14;       // of a line's end from the middle of its box
 constexpr std::string_view kMessage = "#0a68a8";
 constexpr std::string_view kDependency = "#9a9a9a";
 
@@ -68,20 +68,20 @@ const Kind& kind_of(Op op) {
 }
 
 // From one step to one that waits for it.
-struct Edge {
+struct Arrow {
   StepAt from{};
   StepAt to{};
   bool message = false;
-  int lane = -1;  // beside the column of `to`, where it passes rows
+  int track = -1;  // beside the column of `to`, where it passes rows
 };
 
 class ScheduleDrawing {
  public:
   ScheduleDrawing(std::span<const Schedule> schedules, std::span<const int> ranks)
       : schedules_(schedules), ranks_(ranks), messages_(match_messages(schedules, ranks)) {
-    collect_edges();
+    collect_arrows();
     assign_rows();
-    assign_lanes();
+    assign_tracks();
     measure();
   }
 
@@ -96,7 +96,7 @@ class ScheduleDrawing {
            .bold = true});
       for (uint32_t step = 0; step < schedules_[i].steps.size(); ++step) draw_step({i, step});
     }
-    for (const Edge& edge : edges_) draw_edge(edge);
+    for (const Arrow& arrow : arrows_) draw_arrow(arrow);
     draw_elsewhere();
     return std::move(picture_);
   }
@@ -105,12 +105,12 @@ class ScheduleDrawing {
   int& row(const StepAt& at) { return rows_[at.schedule][at.step]; }
   const Step& step(const StepAt& at) const { return schedules_[at.schedule].steps[at.step]; }
 
-  void collect_edges() {
+  void collect_arrows() {
     for (size_t i = 0; i < schedules_.size(); ++i)
       for (uint32_t step = 0; step < schedules_[i].steps.size(); ++step)
         for (const uint32_t next : schedules_[i].successors_of(step))
-          edges_.push_back({{i, step}, {i, next}});
-    for (const auto& [from, to] : messages_) edges_.push_back({from, to, true});
+          arrows_.push_back({{i, step}, {i, next}});
+    for (const auto& [from, to] : messages_) arrows_.push_back({from, to, true});
   }
 
   // Puts one step of a rank in each row, below what it waits for; where no message orders ranks, in
@@ -125,7 +125,8 @@ class ScheduleDrawing {
     }
     std::sort(order.begin(), order.end());
     std::map<std::pair<size_t, uint32_t>, std::vector<StepAt>> before;
-    for (const Edge& edge : edges_) before[{edge.to.schedule, edge.to.step}].push_back(edge.from);
+    for (const Arrow& arrow : arrows_)
+      before[{arrow.to.schedule, arrow.to.step}].push_back(arrow.from);
     std::vector<int> free(schedules_.size(), 0);
     for (const auto& [depth, i, step] : order) {
       int own = free[i];
@@ -136,22 +137,22 @@ class ScheduleDrawing {
     }
   }
 
-  // Gives lines of a column that pass the same rows lanes of their own, while there are some.
-  void assign_lanes() {
-    lanes_.assign(schedules_.size(), 0);
-    std::map<std::pair<size_t, int>, int> used_until;  // of a column's lane: the last row
-    for (Edge& edge : edges_) {
-      const int first = row(edge.from) + 1;
-      const int last = row(edge.to) - 1;
-      if (first > last && row(edge.to) > row(edge.from)) continue;
-      int lane = 0;
-      while (lane + 1 < kMostLanes && used_until.count({edge.to.schedule, lane}) != 0 &&
-             used_until[{edge.to.schedule, lane}] >= first)
-        ++lane;
-      int& until = used_until[{edge.to.schedule, lane}];
+  // Gives lines of a column that pass the same rows tracks of their own, while there are some.
+  void assign_tracks() {
+    tracks_.assign(schedules_.size(), 0);
+    std::map<std::pair<size_t, int>, int> used_until;  // of a column's track: the last row
+    for (Arrow& arrow : arrows_) {
+      const int first = row(arrow.from) + 1;
+      const int last = row(arrow.to) - 1;
+      if (first > last && row(arrow.to) > row(arrow.from)) continue;
+      int track = 0;
+      while (track + 1 < kMostTracks && used_until.count({arrow.to.schedule, track}) != 0 &&
+             used_until[{arrow.to.schedule, track}] >= first)
+        ++track;
+      int& until = used_until[{arrow.to.schedule, track}];
       until = std::max(until, last);
-      edge.lane = lane;
-      lanes_[edge.to.schedule] = std::max(lanes_[edge.to.schedule], lane + 1);
+      arrow.track = track;
+      tracks_[arrow.to.schedule] = std::max(tracks_[arrow.to.schedule], track + 1);
     }
   }
 
@@ -166,17 +167,17 @@ class ScheduleDrawing {
     }
     box_width_ = widest + 2 * kPadding;
     int x = 0;
-    for (const int lanes : lanes_) {
-      x += std::max(lanes * kLane + 2 * kBesideBox, 2 * kStub + 4);
+    for (const int tracks : tracks_) {
+      x += std::max(tracks * kTrack + 2 * kBesideBox, 2 * kStub + 4);
       columns_.push_back(x);
       x += box_width_;
     }
     picture_.width = x + kStub + 4;
     std::vector<int> gaps(static_cast<size_t>(row_count_) + 1, kLeastRowGap);
-    for (const Edge& edge : edges_) {
-      const auto apart = static_cast<int>(std::max(edge.from.schedule, edge.to.schedule) -
-                                          std::min(edge.from.schedule, edge.to.schedule));
-      int& gap = gaps[static_cast<size_t>(row(edge.from)) + 1];
+    for (const Arrow& arrow : arrows_) {
+      const auto apart = static_cast<int>(std::max(arrow.from.schedule, arrow.to.schedule) -
+                                          std::min(arrow.from.schedule, arrow.to.schedule));
+      int& gap = gaps[static_cast<size_t>(row(arrow.from)) + 1];
       gap = std::max(gap, std::min(kMostRowGap, kLeastRowGap + 10 * (apart - 1)));
     }
     int y = kHeading;
@@ -213,19 +214,19 @@ class ScheduleDrawing {
     write(words.where, 27);
   }
 
-  // Down through the gap between two rows, or through a lane and the gap above its end.
-  void draw_edge(const Edge& edge) {
-    const int aside = edge.message ? kAside : -kAside;
+  // Down through the gap between two rows, or through a track and the gap above its end.
+  void draw_arrow(const Arrow& arrow) {
+    const int aside = arrow.message ? kAside : -kAside;
     const int middle = box_width_ / 2;
-    const Point tail{x_of(edge.from.schedule) + middle + aside, top_of(edge.from) + kBoxHeight};
-    const Point head{x_of(edge.to.schedule) + middle + aside, top_of(edge.to)};
+    const Point tail{x_of(arrow.from.schedule) + middle + aside, top_of(arrow.from) + kBoxHeight};
+    const Point head{x_of(arrow.to.schedule) + middle + aside, top_of(arrow.to)};
     PictureLine line{.points = {tail},
-                     .colour = edge.message ? kMessage : kDependency,
-                     .dashed = edge.message,
-                     .arrow = edge.message};
-    if (edge.lane >= 0) {
-      const int x = x_of(edge.to.schedule) - kBesideBox - edge.lane * kLane;
-      const int below = tail.y + kLeastRowGap / 2 + kLane;
+                     .colour = arrow.message ? kMessage : kDependency,
+                     .dashed = arrow.message,
+                     .arrow = arrow.message};
+    if (arrow.track >= 0) {
+      const int x = x_of(arrow.to.schedule) - kBesideBox - arrow.track * kTrack;
+      const int below = tail.y + kLeastRowGap / 2 + kTrack;
       const int above = head.y - kLeastRowGap / 2;
       line.points.push_back({x, below});
       line.points.push_back({x, above});
@@ -259,9 +260,9 @@ class ScheduleDrawing {
   const std::span<const Schedule> schedules_;
   const std::span<const int> ranks_;
   const std::vector<Message> messages_;
-  std::vector<Edge> edges_;
+  std::vector<Arrow> arrows_;
   std::vector<std::vector<int>> rows_;
-  std::vector<int> lanes_;
+  std::vector<int> tracks_;
   std::vector<int> columns_;  // left edges of boxes
   std::vector<int> tops_;     // of rows
   int row_count_ = 0;
