@@ -310,7 +310,7 @@ TEST(Explain, KnowsWhatTheDecidingRuleTook) {
 }
 
 TEST(ShowExplanation, IsOneLineWhereThereIsNothingToChoose) {
-  const auto shown = [](CallSite site) { return show_explanation(site, explain(site)); };
+  const auto shown = [](const CallSite& site) { return show_explanation(site, explain(site)); };
   Problem message = call(Collective::kAllreduce, 64, 4);
   message.collective = Collective::kSend;
   EXPECT_EQ(shown({.problem = message, .ranks = 4, .transports = "shm"}),
