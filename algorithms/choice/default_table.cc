@@ -20,7 +20,7 @@ constexpr int kMostCrowded = 256;  // ranks of a host that were measured
 
 enum class Values { kAny, kNarrow };  // kNarrow: sums of types that are accumulated in a wider one
 
-struct Row {
+struct TableRow {
   Collective collective;
   Values values;
   uint64_t size_most;
@@ -36,7 +36,7 @@ using enum Values;
 // type; whoever passes on partial sums sends two or four times as many bytes.
 // In columns.
 // clang-format off
-constexpr Row kTable[] = {
+constexpr TableRow kTable[] = {
     // collective     values   bytes up to  ranks          algorithm
     {kAllreduce, kAny, 2 * kKiB, 3, 8, "direct"},
     {kAllreduce, kAny, 8 * kKiB, 0, kAnyRanks, "recursive_doubling"},
@@ -90,7 +90,7 @@ constexpr Row kTable[] = {
 
 // Comes first where ranks share cores: what all of them do counts, not how long the longest chain
 // is. So trees, in which a vector is copied P - 1 times, go before a scatter and an allgather.
-constexpr Row kSharedTable[] = {
+constexpr TableRow kSharedTable[] = {
     {kAllreduce, kNarrow, kAnySize, 3, 4, "direct"},
     {kAllreduce, kAny, 4 * kKiB, 3, 3, "direct"},
     {kAllreduce, kAny, 128 * kKiB, 3, 3, "recursive_doubling"},
@@ -113,7 +113,7 @@ constexpr Row kSharedTable[] = {
 // This table comes first of all where three ranks and more share a core. With P ranks on C cores
 // the hub's messages take 2 P, and what a rank waits for its turns 2 P / C; of recursive doubling
 // both grow by log P. It was measured for more than 16 ranks with 32, 64, 128 and 256 on two cores.
-constexpr Row kCrowdedTable[] = {
+constexpr TableRow kCrowdedTable[] = {
     {kAllreduce, kAny, 2 * kKiB, 3, 5, "direct"},
     {kAllreduce, kAny, 32 * kKiB, 0, kMostCrowded, "star"},
     {kAllreduce, kAny, 2 * kKiB, 8, 8, "direct"},
@@ -140,7 +140,7 @@ constexpr Row kCrowdedTable[] = {
 
 // Comes first over a network, where a message costs as much as the copying of tens of kilobytes:
 // few of them matter more than their length.
-constexpr Row kNetworkTable[] = {
+constexpr TableRow kNetworkTable[] = {
     {kAllreduce, kAny, kKiB, 3, 4, "star"},
     {kAllreduce, kAny, 8 * kKiB, 0, kAnyRanks, "recursive_doubling"},
     {kAllreduce, kNarrow, kAnySize, 0, kAnyRanks, "direct"},
@@ -165,7 +165,7 @@ constexpr Row kNetworkTable[] = {
 
 // Comes before it over loopback, where few messages matter most: what all ranks do counts, as where
 // they share cores.
-constexpr Row kLoopbackTable[] = {
+constexpr TableRow kLoopbackTable[] = {
     {kAllreduce, kAny, 8 * kKiB, 3, 8, "star"},
     {kAllreduce, kNarrow, kAnySize, 3, 8, "direct"},
     {kAllreduce, kAny, 64 * kKiB, 3, 8, "star"},
@@ -180,7 +180,7 @@ constexpr Row kLoopbackTable[] = {
 // This table comes first of all where several ranks of a host are on a network with others. It was
 // measured on four hosts of two ranks, three of one to three and two of four; alltoall, gather and
 // scatter on four of two, and two and three of four.
-constexpr Row kHostsTable[] = {
+constexpr TableRow kHostsTable[] = {
     {kAllreduce, kAny, 16 * kKiB, 0, kAnyRanks, "leaders"},
     {kAllreduce, kAny, kAnySize, 0, kAnyRanks, "hierarchical"},
     {kReduceScatter, kAny, kAnySize, 0, kAnyRanks, "hierarchical"},
@@ -200,7 +200,7 @@ constexpr Row kHostsTable[] = {
 
 // Comes before it where there are two hosts, whose leaders have one message each way: measured on
 // 1 + 2, 2 + 2, 3 + 3 and 4 + 4 ranks.
-constexpr Row kTwoHostsTable[] = {
+constexpr TableRow kTwoHostsTable[] = {
     {kAllreduce, kAny, 32 * kKiB, 0, 8, "leaders"},
     {kReduceScatter, kAny, 64 * kKiB, 3, 3, "pairwise"},
     {kAllgather, kAny, 48 * kKiB, 3, 3, "bruck"},  // bytes of the whole result
@@ -212,7 +212,7 @@ constexpr Row kTwoHostsTable[] = {
 };
 // clang-format on
 
-std::vector<std::span<const Row>> tables_for(Medium medium, Placement placement) {
+std::vector<std::span<const TableRow>> tables_for(Medium medium, Placement placement) {
   switch (medium) {
     case Medium::kMemory: return {kTable};
     case Medium::kSharedCores: return {kSharedTable, kTable};
@@ -229,7 +229,7 @@ std::vector<std::span<const Row>> tables_for(Medium medium, Placement placement)
 }
 
 // What a table says of algorithms that are not in `excluded`; -1 if it has none.
-int from_table(std::span<const Row> table, const Problem& problem, int ranks,
+int from_table(std::span<const TableRow> table, const Problem& problem, int ranks,
                const std::vector<int>& excluded) {
   const Collective heading = heading_of(problem.collective);
   const bool narrow = problem.accumulator() != problem.type;
@@ -237,7 +237,7 @@ int from_table(std::span<const Row> table, const Problem& problem, int ranks,
   const auto blocks = static_cast<uint64_t>(ranks);
   if (problem.collective == kAllgather)
     bytes = bytes > kAnySize / blocks ? kAnySize : bytes * blocks;
-  for (const Row& row : table) {
+  for (const TableRow& row : table) {
     if (row.collective != heading || (row.values == kNarrow && !narrow)) continue;
     if (bytes > row.size_most || ranks < row.ranks_least || ranks > row.ranks_most) continue;
     const int algorithm = find_algorithm(row.algorithm);
@@ -276,7 +276,7 @@ Collective heading_of(Collective collective) {
 
 int from_default_table(const Problem& problem, int ranks, Medium medium, Placement placement,
                        const std::vector<int>& excluded) {
-  for (const std::span<const Row> table : tables_for(medium, placement)) {
+  for (const std::span<const TableRow> table : tables_for(medium, placement)) {
     const int found = from_table(table, problem, ranks, excluded);
     if (found >= 0) return found;
   }
