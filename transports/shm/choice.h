@@ -24,13 +24,13 @@ inline constexpr uint64_t kHeapLeast = 4 << 10;
 inline constexpr uint64_t kOfferLeast = 64 << 10;
 inline constexpr uint64_t kOfferMost = 16 << 20;
 
-// From here on messages of collectives are read from afar at the soonest. Shorter ones gain less by
+// Messages of collectives are read from afar from here on at the soonest. Shorter ones gain less by
 // a copy than they lose by leaving a lowered program, which knows slots only.
 inline constexpr uint64_t kAfarOfCollectivesLeast = QuickLane::kBytesMost;
-// From here on they are where nothing could be measured.
+// Where nothing could be measured, messages are read from afar from here on.
 inline constexpr uint64_t kAfarLeast = 64 << 10;
-// From here on they are where slots won with all lengths that were measured, unless they took less
-// than the other way by this factor.
+// Where slots won with all lengths that were measured, longer messages of collectives are read from
+// afar from here on. They are not where slots took less by this factor.
 inline constexpr uint64_t kAfarBeyondCachesLeast = 1 << 20;
 inline constexpr double kSlotsByMuch = 1.5;
 
