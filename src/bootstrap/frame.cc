@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "src/base/failure_code.h"
 #include "src/base/most_ranks.h"
 #include "src/base/parse.h"
 
@@ -25,26 +26,10 @@ bool known(uint16_t type) {
          type <= static_cast<uint16_t>(FrameType::kGiveUp);
 }
 
-// The failures that a meeting can end with.
+// The failures that a meeting can end with: it knows nothing of GPUs, nor of accuracy.
 bool is_verdict(uint32_t code) {
-  switch (static_cast<Code>(code)) {
-    case Code::kSystem:
-    case Code::kInternal:
-    case Code::kInvalidArgument:
-    case Code::kInvalidUsage:
-    case Code::kRemote:
-    case Code::kTimeout:
-    case Code::kUnsupported:
-    case Code::kMismatch:
-    case Code::kAborted:
-    case Code::kPeerLost:
-    case Code::kCorrupt: return true;
-    case Code::kOk:
-    case Code::kCuda:
-    case Code::kBusy:
-    case Code::kAccuracy: return false;
-  }
-  return false;
+  const auto which = static_cast<Code>(code);
+  return is_failure_code(code) && which != Code::kCuda && which != Code::kAccuracy;
 }
 
 }  // namespace

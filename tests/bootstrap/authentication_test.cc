@@ -111,7 +111,7 @@ TEST(Frame, VerdictsAreFailures) {
   ASSERT_TRUE(good.ok());
   EXPECT_EQ(good->status.code(), Code::kMismatch);
   EXPECT_EQ(good->status.message(), "rank_count [31m differs");
-  for (const uint32_t code : {0u, 7u, 9u, 31u, 36u, 99u, 0xffffffffu}) {
+  for (const uint32_t code : {0u, 1u, 7u, 9u, 31u, 36u, 99u, 0xffffffffu}) {
     Writer writer;
     writer.put(code);
     writer.put_text("text");
