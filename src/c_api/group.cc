@@ -306,6 +306,7 @@ void refuse_requests(const std::vector<Joined>& calls) {
       refuse_request(request, failure.status());
   }
 }
+
 }  // namespace
 
 bool join_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept {

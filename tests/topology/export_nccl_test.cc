@@ -138,7 +138,7 @@ TEST(ToNcclXml, EdgesOfGpusComeBack) {
   }
 }
 
-// In virtual machines NVSwitches are no PCI devices: edges name them by the id that the driver
+// NVSwitches of virtual machines are no PCI devices: edges name them by the id that the driver
 // says, or by one that is none.
 TEST(ToNcclXml, NvswitchesThatOnlyEdgesNameComeBack) {
   constexpr const char* kXml = R"(<system version="1">

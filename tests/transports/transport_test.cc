@@ -150,6 +150,7 @@ TEST_P(TransportTest, QuickLanesCarryWhatQueuesCarry) {
     driver.post(other);
     EXPECT_EQ(driver.wait(3).code, Code::kMismatch);
   });
+  // A transport need not have them: loopback, the plain one, does not.
   if (has_none) GTEST_SKIP() << "this transport has queues only, and no quick lanes";
 }
 
