@@ -38,7 +38,8 @@ void SendPort::push(const Transfer& transfer) {
 
 // Nothing else is pending, or send_whole() would not have sent anything.
 void SendPort::push_delivery(uint64_t cookie) {
-  pending_.push({.transfer = {.cookie = cookie}, .done_at = slots_sent_, .sent = true});
+  pending_.push(
+      {.transfer = {.envelope = {}, .cookie = cookie}, .done_at = slots_sent_, .sent = true});
   sending_ = pending_.size();
 }
 
