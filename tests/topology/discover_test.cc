@@ -129,6 +129,35 @@ TEST(Discover, DevicesOfATree) {
   EXPECT_EQ(full_name(*found, vertex(*found, "made/eth0").parent), "made");
 }
 
+// A virtual machine with a GPU, as one was seen: all devices on the root complex, at no NUMA
+// domain, a NIC whose speed nobody says, and a kernel that puts memory to use when it is wanted.
+TEST(Discover, AFlatVirtualMachine) {
+  const Tree tree;
+  tree.write("/proc/sys/kernel/hostname", "made");
+  tree.write("/proc/meminfo", "MemTotal:       131981020 kB\nMemFree:        130695712 kB");
+  tree.write("/sys/devices/system/cpu/online", "0-15");
+  tree.write("/sys/devices/system/node/node0/cpulist", "0-15");
+  tree.write("/sys/devices/system/node/node0/meminfo", "Node 0 MemTotal:        4681200 kB");
+  tree.pci("0000:00:03.0", "0x020000", "0x1af4", "-1", "", "");
+  tree.pci("0000:00:06.0", "0x030200", "0x10de", "-1", "32.0 GT/s PCIe", "16");
+  const std::string virtio = "/sys/devices/pci0000:00/0000:00:03.0/virtio0";
+  tree.interface(virtio + "/net/eth0", "eth0", "1", "-1", "up");
+  tree.link(virtio + "/net/eth0/device", virtio);
+  const auto found = discover(tree.sys(), nullptr);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(vertex(*found, "made/numa0").memory, uint64_t{131981020} << 10);
+  EXPECT_EQ(full_name(*found, vertex(*found, "made/gpu0").parent), "made");
+  EXPECT_EQ(path_class(*found, "made/gpu0", "made/eth0"), "PHB");
+  ASSERT_EQ(found->edges.size(), 1U);
+  EXPECT_EQ(found->edges[0].text, "x16 32 GT/s");
+  // Which of two has it, nobody says.
+  tree.write("/sys/devices/system/node/node1/cpulist", "");
+  tree.write("/sys/devices/system/node/node1/meminfo", "Node 1 MemTotal:        1024 kB");
+  const auto two = discover(tree.sys(), nullptr);
+  ASSERT_TRUE(two.ok()) << two.status().message();
+  EXPECT_EQ(vertex(*two, "made/numa0").memory, uint64_t{4681200} << 10);
+}
+
 TEST(Discover, PortsThatAreUpHaveARate) {
   for (const auto& [state, up] :
        {std::pair("2: INIT", false), std::pair("3: ARMED", false), std::pair("4: ACTIVE", true),

@@ -96,8 +96,10 @@ Result<Topology> discover(const SysRoot& root, const NvmlFunctions* nvml,
                                          .name = host_name(root),
                                          .parent = 0,
                                          .guid = root.line("/proc/sys/kernel/random/boot_id")});
-  const std::optional<Processors> known = root.real() ? hwloc_processors() : std::nullopt;
-  add_processors(topology, node, known ? *known : read_processors(root));
+  std::optional<Processors> known = root.real() ? hwloc_processors() : std::nullopt;
+  Processors processors = known ? std::move(*known) : read_processors(root);
+  complete_memory(root, processors);
+  add_processors(topology, node, processors);
   add_pci(topology, node, pci_functions(root));
   add_network(topology, node, root);
   if (nvml != nullptr) add_nvml_gpus(topology, node, *nvml);

@@ -121,6 +121,13 @@ void read_numas(const SysRoot& root, Processors& found) {
 
 }  // namespace
 
+void complete_memory(const SysRoot& root, Processors& processors) {
+  if (processors.numas.size() != 1) return;
+  const int64_t kib = leading_number(field(root.text("/proc/meminfo"), "MemTotal"));
+  uint64_t& memory = processors.numas.front().memory;
+  memory = std::max(memory, static_cast<uint64_t>(std::max<int64_t>(0, kib)) * 1024);
+}
+
 Processors read_processors(const SysRoot& root) {
   Processors found;
   CpuSet online = set_of(root.line(fmt::format("{}/online", kCpus)));
