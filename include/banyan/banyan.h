@@ -244,7 +244,7 @@ BANYAN_API banyan_result_t banyan_mem_free(banyan_comm_t comm, void* memory);
 
 /** Makes the operation that sums scalar * x. Local, but every rank makes and uses one.
  * @param comm the only communicator that may use it.
- * @param scalar one element of the type, read during this call; ranks may differ.
+ * @param scalar one element of the type in memory of the host, read at once; ranks may differ.
  * @param datatype the only type it works on.
  * @param[out] op destroyed by #banyan_op_destroy, or with comm. */
 BANYAN_API banyan_result_t banyan_op_create_premulsum(banyan_comm_t comm, const void* scalar,

@@ -340,10 +340,7 @@ class Checker {
 
   static Status not_device(const Buffer& buffer, const void* given) {
     if (!is_used(buffer) || !is_in_device_memory(given)) return {};
-    return {Code::kUnsupported,
-            fmt::format("{} is {}, in the memory of a GPU, and this build has no "
-                        "CUDA: pass memory of the host",
-                        buffer.name, given)};
+    return device_memory_refused(buffer.name, given);
   }
 
   static Status overlapping(const Buffer& a, const Range& x, const Buffer& b, const Range& y) {

@@ -3,6 +3,7 @@
 #include "src/c_api/device_memory.h"
 
 #include <dlfcn.h>
+#include <fmt/core.h>
 #include <link.h>
 
 #include <cstdint>
@@ -26,6 +27,13 @@ bool is_in_device_memory(const void* address) {
   unsigned type = 0, managed = 0;
   return ask != nullptr && ask(&type, kMemoryType, pointer) == 0 && type == kDevice &&
          !(ask(&managed, kIsManaged, pointer) == 0 && managed != 0);
+}
+
+Status device_memory_refused(std::string_view name, const void* address) {
+  return {Code::kUnsupported,
+          fmt::format("{} is {}, in the memory of a GPU, and this build has no CUDA: pass memory "
+                      "of the host",
+                      name, address)};
 }
 
 namespace {

@@ -8,6 +8,9 @@
 #pragma once
 
 #include <atomic>
+#include <string_view>
+
+#include "banyan/status.h"
 
 namespace banyan {
 
@@ -28,5 +31,7 @@ inline bool knows_devices() {
 
 // By the driver as last seen. Thread-safe.
 bool is_in_device_memory(const void* address);
+// What is returned for such a buffer, or whatever the argument of that name is.
+Status device_memory_refused(std::string_view name, const void* address);
 
 }  // namespace banyan

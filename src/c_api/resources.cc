@@ -8,6 +8,7 @@
 #include "src/base/process.h"
 #include "src/base/touch_pages.h"
 #include "src/c_api/arguments.h"
+#include "src/c_api/device_memory.h"
 #include "src/c_api/run.h"
 #include "src/c_api/structs.h"
 
@@ -54,6 +55,8 @@ Status create(banyan_comm_t comm, const void* scalar, int datatype, banyan_op_t*
   const Result<banyan::DataType> type = banyan::check_type(datatype);
   BANYAN_TRY(type.status());
   BANYAN_TRY(banyan::check_usable(**found));
+  banyan::look_for_cuda_driver();
+  if (banyan::is_in_device_memory(scalar)) return banyan::device_memory_refused("scalar", scalar);
   OpenCommunicator::Scalar kept{*type, {}};
   std::memcpy(kept.value.data(), scalar, banyan::size_of(*type));
   *op = banyan::process().next_operation();

@@ -56,6 +56,9 @@ TEST_F(DeviceMemory, IsRefusedInEveryBuffer) {
   call.datatype = BANYAN_FLOAT32;
   banyan_request_t request = nullptr;
   refused(banyan_request_create(comm_, &call, &request), BANYAN_ERR_UNSUPPORTED, "send is ");
+  banyan_op_t op = 0;
+  refused(banyan_op_create_premulsum(comm_, gpu_, BANYAN_FLOAT32, &op), BANYAN_ERR_UNSUPPORTED,
+          "scalar is ");
   EXPECT_EQ(sum(in_, out_), BANYAN_SUCCESS);
 }
 
