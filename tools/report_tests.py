@@ -14,6 +14,8 @@ import sys
 PASSED, SKIPPED = {'OK', 'EXPECTEDFAIL'}, {'SKIP'}
 # "[  SKIPPED ] Suite.case (0 ms)"; without the time it is the list at the end.
 CASE = re.compile(r'^\[  SKIPPED \] (\S+).* \(\d+ ms\)$')
+# "banyan:unit / " before the name of a test, "unit - banyan:" with Meson 1.12.
+NAME = re.compile(r'^(.* / |\S+ - \w+:)')
 # What GTEST_SKIP() << "reason" prints before that.
 PLACE = re.compile(r'^\S+:\d+: Skipped$')
 
@@ -41,7 +43,7 @@ def results_of(path):
     """(result, name, reason) of each test in one of Meson's logs, a JSON value a line."""
     for line in path.read_text(encoding='utf-8').splitlines():
         test = json.loads(line)
-        name, output = f'{path.stem}: {test["name"].split(" / ")[-1]}', test.get('stdout') or ''
+        name, output = f'{path.stem}: {NAME.sub("", test["name"])}', test.get('stdout') or ''
         cases = [('skipped', f'{name}, {case}', reason) for case, reason in skipped_cases(output)]
         yield from cases
         if test['result'] in SKIPPED:
