@@ -79,6 +79,15 @@ constexpr double canonical(double value) {
   return value == value ? value : __builtin_bit_cast(double, Float64::kNan);
 }
 
+template <typename Float>
+constexpr bool unordered(Float a, Float b) {
+#ifdef __CUDA_ARCH__  // where that builtin does not exist
+  return a != a || b != b;
+#else
+  return __builtin_isunordered(a, b);
+#endif
+}
+
 // For float32 and float64 the processor's comparisons are faster. Numbers that are equal but not
 // the same are zeros, of which only one has a sign bit.
 template <class Format, typename Float>
@@ -87,7 +96,7 @@ constexpr Float maximum_of(Float a, Float b) {
   const auto common = __builtin_bit_cast(
       Float, static_cast<Bits>(__builtin_bit_cast(Bits, a) & __builtin_bit_cast(Bits, b)));
   const Float number = a == b ? common : a > b ? a : b;
-  return __builtin_isunordered(a, b) ? __builtin_bit_cast(Float, Format::kNan) : number;
+  return unordered(a, b) ? __builtin_bit_cast(Float, Format::kNan) : number;
 }
 
 template <class Format, typename Float>
@@ -96,7 +105,7 @@ constexpr Float minimum_of(Float a, Float b) {
   const auto either = __builtin_bit_cast(
       Float, static_cast<Bits>(__builtin_bit_cast(Bits, a) | __builtin_bit_cast(Bits, b)));
   const Float number = a == b ? either : a < b ? a : b;
-  return __builtin_isunordered(a, b) ? __builtin_bit_cast(Float, Format::kNan) : number;
+  return unordered(a, b) ? __builtin_bit_cast(Float, Format::kNan) : number;
 }
 
 constexpr float power_of_two(int exponent) {

@@ -63,14 +63,14 @@ void combine_each(void* dst, const void* local, const void* incoming, size_t cou
 
 struct Sum {
   template <typename T>
-  static T apply(T a, T b) {
+  static constexpr T apply(T a, T b) {
     return static_cast<T>(a + b);
   }
 };
 
 struct Product {
   template <typename T>
-  static T apply(T a, T b) {
+  static constexpr T apply(T a, T b) {
     return static_cast<T>(a * b);
   }
 };
