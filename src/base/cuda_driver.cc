@@ -28,6 +28,29 @@ CudaFunctions cuda_functions(void* library) {
   find_in(library, "cuDeviceGetUuid", &f.uuid);
   find_in(library, "cuDeviceGetUuid_v2", &f.partition_uuid);
   find_in(library, "cuPointerGetAttribute", &f.pointer_attribute);
+  find_in(library, "cuGetErrorName", &f.error_name);
+  find_in(library, "cuDevicePrimaryCtxRetain", &f.retain_context);
+  find_in(library, "cuDevicePrimaryCtxRelease_v2", &f.release_context);
+  find_in(library, "cuCtxSetCurrent", &f.set_context);
+  find_in(library, "cuCtxGetDevice", &f.current_device);
+  find_in(library, "cuCtxSynchronize", &f.synchronize);
+  find_in(library, "cuModuleLoadData", &f.load_module);
+  find_in(library, "cuModuleUnload", &f.unload_module);
+  find_in(library, "cuModuleGetFunction", &f.function);
+  find_in(library, "cuLaunchKernel", &f.launch);
+  find_in(library, "cuMemAlloc_v2", &f.allocate);
+  find_in(library, "cuMemFree_v2", &f.free);
+  find_in(library, "cuMemcpyHtoDAsync_v2", &f.to_device);
+  find_in(library, "cuMemcpyDtoHAsync_v2", &f.to_host);
+  find_in(library, "cuMemcpyDtoDAsync_v2", &f.on_device);
+  find_in(library, "cuMemsetD8Async", &f.fill);
+  find_in(library, "cuStreamCreate", &f.create_stream);
+  find_in(library, "cuStreamDestroy_v2", &f.destroy_stream);
+  find_in(library, "cuStreamSynchronize", &f.synchronize_stream);
+  find_in(library, "cuEventCreate", &f.create_event);
+  find_in(library, "cuEventDestroy_v2", &f.destroy_event);
+  find_in(library, "cuEventRecord", &f.record_event);
+  find_in(library, "cuEventElapsedTime", &f.elapsed);
   return f;
 }
 

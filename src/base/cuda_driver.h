@@ -11,6 +11,9 @@
 namespace banyan {
 
 inline constexpr int kCudaSuccess = 0;
+inline constexpr int kCudaNoBinaryForGpu = 209;
+inline constexpr int kCudaInvalidPtx = 218;
+inline constexpr int kCudaUnsupportedPtx = 222;
 inline constexpr int kCudaCapabilityMajor = 75;  // CUdevice_attribute
 inline constexpr int kCudaCapabilityMinor = 76;
 
@@ -31,6 +34,35 @@ struct CudaFunctions {
   int (*uuid)(CudaUuid*, Device) = nullptr;            // of the whole GPU
   int (*partition_uuid)(CudaUuid*, Device) = nullptr;  // with MIG of the instance, else the same
   int (*pointer_attribute)(void*, int, unsigned long long) = nullptr;
+
+  using Handle = void*;                // CUcontext, CUmodule, CUfunction, CUstream, CUevent
+  using Address = unsigned long long;  // CUdeviceptr
+  int (*error_name)(int, const char**) = nullptr;
+  int (*retain_context)(Handle*, Device) = nullptr;  // the device's primary one
+  int (*release_context)(Device) = nullptr;
+  int (*set_context)(Handle) = nullptr;  // of this thread
+  int (*current_device)(Device*) = nullptr;
+  int (*synchronize)() = nullptr;
+  int (*load_module)(Handle*, const void*) = nullptr;
+  int (*unload_module)(Handle) = nullptr;
+  int (*function)(Handle*, Handle, const char*) = nullptr;
+  // The function, blocks and threads in three dimensions, bytes of shared memory, the stream,
+  // pointers to the parameters, null.
+  int (*launch)(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                Handle, void**, void**) = nullptr;
+  int (*allocate)(Address*, size_t) = nullptr;
+  int (*free)(Address) = nullptr;
+  int (*to_device)(Address, const void*, size_t, Handle) = nullptr;
+  int (*to_host)(void*, Address, size_t, Handle) = nullptr;
+  int (*on_device)(Address, Address, size_t, Handle) = nullptr;
+  int (*fill)(Address, unsigned char, size_t, Handle) = nullptr;
+  int (*create_stream)(Handle*, unsigned) = nullptr;
+  int (*destroy_stream)(Handle) = nullptr;
+  int (*synchronize_stream)(Handle) = nullptr;
+  int (*create_event)(Handle*, unsigned) = nullptr;
+  int (*destroy_event)(Handle) = nullptr;
+  int (*record_event)(Handle, Handle) = nullptr;
+  int (*elapsed)(float*, Handle, Handle) = nullptr;  // ms
 };
 
 // Those of a library that dlopen() has given.
