@@ -24,6 +24,7 @@ ALLOWED = {
     'topology/formats': BASE | {'topology'},
     'topology/discovery': BASE | {'topology', 'topology/formats'},
     'compression': BASE,
+    'compression/cuda': BASE | {'compression'},
     'transports': BASE,
     'transports/shm': BASE | {'transports'},
     'transports/framed': BASE | {'transports'},

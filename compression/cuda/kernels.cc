@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "compression/cuda/kernels.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "compression/cuda/kernel_names.h"
+#include "compression/cuda/spans.h"
+#include "compression/float_formats.h"
+
+namespace banyan {
+
+namespace {
+
+// Further tiles are done by the same blocks, whose indices are unsigned.
+constexpr uint64_t kMostBlocks = 1U << 30;
+
+size_t index_of(DataType type) {
+  return static_cast<size_t>(type);
+}
+
+Status driver_failure(const CudaFunctions& cuda, const char* call, int result) {
+  const char* name = nullptr;
+  if (cuda.error_name == nullptr || cuda.error_name(result, &name) != kCudaSuccess ||
+      name == nullptr) {
+    name = "an unknown error";
+  }
+  return {Code::kCuda, fmt::format("{} of the CUDA driver failed: {} ({})", call, name, result)};
+}
+
+// "9.0"; "an unknown one" where the driver does not say.
+std::string capability(const CudaFunctions& cuda) {
+  int device = 0;
+  int major = 0;
+  int minor = 0;
+  if (cuda.current_device == nullptr || cuda.attribute == nullptr ||
+      cuda.current_device(&device) != kCudaSuccess ||
+      cuda.attribute(&major, kCudaCapabilityMajor, device) != kCudaSuccess ||
+      cuda.attribute(&minor, kCudaCapabilityMinor, device) != kCudaSuccess) {
+    return "an unknown one";
+  }
+  return fmt::format("{}.{}", major, minor);
+}
+
+template <typename T>
+T element_at(const void* address) {
+  T value;
+  std::memcpy(&value, address, sizeof value);
+  return value;
+}
+
+uint64_t bits_of(float value) {
+  return __builtin_bit_cast(uint32_t, value);
+}
+
+uint64_t bits_of(double value) {
+  return __builtin_bit_cast(uint64_t, value);
+}
+
+// The factor as an accumulator, without a scalar one.
+uint64_t factor_of(DataType type, const void* scalar) {
+  if (scalar == nullptr) {
+    if (!is_floating(type)) return 1;
+    return type == DataType::kFloat64 ? bits_of(1.0) : bits_of(1.0F);
+  }
+  switch (type) {
+    case DataType::kFloat16: return bits_of(widen<Float16>(element_at<uint16_t>(scalar)));
+    case DataType::kBfloat16: return bits_of(widen<Bfloat16>(element_at<uint16_t>(scalar)));
+    case DataType::kFloat8E4m3: return bits_of(widen<Float8E4m3>(element_at<uint8_t>(scalar)));
+    case DataType::kFloat8E5m2: return bits_of(widen<Float8E5m2>(element_at<uint8_t>(scalar)));
+    default: break;
+  }
+  switch (size_of(type)) {
+    case 1: return element_at<uint8_t>(scalar);
+    case 4: return element_at<uint32_t>(scalar);
+    default: return element_at<uint64_t>(scalar);
+  }
+}
+
+struct Quotient {
+  CudaScaling by;
+  uint64_t operand;
+};
+
+Quotient divide_floats(DataType type, int divisor) {
+  const bool reciprocal = (divisor & (divisor - 1)) == 0;  // which is exact then
+  const CudaScaling by = reciprocal ? CudaScaling::kMultiply : CudaScaling::kDivide;
+  if (type == DataType::kFloat64) {
+    const auto wide = static_cast<double>(divisor);
+    return {by, bits_of(reciprocal ? 1 / wide : wide)};
+  }
+  const auto wide = static_cast<float>(divisor);
+  return {by, bits_of(reciprocal ? 1 / wide : wide)};
+}
+
+// What DivideIntegers expects.
+Quotient divide_integers(DataType type, int divisor) {
+  if (divisor == 1) return {CudaScaling::kMultiply, 1};
+  const auto wide = static_cast<uint64_t>(divisor);
+  switch (size_of(type)) {
+    case 1: return {CudaScaling::kDivide, wide > 255 ? 0 : (0x10000 + wide - 1) / wide};
+    case 4: return {CudaScaling::kDivide, UINT64_MAX / wide + 1};
+    default: return {CudaScaling::kDivide, wide};
+  }
+}
+
+}  // namespace
+
+Result<CudaKernels> CudaKernels::load(const CudaFunctions& cuda, const CudaImage& image) {
+  if (image.fatbin == nullptr) {
+    return Status(Code::kUnsupported,
+                  "this build has no kernels for GPUs: nvcc was not found when it was made "
+                  "(-Dcuda=enabled says why)");
+  }
+  if (cuda.load_module == nullptr || cuda.unload_module == nullptr || cuda.function == nullptr ||
+      cuda.launch == nullptr) {
+    return Status(Code::kUnsupported,
+                  "the CUDA driver cannot load modules and launch their kernels: it is not whole, "
+                  "or older than R470");
+  }
+  void* module = nullptr;
+  const int result = cuda.load_module(&module, image.fatbin);
+  if (result == kCudaNoBinaryForGpu || result == kCudaInvalidPtx || result == kCudaUnsupportedPtx) {
+    return Status(Code::kUnsupported,
+                  fmt::format("the kernels of this build are for GPUs of compute capability {} and "
+                              "later ones that the driver can translate them for; this one has {}: "
+                              "a newer driver may know it",
+                              image.capabilities, capability(cuda)));
+  }
+  if (result != kCudaSuccess) return driver_failure(cuda, "cuModuleLoadData", result);
+  CudaKernels kernels(cuda);
+  kernels.module_ = {module, Unload{cuda.unload_module}};
+  BANYAN_TRY(kernels.find_all());
+  return kernels;
+}
+
+Status CudaKernels::find_all() {
+  const auto find = [this](const std::string& name, Function* function) -> Status {
+    const int result = cuda_.function(function, module_.get(), name.c_str());
+    if (result == kCudaSuccess) return {};
+    return driver_failure(cuda_, ("cuModuleGetFunction(" + name + ")").c_str(), result);
+  };
+  for (size_t t = 0; t < kDataTypeCount; t++) {
+    const auto type = static_cast<DataType>(t);
+    for (size_t o = 0; o < kReduceOpCount; o++) {
+      const auto op = static_cast<ReduceOp>(o);
+      BANYAN_TRY(find(cuda_reduce_name(type, op), &reduce_[t][o]));
+      BANYAN_TRY(find(cuda_decode_reduce_name(type, op), &decode_reduce_[t][o]));
+    }
+    BANYAN_TRY(find(cuda_decode_name(type), &decode_[t]));
+    BANYAN_TRY(find(cuda_encode_name(type, CudaScaling::kMultiply), &multiply_[t]));
+    BANYAN_TRY(find(cuda_encode_name(type, CudaScaling::kDivide), &divide_[t]));
+  }
+  return {};
+}
+
+Status CudaKernels::launch(Function function, DataType dst_type, DataType src_type, void* dst,
+                           const void* local, const void* src, size_t count, uint64_t operand,
+                           Stream stream) const {
+  if (count == 0) return {};
+  CudaKernelCall call{static_cast<std::byte*>(dst), static_cast<const std::byte*>(local),
+                      static_cast<const std::byte*>(src), count, operand};
+  const CudaPacks packs = cuda_packs(call, static_cast<uint32_t>(size_of(dst_type)),
+                                     static_cast<uint32_t>(size_of(src_type)));
+  const auto blocks = static_cast<unsigned>(std::min(cuda_blocks(packs), kMostBlocks));
+  void* parameters[] = {&call};
+  const int result =
+      cuda_.launch(function, blocks, 1, 1, kCudaThreads, 1, 1, 0, stream, parameters, nullptr);
+  return result == kCudaSuccess ? Status() : driver_failure(cuda_, "cuLaunchKernel", result);
+}
+
+Status CudaKernels::reduce(DataType type, ReduceOp op, void* dst, const void* local,
+                           const void* incoming, size_t count, Stream stream) const {
+  return launch(reduce_[index_of(type)][static_cast<size_t>(op)], type, type, dst, local, incoming,
+                count, 0, stream);
+}
+
+Status CudaKernels::decode_reduce(DataType type, ReduceOp op, void* dst, const void* local,
+                                  const void* incoming, size_t count, Stream stream) const {
+  return launch(decode_reduce_[index_of(type)][static_cast<size_t>(op)], accumulator_of(type, op),
+                type, dst, local, incoming, count, 0, stream);
+}
+
+Status CudaKernels::decode(DataType type, void* dst, const void* src, size_t count,
+                           const void* scalar, Stream stream) const {
+  return launch(decode_[index_of(type)], accumulator_of(type, ReduceOp::kSum), type, dst, nullptr,
+                src, count, factor_of(type, scalar), stream);
+}
+
+Status CudaKernels::encode(DataType type, void* dst, const void* src, size_t count, int divisor,
+                           Stream stream) const {
+  if (divisor < 1) {
+    return {Code::kInvalidArgument,
+            fmt::format("sums are divided by at least 1, not by {}", divisor)};
+  }
+  const Quotient quotient =
+      is_floating(type) ? divide_floats(type, divisor) : divide_integers(type, divisor);
+  const auto& functions = quotient.by == CudaScaling::kDivide ? divide_ : multiply_;
+  return launch(functions[index_of(type)], type, accumulator_of(type, ReduceOp::kSum), dst, nullptr,
+                src, count, quotient.operand, stream);
+}
+
+}  // namespace banyan
