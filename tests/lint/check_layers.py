@@ -41,7 +41,7 @@ ALLOWED = {
     'src/c_api': LIBRARY - {'compression', 'topology/formats', 'algorithms', 'src/engine', 'src/liveness'},
     'bench': LIBRARY - {'src/engine', 'src/liveness'} | {'algorithms/verify', 'transports/shm'},
     'examples': {'include'},
-    'tests': LIBRARY | {'algorithms/verify', 'transports/shm', 'transports/framed', 'bench', 'examples'},
+    'tests': LIBRARY | {'algorithms/verify', 'transports/shm', 'transports/framed', 'compression/cuda', 'bench', 'examples'},
 }
 # One .cc each may include what matches. The programs and the example have a main of their own each, and reports too;
 # hwloc's files are checked before hwloc reads them.
