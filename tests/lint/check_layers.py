@@ -39,7 +39,7 @@ ALLOWED = {
     'src/liveness': BASE | {'src/bootstrap', 'src/engine'},
     'src/communicator': LIBRARY - {'compression', 'algorithms/cost', 'src/c_api'},
     'src/c_api': LIBRARY - {'compression', 'topology/formats', 'algorithms', 'src/engine', 'src/liveness'},
-    'bench': LIBRARY - {'src/engine', 'src/liveness'} | {'algorithms/verify', 'transports/shm'},
+    'bench': LIBRARY - {'src/engine', 'src/liveness'} | {'algorithms/verify', 'transports/shm', 'compression/cuda'},
     'examples': {'include'},
     'tests': LIBRARY | {'algorithms/verify', 'transports/shm', 'transports/framed', 'compression/cuda', 'bench', 'examples'},
 }
