@@ -8,6 +8,7 @@ import math
 import statistics
 
 BANYAN = 'banyan'
+BEFORE = 'before'  # another build of it
 
 
 @dataclasses.dataclass(frozen=True)

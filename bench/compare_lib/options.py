@@ -11,7 +11,7 @@ from compare_lib.contenders import PAIRS, PATTERNS, PEERS
 UNITS = {'': 0, 'K': 10, 'M': 20, 'G': 30}
 SMALL = 8192  # bytes; OSU's border between many and few iterations
 OSU = {True: (1000, 200), False: (100, 10)}  # small or not: iterations, warm-up
-PLACES = ('--perf', '--peers', '--out')
+PLACES = ('--perf', '--before', '--peers', '--out')
 
 EXAMPLES = """\
 --iterations: N or N:WARMUP for every size, or xFACTOR of OSU's numbers (x0.1: a tenth of them).
@@ -24,6 +24,7 @@ Examples:
   bench/compare --collective allreduce --ranks 2 --sizes 4:256M --out results
   bench/compare --ranks 2 --sizes 1M:16M --apart --rounds 15
   bench/compare --collective broadcast --ranks 4 --transport tcp --rounds 3 --iterations x0.1
+  bench/compare --before ../main-of-yesterday/build/bench/banyan_perf
 """
 
 
@@ -45,6 +46,7 @@ class Options:
     iterations: str
     only: tuple
     perf: pathlib.Path | None
+    before: pathlib.Path | None
     peers: pathlib.Path | None
     out: pathlib.Path | None
     timeout: float
@@ -143,6 +145,7 @@ def parser():
     add('--iterations', default='', metavar='HOW', help="see below (default: as OSU)")
     add('--only', default='', metavar='LIST', help=f'of {",".join(PEERS)} (default: all that can run)')
     add('--perf', metavar='PATH', help='banyan_perf (default: build/bench/banyan_perf, or on PATH)')
+    add('--before', metavar='PATH', help='the banyan_perf of an earlier build takes part, and peers only if --only names them')
     add('--peers', metavar='DIR', help='the programs of bench/peers (default: peers/ beside banyan_perf)')
     add('--out', metavar='DIR', help='write CSV, SVG and a table in Markdown there (default: only the table)')
     add('--timeout', default='300', metavar='SECONDS', help='that a contender may go without a new row (default: 300)')
@@ -199,5 +202,5 @@ def parse(arguments):
         collective=collective, ranks=ranks, least=least, most=most, transport=transport, shared=given.shared,
         fresh=given.fresh, rounds=number('--rounds', given.rounds, 1, 10000), apart=given.apart,
         iterations=given.iterations, only=parse_only(given.only, collective), perf=existing('--perf', given.perf, 'file'),
-        peers=existing('--peers', given.peers, 'folder'), out=folder('--out', given.out),
+        before=existing('--before', given.before, 'file'),        peers=existing('--peers', given.peers, 'folder'), out=folder('--out', given.out),
         timeout=number('--timeout', given.timeout, 1, 86400))

@@ -103,12 +103,16 @@ class Comparison:
         self.stages = options.stages(options.segments(chosen.least, chosen.most, self.wanted), apart)
         self.environment = contenders.clean(os.environ)
         self.perf = find_perf(chosen.perf)
+        self.builds = {figures.BANYAN: self.perf} | ({figures.BEFORE: chosen.before} if chosen.before else {})
         self.folder = find_peers(chosen.peers, self.perf)
         self.missing = {}
         self.samples = []
-        self.names = [figures.BANYAN, *self.find_peers()]
+        before = [figures.BEFORE] if chosen.before else []
+        self.names = [figures.BANYAN, *before, *self.find_peers()]
 
     def find_peers(self):
+        if self.chosen.before and not self.chosen.only:
+            return []
         found = []
         for name, peer in contenders.PEERS.items():
             if self.chosen.only and name not in self.chosen.only:
@@ -118,13 +122,13 @@ class Comparison:
                 found.append(name)
             elif not reason.startswith('has no') or self.chosen.only:
                 self.missing[name] = reason
-        if not found:
+        if not found and not self.chosen.before:
             reasons = '; '.join(f'{name}: {reason}' for name, reason in self.missing.items())
             raise Stop(NOTHING, f'nothing to compare with: {reasons}')
         return found
 
     def version(self, name):
-        program = self.perf if name == figures.BANYAN else self.folder / contenders.PEERS[name].program
+        program = self.builds.get(name) or self.folder / contenders.PEERS[name].program
         return launch.first_line([str(program), '--version'], self.environment)
 
     def header(self):
@@ -136,8 +140,8 @@ class Comparison:
                 *(f'{name}: {self.version(name)}' for name in self.names)]
 
     def processes(self, name, segment):
-        if name == figures.BANYAN:
-            return [contenders.banyan(self.perf, self.case, segment, self.environment)]
+        if name in self.builds:
+            return [contenders.banyan(self.builds[name], self.case, segment, self.environment)]
         peer = contenders.PEERS[name]
         return contenders.peer_processes(name, self.folder / peer.program, peer.launcher, self.case, segment,
                                          self.environment)
@@ -186,7 +190,7 @@ class Comparison:
         title = f'{self.case.collective}, {self.case.ranks} ranks, {self.case.transport}'
         title += ''.join(f', {word}' for word in stem.split('-')[3:])
         notes = [header[2], f'{header[0].partition(": ")[2]}; {header[1].partition(": ")[2]}']
-        titles = {figures.BANYAN: 'Banyan'} | {name: peer.title for name, peer in contenders.PEERS.items()}
+        titles = {figures.BANYAN: 'Banyan', figures.BEFORE: 'Banyan before'} | {name: peer.title for name, peer in contenders.PEERS.items()}
         wide = self.case.collective == 'bw'
         write_all(self.chosen.out, {
             f'{stem}.csv': figures.medians_csv(table, self.names),

@@ -37,7 +37,7 @@ class CommandLine(unittest.TestCase):
         for line in ('--sizes 4:x', '--sizes 1:2:3', '--sizes 8:4', '--sizes 0', '--sizes -4', '--sizes 4k', '--ranks 1',
                      '--ranks two', '--collective allsum', '--transport ib', '--rounds 0', '--iterations x0',
                      '--iterations 0', '--iterations many', '--only mpich,nccl', '--only gloo', '--nothing',
-                     '--collective bw --ranks 4', '--perf /none/such', '--peers /none/such', '--out /dev/null',
+                     '--collective bw --ranks 4', '--perf /none/such', '--before /none/such', '--peers /none/such', '--out /dev/null',
                      '--timeout 0'):
             with self.subTest(line), self.assertRaises(options.Wrong) as wrong:
                 options.parse(line.split())
@@ -52,7 +52,7 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(options.parse_iterations('x0.001')(False), (1, 1))
 
     def test_places_are_not_recorded(self):
-        line = '--perf /a/b --ranks 4 --peers=/c --out d --rounds=3'
+        line = '--perf /a/b --before /e --ranks 4 --peers=/c --out d --rounds=3'
         self.assertEqual(program.command_of(line.split()), 'bench/compare --ranks 4 --rounds=3')
 
     def test_segments_part_where_the_iterations_change(self):
@@ -317,6 +317,16 @@ class Program(unittest.TestCase):
             status, out, _ = self.compare(folder)
         self.assertEqual(status, 0)
         self.assertIn('geometric mean 1.50x over 1 size, worst 1.50x at 32M; by means instead of medians 1.50x', out)
+
+    def test_a_build_of_before(self):
+        with tempfile.TemporaryDirectory() as folder:
+            before = script(folder, 'old_perf', 'echo bytes,latency_us', 'echo 33554432,2.5')
+            for only, names in ('gloo-ring', ['banyan', 'before', 'gloo-ring']), ('', ['banyan', 'before']):
+                _, out, errors = self.compare(folder, out=f'--before {before} --only={only}')
+                self.assertIn('geometric mean 1.25x', out)
+                self.assertEqual([line.rpartition(' ')[2] for line in errors.splitlines() if ' round 1' in line], names)
+            _, out, _ = self.compare(folder, out=f'--out {folder}/out --before {before}')
+            self.assertIn('Banyan before', (pathlib.Path(folder) / 'out' / 'allreduce-2-shm.md').read_text())
 
     def test_apart_all_contenders_come_before_the_next_size(self):
         with tempfile.TemporaryDirectory() as folder:
