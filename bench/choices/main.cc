@@ -1,10 +1,10 @@
 // Measures every algorithm of some collectives, and judges choices by that. bench/select makes
 // tables of it.
 //
-// usage: choices measure RANKS COLLECTIVE,... BYTES,... FIRST
+// usage: choices measure RANKS KIND,... BYTES,... FIRST
 //                                  RANKS 0: those that a launcher has started; FIRST: the number
 //                                  of the algorithm that begins
-//        choices predict RANKS COLLECTIVE,... BYTES,...
+//        choices predict RANKS KIND,... BYTES,...
 //                                  the predictions of a communicator beside what its calls take
 //        choices judge FILE...     medians of what was measured on stdin; on stdout the choices of
 //        each point:
@@ -45,9 +45,9 @@ Result<Plan> plan_of(std::span<const std::string_view> words) {
   if (*ranks == 1) return Status(Code::kInvalidArgument, "1 rank has nothing to choose");
   plan.ranks = static_cast<int>(*ranks);
   for (const std::string_view word : split(words[1], ',')) {
-    const auto collective = parse_collective(word);
-    BANYAN_TRY(collective.status());
-    plan.collectives.push_back(*collective);
+    const auto kind = parse_kind(word);
+    BANYAN_TRY(kind.status());
+    plan.kinds.push_back(*kind);
   }
   for (const std::string_view word : split(words[2], ',')) {
     const auto bytes = parse_size(word);
@@ -131,13 +131,14 @@ void judge(const std::vector<Point>& points, const Tuned& tuned) {
     }
     const int by_default = chosen({}, nullptr);
     const int by_tuning = chosen(tuned.rules, network ? &*network : nullptr);
-    std::fputs(fmt::format("{},{},{},{},{},{:.3f},{},{:.3f},{},{},{:.3f}\n",
-                           name_of(point.problem.collective), point.ranks, name_of(point.medium),
-                           point.problem.count * point.problem.element(), name(best.algorithm),
-                           best.us, name(by_default), time_of(point, by_default), by_model,
-                           name(by_tuning), time_of(point, by_tuning))
-                   .c_str(),
-               stdout);
+    std::fputs(
+        fmt::format("{},{},{},{},{},{:.3f},{},{:.3f},{},{},{:.3f}\n",
+                    text_of({point.problem.collective, point.problem.type}), point.ranks,
+                    name_of(point.medium), point.problem.count * point.problem.element(),
+                    name(best.algorithm), best.us, name(by_default), time_of(point, by_default),
+                    by_model, name(by_tuning), time_of(point, by_tuning))
+            .c_str(),
+        stdout);
   }
 }
 
@@ -172,9 +173,8 @@ int run(std::span<const std::string_view> words) {
   const bool fits_here = what == "fit" && words.size() == 3;
   if (!fits_here && what != "judge")
     return refuse(
-        "usage: choices measure RANKS COLLECTIVE,... BYTES,... FIRST | predict RANKS "
-        "COLLECTIVE,... "
-        "BYTES,... | judge FILE... | fit STEPS SEED");
+        "usage: choices measure RANKS KIND,... BYTES,... FIRST | predict RANKS KIND,... BYTES,... "
+        "| judge FILE... | fit STEPS SEED");
   const auto points = read_points(standard_input());
   if (!points.ok()) return refuse(points.status().message());
   if (!fits_here) {

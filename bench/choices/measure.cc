@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -73,10 +74,9 @@ class Rank {
 
   Status run(bool predictions) {
     uint64_t input = 0, output = 0;
-    for (const Collective collective : plan_.collectives) {
-      for (const uint64_t bytes : plan_.sizes) {
-        if (!fits_memory(collective, bytes, job_.size())) continue;
-        const Lengths lengths = lengths_of(collective, bytes, job_.size());
+    for (const Kind& kind : plan_.kinds) {
+      for (const uint64_t bytes : sizes_of(kind.collective)) {
+        const Lengths lengths = lengths_of(kind.collective, bytes, job_.size());
         input = std::max(input, lengths.input);
         output = std::max(output, lengths.output);
       }
@@ -95,10 +95,9 @@ class Rank {
     input_ = inputs->data();
     output_ = outputs->data();
     if (predictions) BANYAN_TRY(print_message_times());
-    for (const Collective collective : plan_.collectives)
-      for (const uint64_t bytes : plan_.sizes)
-        if (fits_memory(collective, bytes, job_.size()))
-          BANYAN_TRY(predictions ? prediction(collective, bytes) : point(collective, bytes));
+    for (const Kind& kind : plan_.kinds)
+      for (const uint64_t bytes : sizes_of(kind.collective))
+        BANYAN_TRY(predictions ? prediction(kind, bytes) : point(kind, bytes));
     if (predictions && job_.rank() == 0)
       std::fputs(fmt::format("{} of {} predictions are within 30 % of what was measured\n", near_,
                              predicted_)
@@ -110,12 +109,21 @@ class Rank {
  private:
   Medium medium() const { return open_->membership->medium(); }
 
-  banyan_call_t call_of(Collective collective, uint64_t bytes, const char* algorithm) const {
+  std::vector<uint64_t> sizes_of(Collective collective) const {
+    if (collective == Collective::kBarrier) return {0};
+    std::vector<uint64_t> sizes;
+    std::copy_if(plan_.sizes.begin(), plan_.sizes.end(), std::back_inserter(sizes),
+                 [&](uint64_t bytes) { return fits_memory(collective, bytes, job_.size()); });
+    return sizes;
+  }
+
+  banyan_call_t call_of(const Kind& kind, uint64_t bytes, const char* algorithm) const {
     banyan_call_t call = BANYAN_CALL_INIT;
-    call.collective = static_cast<banyan_collective_t>(collective);
+    call.collective = static_cast<banyan_collective_t>(kind.collective);
+    call.datatype = static_cast<banyan_datatype_t>(kind.type);
     call.send = input_;
     call.recv = output_;
-    call.count = bytes / sizeof(float);
+    call.count = bytes / size_of(kind.type);
     call.algorithm = algorithm;  // a literal of the list, or null
     return call;
   }
@@ -146,18 +154,18 @@ class Rank {
     return time(call, calls);
   }
 
-  Status point(Collective collective, uint64_t bytes) {
+  Status point(const Kind& kind, uint64_t bytes) {
     std::string lines;
     const int all = static_cast<int>(algorithms().size());
     for (int turn = 0; turn < all; ++turn) {
       const Algorithm& algorithm = algorithms()[static_cast<size_t>((turn + plan_.first) % all)];
       // On one host, or with one rank a host, these are others by another name.
-      if (!algorithm.fits(collective) || (algorithm.by_levels && !by_levels_)) continue;
-      const auto call = check_call(*open_, call_of(collective, bytes, algorithm.name.data()));
+      if (!algorithm.fits(kind.collective) || (algorithm.by_levels && !by_levels_)) continue;
+      const auto call = check_call(*open_, call_of(kind, bytes, algorithm.name.data()));
       BANYAN_TRY(call.status());
       const auto took = time_of(*call);
       BANYAN_TRY(took.status());
-      lines += fmt::format("{},{},{},{},{},{:.3f},{}\n", name_of(collective), job_.size(),
+      lines += fmt::format("{},{},{},{},{},{:.3f},{}\n", text_of(kind), job_.size(),
                            name_of(medium()), bytes, algorithm.name, *took, hosts_);
     }
     if (job_.rank() == 0) std::fputs(lines.c_str(), stdout);
@@ -192,9 +200,9 @@ class Rank {
     return all->front() / job_.size();
   }
 
-  Status prediction(Collective collective, uint64_t bytes) {
+  Status prediction(const Kind& kind, uint64_t bytes) {
     constexpr int kRuns = 7;
-    const auto call = check_call(*open_, call_of(collective, bytes, nullptr));
+    const auto call = check_call(*open_, call_of(kind, bytes, nullptr));
     BANYAN_TRY(call.status());
     const auto model = model_of(job_.comm());
     BANYAN_TRY(model.status());
@@ -221,12 +229,11 @@ class Rank {
     ++predicted_;
     near_ += predicted <= 1.3 * measured && measured <= 1.3 * predicted ? 1 : 0;
     if (job_.rank() == 0)
-      std::fputs(
-          fmt::format("{:<15} {:>10} {:<20} {:>12.2f} {:>12.2f} {:>7.2f}\n", name_of(collective),
-                      bytes, algorithms()[static_cast<size_t>(choice.algorithm)].name, predicted,
-                      measured, predicted / measured)
-              .c_str(),
-          stdout);
+      std::fputs(fmt::format("{:<15} {:>10} {:<20} {:>12.2f} {:>12.2f} {:>7.2f}\n", text_of(kind),
+                             bytes, algorithms()[static_cast<size_t>(choice.algorithm)].name,
+                             predicted, measured, predicted / measured)
+                     .c_str(),
+                 stdout);
     return {};
   }
 

@@ -7,22 +7,21 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/problem.h"
-#include "banyan/status.h"
+#include "bench/choices/rows.h"
 
 namespace banyan::choices {
 
 struct Plan {
   int ranks = 2;  // 0: those that a launcher has started
-  std::vector<Collective> collectives;
-  std::vector<uint64_t> sizes;  // bytes of the call's count, ascending
+  std::vector<Kind> kinds;
+  std::vector<uint64_t> sizes;  // bytes of the call's count, ascending; a barrier has none
   int first = 0;                // the algorithm of the list that begins
   double least_us = 1000;       // of calls timed together, unless two take longer
 };
 
 // Shows the predictions of the communicator beside what its calls take. It starts the ranks and
 // prints a line for each point, of the algorithm that a call gets by default:
-//   collective bytes algorithm predicted measured ratio
+//   kind bytes algorithm predicted measured ratio
 // and at the end how many are within 30 %. Measured is what banyan_perf measures: calls that follow
 // each other, the mean over calls and ranks, here the median of several such means.
 int compare_predictions(const Plan& plan);
@@ -31,7 +30,7 @@ int compare_predictions(const Plan& plan);
 inline constexpr uint64_t kMostBytes = uint64_t{3} << 30;
 
 // Starts the ranks and prints a line for each point and algorithm:
-//   collective,ranks,medium,bytes,algorithm,us,hosts
+//   kind,ranks,medium,bytes,algorithm,us,hosts
 // `hosts` is there on a network only: for each rank the lowest rank of its host, "0.0.2.2".
 // The time is the mean over calls, of the slowest rank: see Trials of banyan_tune. Where pages lie,
 // what ranks share a core and what a communicator has come to favours one algorithm over another as

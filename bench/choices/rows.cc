@@ -23,6 +23,22 @@ std::string_view name_of(Medium medium) {
   return "";
 }
 
+std::string text_of(const Kind& kind) {
+  std::string text(name_of(kind.collective));
+  if (kind.type != DataType::kFloat32) text += fmt::format(":{}", name_of(kind.type));
+  return text;
+}
+
+Result<Kind> parse_kind(std::string_view text) {
+  const size_t colon = text.find(':');
+  const auto collective = parse_collective(text.substr(0, colon));
+  BANYAN_TRY(collective.status());
+  if (colon == std::string_view::npos) return Kind{*collective};
+  const auto type = parse_data_type(text.substr(colon + 1));
+  BANYAN_TRY(type.status());
+  return Kind{*collective, *type};
+}
+
 namespace {
 
 Result<std::vector<int>> read_hosts(std::string_view text, int ranks) {
@@ -49,17 +65,18 @@ Result<std::vector<Point>> read_points(std::string_view text) {
       return Status(Code::kInvalidArgument, fmt::format("line {}: {}", number, what));
     };
     const auto words = split(line, ',');
-    if (words.size() < 6) return wrong("not collective,ranks,medium,bytes,algorithm,us");
-    const auto collective = parse_collective(words[0]);
+    if (words.size() < 6) return wrong("not kind,ranks,medium,bytes,algorithm,us");
+    const auto kind = parse_kind(words[0]);
     const auto ranks = parse_integer(words[1], 2, 1 << 16);
     const auto bytes = parse_size(words[3]);
     const int algorithm = find_algorithm(words[4]);
-    for (const Status& status : {collective.status(), ranks.status(), bytes.status()})
+    for (const Status& status : {kind.status(), ranks.status(), bytes.status()})
       if (!status.ok()) return wrong(status.message());
     if (algorithm < 0) return wrong("an algorithm that is not known");
     Point point;
-    point.problem.collective = *collective;
-    point.problem.count = *bytes / sizeof(float);
+    point.problem.collective = kind->collective;
+    point.problem.type = kind->type;
+    point.problem.count = *bytes / point.problem.element();
     point.ranks = static_cast<int>(*ranks);
     for (const Medium medium : {Medium::kMemory, Medium::kSharedCores, Medium::kCrowdedCores,
                                 Medium::kNetwork, Medium::kLoopback})

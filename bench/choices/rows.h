@@ -14,6 +14,14 @@
 
 namespace banyan::choices {
 
+// A collective of elements of a type: "allreduce", "allreduce:float16".
+struct Kind {
+  Collective collective = Collective::kAllreduce;
+  DataType type = DataType::kFloat32;
+};
+std::string text_of(const Kind& kind);
+Result<Kind> parse_kind(std::string_view text);
+
 struct Entry {
   int algorithm = 0;
   double us = 0;

@@ -4,9 +4,13 @@
 #include <fmt/core.h>
 #include <sched.h>
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "algorithms/algorithms.h"
+#include "algorithms/choice/select.h"
 #include "tests/ranks/ranks_fixture.h"
 
 namespace banyan::test {
@@ -40,31 +44,43 @@ std::string explained(Rank& self, banyan_comm_t comm, banyan_collective_t collec
   return text.data();
 }
 
+std::string_view chosen(Collective collective, uint64_t bytes, int ranks, Medium medium) {
+  Problem problem;
+  problem.collective = collective;
+  problem.count = bytes / sizeof(float);
+  const Choice choice = choose(problem, ranks, medium, {});
+  return algorithms()[static_cast<size_t>(choice.algorithm)].name;
+}
+
 TEST_P(Cores, ThatAreSharedDecideTheAlgorithm) {
   struct Case {
     int ranks;
-    banyan_collective_t collective;
-    size_t bytes;
-    std::string algorithm;
+    Medium medium;
   };
-  const std::vector<Case> cases = {
-      {2, BANYAN_BROADCAST, size_t{4} << 20, "binomial"},
-      {3, BANYAN_ALLREDUCE, size_t{16} << 10, "star"},
-  };
-  for (const Case& tested : cases)
+  for (const Case& tested : {Case{2, Medium::kSharedCores}, Case{3, Medium::kCrowdedCores}}) {
+    const auto told = [&](uint64_t bytes, Medium medium) {
+      return chosen(Collective::kAllreduce, bytes, tested.ranks, medium);
+    };
+    // The first size at which the tables tell the two apart.
+    constexpr uint64_t kMost = uint64_t{64} << 20;
+    uint64_t bytes = sizeof(float);
+    while (bytes < kMost && told(bytes, tested.medium) == told(bytes, Medium::kMemory)) bytes *= 2;
+    ASSERT_LT(bytes, kMost) << tested.ranks << " ranks";
     run(tested.ranks, [&](Rank& self) {
       share_a_core();
       const banyan_comm_t comm = self.join();
       if (comm == nullptr) return;
-      const std::string text =
-          explained(self, comm, tested.collective, tested.bytes / sizeof(float));
-      for (const std::string& part : {std::string(" over shm\n"), std::string("\n# in memory: "),
-                                      fmt::format("\na call gets {}: ", tested.algorithm)})
+      const size_t count = bytes / sizeof(float);
+      const std::string text = explained(self, comm, BANYAN_ALLREDUCE, count);
+      for (const std::string& part :
+           {std::string(" over shm\n"), std::string("\n# in memory: "),
+            fmt::format("\na call gets {}: ", told(bytes, tested.medium))})
         self.expect(text.find(part) != std::string::npos,
                     fmt::format("'{}' should be in:\n{}", part, text));
-      self.verify(comm, tested.bytes / sizeof(float), 1);
+      self.verify(comm, count, 1);
       self.leave(comm);
     });
+  }
 }
 
 // Threads share their process's cores with the tests after this one.
