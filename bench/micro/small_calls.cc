@@ -30,9 +30,10 @@ SmallCalls::SmallCalls(int ranks, size_t count)
   Problem problem;
   problem.count = count;
   for (Rank& rank : ranks_) {
-    rank.membership = (*find_communicator(rank.comm))->membership.get();
-    rank.plan = rank.membership->plan({.problem = problem});
-    rank.quick = rank.membership->prepare_quick(rank.plan);
+    Driver driver(*(*find_communicator(rank.comm))->membership);
+    rank.plan = driver->plan({.problem = problem});
+    rank.quick = driver->prepare_quick(rank.plan);
+    if (ranks > 1) rank.driver.emplace(std::move(driver));  // a single rank goes through the door
     rank.input.assign(count, 1.0F);
     rank.output.assign(count, 0.0F);
   }
@@ -41,6 +42,7 @@ SmallCalls::SmallCalls(int ranks, size_t count)
 SmallCalls::~SmallCalls() {
   std::vector<std::jthread> threads;
   for (Rank& rank : ranks_) {
+    rank.driver.reset();
     rank.quick.reset();
     threads.emplace_back([&] {
       banyan_comm_finalize(rank.comm);
@@ -51,7 +53,7 @@ SmallCalls::~SmallCalls() {
 
 void SmallCalls::by_programs() {
   for (Rank& rank : ranks_)
-    rank.membership->begin(*rank.quick, rank.input.data(), rank.output.data());
+    (*rank.driver)->begin(*rank.quick, rank.input.data(), rank.output.data());
   for (size_t done = 0; done < ranks_.size();) {
     done = 0;
     for (Rank& rank : ranks_) {
@@ -67,18 +69,18 @@ void SmallCalls::by_engines() {
     Call call;
     call.send = rank.input.data();
     call.recv = rank.output.data();
-    const Result<Operation*> started = rank.membership->start(rank.plan, call);
+    const Result<Operation*> started = (*rank.driver)->start(rank.plan, call);
     need(started.ok(), "starting an operation");
     rank.operation = *started;
   }
   for (size_t done = 0; done < ranks_.size();) {
     done = 0;
     for (Rank& rank : ranks_) {
-      need(rank.membership->turn().ok(), "a turn");
+      need((*rank.driver)->turn().ok(), "a turn");
       if (rank.operation->done()) ++done;
     }
   }
-  for (Rank& rank : ranks_) rank.membership->finish(rank.operation);
+  for (Rank& rank : ranks_) (*rank.driver)->finish(rank.operation);
 }
 
 void SmallCalls::by_door() {
@@ -89,10 +91,10 @@ void SmallCalls::by_door() {
 }
 
 void SmallCalls::prepare(size_t count) {
-  Membership* membership = ranks_.front().membership;
+  const Driver driver(*(*find_communicator(ranks_.front().comm))->membership);
   Problem problem;
   problem.count = count;
-  need(membership->prepare_quick(membership->plan({.problem = problem})) != nullptr, "a program");
+  need(driver->prepare_quick(driver->plan({.problem = problem})) != nullptr, "a program");
 }
 
 }  // namespace banyan

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "banyan/banyan.h"
@@ -37,7 +38,7 @@ class SmallCalls {
  private:
   struct Rank {
     banyan_comm_t comm = nullptr;
-    Membership* membership = nullptr;
+    std::optional<Driver> driver;  // where several ranks go on in turn
     std::shared_ptr<Plan> plan;
     std::unique_ptr<QuickCall> quick;
     Operation* operation = nullptr;

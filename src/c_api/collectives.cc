@@ -16,17 +16,18 @@ banyan_result_t run(const banyan_call_t& call, banyan_comm_t comm) {
 banyan_result_t run(const PlainCall& plain, banyan_comm_t comm) {
   const banyan::Visiting inside(comm);
   banyan::OpenCommunicator* communicator = inside.get();
-  banyan::QuickCall* quick = banyan::begin_known(communicator, plain);
+  banyan::QuickCall* quick = banyan::find_known(communicator, plain);
   if (quick == nullptr && banyan::join_known(communicator, plain)) return BANYAN_SUCCESS;
   if (quick == nullptr)
     return banyan::door(comm, [&] { return banyan::run_call(comm, call_of(plain), &plain); });
-  if (banyan::run_through(*quick)) {
-    quick->membership.leave_quickly();
+  banyan::Driver driver = banyan::Driver::of_resting(*communicator->membership);
+  driver->begin(*quick, plain.send, plain.recv);
+  if (banyan::run_through(driver, *quick)) {
+    driver.leave_quickly();
     return BANYAN_SUCCESS;
   }
   return banyan::door(comm, [&] {
-    banyan::Membership* membership = &quick->membership;
-    return banyan::with_memory({&membership, 1}, [&] { return banyan::go_on(*quick); });
+    return banyan::with_memory(driver, [&] { return banyan::go_on(driver, *quick); });
   });
 }
 

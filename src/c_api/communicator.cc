@@ -251,8 +251,8 @@ Status finalize(banyan_comm_t comm) {
   BANYAN_TRY(finish_requests(communicator));
   BANYAN_TRY(run_internal(communicator, Collective::kFinalize, nullptr, nullptr, 0));
   banyan::Membership& membership = *communicator.membership;
-  membership.take_baton();
-  BANYAN_TRY(membership.depart(banyan::deadline_after(membership.settings().timeout_s)));
+  BANYAN_TRY(
+      banyan::Driver(membership)->depart(banyan::deadline_after(membership.settings().timeout_s)));
   communicator.finalized.store(true);
   return {};
 }
@@ -277,9 +277,7 @@ Status destroy(banyan_comm_t comm) {
             "after an abort or a failure"};
   const std::unique_ptr<OpenCommunicator> owned(static_cast<OpenCommunicator*>(
       banyan::process().communicators.remove(banyan::place_of(comm))));
-  banyan::Membership& membership = *communicator.membership;
-  membership.take_baton();
-  membership.engine().cancel();
+  banyan::Driver(*communicator.membership)->engine().cancel();
   for (const uint64_t place : communicator.requests) {
     const std::unique_ptr<banyan::OpenRequest> request(
         static_cast<banyan::OpenRequest*>(banyan::process().requests.remove(place)));

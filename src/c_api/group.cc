@@ -41,6 +41,7 @@ struct Item {
   OpenCommunicator* communicator;
   OpenRequest* request = nullptr;
   Call call;
+  Driver* driver = nullptr;        // of the communicator, once the group runs
   Operation* operation = nullptr;  // from prepare() on
 
   const Problem& problem() const { return call.problem; }
@@ -109,7 +110,7 @@ void copy_own_message(const Item& send, const Item& receive) {
   if (problem.count != 0)
     copy_bytes(static_cast<std::byte*>(receive.call.recv),
                static_cast<const std::byte*>(send.call.send), problem.count * problem.element());
-  const Trace& trace = receive.membership().trace();
+  const Trace& trace = (*receive.driver)->trace();
   if (trace.calls()) trace.copied(receive.problem());
   for (OpenRequest* request : {send.request, receive.request}) {
     if (request == nullptr) continue;
@@ -120,12 +121,11 @@ void copy_own_message(const Item& send, const Item& receive) {
 
 // Everything that may be missing, so that what follows only fails when it has begun.
 Status prepare(Item& item) {
-  Membership* membership = &item.membership();
-  membership->take_baton();
-  return with_memory({&membership, 1}, [&]() -> Status {
+  Driver& driver = *item.driver;
+  return with_memory(driver, [&]() -> Status {
     const std::shared_ptr<Plan> plan =
-        item.request != nullptr ? item.request->plan : membership->plan(item.call);
-    const Result<Operation*> operation = membership->prepare(plan, item.call);
+        item.request != nullptr ? item.request->plan : driver->plan(item.call);
+    const Result<Operation*> operation = driver->prepare(plan, item.call);
     BANYAN_TRY(operation.status());
     item.operation = *operation;
     return {};
@@ -133,9 +133,9 @@ Status prepare(Item& item) {
 }
 
 void launch(Item& item) {
-  Membership& membership = item.membership();
-  membership.launch(item.operation, item.call);
-  const Trace& trace = membership.trace();
+  Driver& driver = *item.driver;
+  driver->launch(item.operation, item.call);
+  const Trace& trace = driver->trace();
   if (trace.calls()) trace.begins(*item.operation, item.operation->execution.envelope().call);
   if (item.request == nullptr) return;
   item.request->operation = item.operation;
@@ -146,7 +146,7 @@ void remember_messages(const std::vector<Item>& items) {
   for (const Item& item : items)
     if (item.joined->plain && is_message(item.problem().collective) && !to_self(item) &&
         item.communicator->known.find(*item.joined->plain) == nullptr)
-      remember(*item.communicator, *item.joined->plain, item.call);
+      remember(*item.driver, *item.communicator, *item.joined->plain, item.call);
 }
 
 Result<Item> resolve(CallGroup& open, const Joined& joined) {
@@ -170,20 +170,25 @@ Result<Item> resolve(CallGroup& open, const Joined& joined) {
               .call = std::move(*call)};
 }
 
+Driver& driver_of(Membership& membership, std::vector<Driver>& drivers) {
+  const auto found = std::find_if(drivers.begin(), drivers.end(), [&](const Driver& each) {
+    return &each.membership() == &membership;
+  });
+  return found != drivers.end() ? *found : drivers.emplace_back(membership);
+}
+
 Status run_resolved(std::vector<Item>& items) {
   std::vector<std::pair<Item*, Item*>> own;
   BANYAN_TRY(pair_own_messages(items, own));
 
-  std::vector<Membership*> memberships;
+  std::vector<Driver> drivers;
   std::vector<Operation*> running;  // that nobody waits for later
-  memberships.reserve(items.size());
+  drivers.reserve(items.size());    // so that they stay where they are
   running.reserve(items.size());
   Status status;
   for (Item& item : items) {
+    item.driver = &driver_of(item.membership(), drivers);
     if (to_self(item)) continue;
-    Membership* membership = &item.membership();
-    if (std::find(memberships.begin(), memberships.end(), membership) == memberships.end())
-      memberships.push_back(membership);
     status = prepare(item);
     if (!status.ok()) break;
     if (item.request == nullptr) running.push_back(item.operation);
@@ -192,13 +197,12 @@ Status run_resolved(std::vector<Item>& items) {
     for (Item& item : items)
       if (item.operation != nullptr) launch(item);
     for (const auto& [send, receive] : own) copy_own_message(*send, *receive);
-    status = drive_through(memberships, running);
+    status = drive_through(drivers, running);
   }
   for (Item& item : items)
     if (item.operation != nullptr && (item.request == nullptr || !item.operation->launched))
-      item.membership().finish(item.operation);
+      (*item.driver)->finish(item.operation);
   if (status.ok()) remember_messages(items);
-  for (Membership* membership : memberships) membership->leave_baton();
   return status;
 }
 
@@ -227,18 +231,16 @@ Result<bool> run_window(const std::vector<Joined>& calls) {
     return each.place->serves(*each.plain) && each.place->known.quick != nullptr;
   };
   if (!takes_known(**communicator) || !std::all_of(calls.begin(), calls.end(), known)) return false;
-  Membership* membership = (*communicator)->membership.get();
-  const Status status = with_memory({&membership, 1}, [&]() -> Status {
+  Driver driver = Driver::of_resting(*(*communicator)->membership);
+  const Status status = with_memory(driver, [&]() -> Status {
     for (const Joined& each : calls) {
       QuickCall& quick = *each.place->known.quick;
-      membership->begin(quick, each.plain->send, each.plain->recv, &each != &calls.back());
-      if (run_through(quick)) continue;
-      BANYAN_TRY(go_on(quick));
-      membership->take_baton();  // which that leaves where bytes have not left
+      driver->begin(quick, each.plain->send, each.plain->recv, &each != &calls.back());
+      if (!run_through(driver, quick)) BANYAN_TRY(go_on(driver, quick));
     }
-    membership->leave_quickly();
     return {};
   });
+  if (status.ok()) driver.leave_quickly();
   if (!status.ok()) return status;
   return true;
 }
@@ -341,8 +343,7 @@ Status refuse_in_group(std::string_view function) {
 
 Status join_group(OpenCommunicator& communicator, const Call& call, banyan_request_t request,
                   const PlainCall* plain) {
-  Membership* membership = communicator.membership.get();
-  return with_memory({&membership, 1}, [&]() -> Status {
+  return with_memory(*communicator.membership, [&]() -> Status {
     CallGroup& open = group();
     open.checked.push_back(call);
     open.calls.push_back({.comm = communicator.handle,

@@ -32,9 +32,7 @@ Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call) {
   const Result<Call> checked = check_call(**found, call);
   BANYAN_TRY(checked.status());
   Membership& membership = *(*found)->membership;
-  membership.take_baton();
-  const std::shared_ptr<Plan> plan = membership.plan(*checked);
-  membership.leave_baton();
+  const std::shared_ptr<Plan> plan = Driver(membership)->plan(*checked);
   CallPlan result;
   result.bytes_sent = plan->schedule.bytes_sent();
   result.transports = membership.transport_names();
@@ -105,12 +103,9 @@ Result<bool> has_levels(banyan_comm_t comm) {
 Result<MessageTimes> message_times_of(banyan_comm_t comm) {
   const Result<OpenCommunicator*> found = find_communicator(comm);
   BANYAN_TRY(found.status());
-  for (const auto& transport : (*found)->membership->engine().transports())
-    if (MessageTimes times = transport->message_times(); !times.messages.empty()) {
-      times.cache_bytes = last_cache_bytes();
-      return times;
-    }
-  return MessageTimes();
+  MessageTimes times = (*found)->membership->message_times();
+  if (!times.messages.empty()) times.cache_bytes = last_cache_bytes();
+  return times;
 }
 
 Result<std::optional<CostModel>> model_of(banyan_comm_t comm) {
@@ -131,28 +126,24 @@ Status use_rules(banyan_comm_t comm, const Rules& rules) {
   const Result<OpenCommunicator*> found = find_communicator(comm);
   BANYAN_TRY(found.status());
   OpenCommunicator& communicator = **found;
-  communicator.membership->take_baton();
-  if (!communicator.membership->at_rest())
-    return {Code::kInvalidUsage, "rules change only while nothing is under way"};
+  Driver driver(*communicator.membership);
+  if (driver->busy()) return {Code::kInvalidUsage, "rules change only while nothing is under way"};
   communicator.known = KnownCalls();
-  communicator.membership->use_rules(rules);
+  driver->use_rules(rules);
   return {};
 }
 
 Status log_calls(banyan_comm_t comm, bool wanted) {
   const Result<OpenCommunicator*> found = find_communicator(comm);
   BANYAN_TRY(found.status());
-  Membership& membership = *(*found)->membership;
-  membership.take_baton();
-  membership.log_calls(wanted);
-  membership.leave_baton();
+  Driver(*(*found)->membership)->log_calls(wanted);
   return {};
 }
 
 Result<bool> logs_calls(banyan_comm_t comm) {
   const Result<OpenCommunicator*> found = find_communicator(comm);
   BANYAN_TRY(found.status());
-  return (*found)->membership->logs_calls();
+  return Driver(*(*found)->membership)->logs_calls();
 }
 
 std::vector<TransportState> transport_states() {

@@ -19,12 +19,9 @@ using banyan::Status;
 using State = banyan::OpenRequest::State;
 
 Status banyan::complete_request(OpenRequest& request) {
-  Membership* membership = request.communicator->membership.get();
-  membership->take_baton();
-  Status driven = drive_through({&membership, 1}, {&request.operation, 1});
-  membership->take_baton();
-  settle_request(request);
-  membership->leave_baton();
+  Driver driver(*request.communicator->membership);
+  Status driven = drive_through({&driver, 1}, {&request.operation, 1});
+  settle_request(driver, request);
   return driven;
 }
 
@@ -46,10 +43,7 @@ Status create(banyan_comm_t comm, const banyan_call_t* given, banyan_request_t* 
   auto open = std::make_unique<OpenRequest>();
   open->communicator = *communicator;
   open->call = *call;
-  banyan::Membership& membership = *(*communicator)->membership;
-  membership.take_baton();
-  open->plan = membership.plan(*call);
-  membership.leave_baton();
+  open->plan = banyan::Driver(*(*communicator)->membership)->plan(*call);
   const uint64_t place = banyan::process().requests.insert(open.get());
   if (place == 0) return {Code::kSystem, "too many requests in this process"};
   (*communicator)->requests.push_back(place);
@@ -97,13 +91,11 @@ Status test(banyan_request_t handle, int* done) {
   if (request.grouped) return {};
   if (request.state == State::kNew) return never_started(request);
   if (request.state == State::kRunning) {
-    banyan::Membership& membership = *request.communicator->membership;
-    membership.take_baton();
-    const Result<bool> moved = membership.turn();
-    if (moved.ok() && !*moved) membership.check_deadline(banyan::Clock::now());
-    if (!moved.ok()) membership.engine().cancel();
-    if (request.operation->done()) banyan::settle_request(request);
-    membership.leave_baton();
+    banyan::Driver driver(*request.communicator->membership);
+    const Result<bool> moved = driver->turn();
+    if (moved.ok() && !*moved) driver->check_deadline(banyan::Clock::now());
+    if (!moved.ok()) driver->engine().cancel();
+    if (request.operation->done()) banyan::settle_request(driver, request);
     if (request.state == State::kRunning) return {};
   }
   *done = 1;
@@ -133,9 +125,9 @@ Status destroy(banyan_request_t handle) {
       return {Code::kInvalidUsage, "another thread is inside a call on the communicator"};
   }
   if (request.state == State::kRunning) {  // nobody has waited for it
-    membership.take_baton();
-    membership.engine().cancel();
-    banyan::settle_request(request);
+    banyan::Driver driver(membership);
+    driver->engine().cancel();
+    banyan::settle_request(driver, request);
   }
   const uint64_t place = banyan::place_of(handle);
   std::erase(request.communicator->requests, place);

@@ -25,10 +25,8 @@ Status allocate(banyan_comm_t comm, void** memory, size_t bytes) {
   BANYAN_TRY(found.status());
   if (memory == nullptr) return {Code::kInvalidArgument, "memory is NULL"};
   BANYAN_TRY(banyan::check_usable(**found));
-  banyan::Membership& membership = *(*found)->membership;
-  membership.take_baton();
-  const Result<void*> made = membership.allocate(bytes == 0 ? 1 : bytes);
-  membership.leave_baton();
+  const Result<void*> made =
+      banyan::Driver(*(*found)->membership)->allocate(bytes == 0 ? 1 : bytes);
   BANYAN_TRY(made.status());
   // Here, where it holds up nothing that is under way.
   banyan::touch_pages(static_cast<std::byte*>(*made), bytes, banyan::Touch::kWrite);
@@ -40,11 +38,7 @@ Status release(banyan_comm_t comm, void* memory) {
   const Result<OpenCommunicator*> found = banyan::find_communicator(comm);
   BANYAN_TRY(found.status());
   if (memory == nullptr) return {};
-  banyan::Membership& membership = *(*found)->membership;
-  membership.take_baton();
-  Status status = membership.release(memory);
-  membership.leave_baton();
-  return status;
+  return banyan::Driver(*(*found)->membership)->release(memory);
 }
 
 Status create(banyan_comm_t comm, const void* scalar, int datatype, banyan_op_t* op) {

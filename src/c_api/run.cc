@@ -13,14 +13,12 @@
 namespace banyan {
 namespace {
 
-// Requires the baton.
-Status run_plan(Membership& membership, const std::shared_ptr<Plan>& plan, const Call& call) {
-  const Result<Operation*> operation = membership.start(plan, call);
+Status run_plan(Driver& driver, const std::shared_ptr<Plan>& plan, const Call& call) {
+  const Result<Operation*> operation = driver->start(plan, call);
   BANYAN_TRY(operation.status());
-  Membership* only = &membership;
   Operation* running = *operation;
-  Status status = drive_through({&only, 1}, {&running, 1});
-  membership.finish(running);
+  Status status = drive_through({&driver, 1}, {&running, 1});
+  driver->finish(running);
   return status;
 }
 
@@ -29,18 +27,18 @@ Status run_known(Membership& membership, const KnownCall& known, const PlainCall
   Call call;
   call.send = plain.send;
   call.recv = plain.recv;
-  membership.take_baton();
-  return run_plan(membership, known.plan, call);
+  Driver driver(membership);
+  return run_plan(driver, known.plan, call);
 }
 
 }  // namespace
 
-void remember(OpenCommunicator& communicator, const PlainCall& plain, const Call& call) {
-  Membership& membership = *communicator.membership;
-  if (plain.op > BANYAN_AVG || !membership.at_rest()) return;
+void remember(Driver& driver, OpenCommunicator& communicator, const PlainCall& plain,
+              const Call& call) {
+  if (plain.op > BANYAN_AVG || driver->busy()) return;
   try {
-    const std::shared_ptr<Plan> plan = membership.plan(call);
-    communicator.known.remember(plain, call, {plan, membership.prepare_quick(plan)});
+    const std::shared_ptr<Plan> plan = driver->plan(call);
+    communicator.known.remember(plain, call, {plan, driver->prepare_quick(plan)});
   } catch (const std::bad_alloc&) {
     return;  // this call has ended well; the next one is checked as this one was
   }
@@ -51,13 +49,10 @@ bool takes_known(const OpenCommunicator& communicator) noexcept {
          !communicator.membership->failure().failed();
 }
 
-QuickCall* begin_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept {
+QuickCall* find_known(OpenCommunicator* communicator, const PlainCall& plain) noexcept {
   if (communicator == nullptr || !takes_known(*communicator)) return nullptr;
   const KnownCalls::Place* place = communicator->known.find(plain);
-  if (place == nullptr || place->known.quick == nullptr) return nullptr;
-  QuickCall& quick = *place->known.quick;
-  communicator->membership->begin(quick, plain.send, plain.recv);
-  return &quick;
+  return place == nullptr ? nullptr : place->known.quick.get();
 }
 
 Status check_usable(const OpenCommunicator& communicator) {
@@ -68,23 +63,25 @@ Status check_usable(const OpenCommunicator& communicator) {
   return {};
 }
 
-Status run_out_of_memory(Membership& membership) {
-  membership.take_baton();
-  Status status = membership.give_up("out of memory");
-  membership.engine().cancel();
+Status run_out_of_memory(Driver& driver) {
+  Status status = driver->give_up("out of memory");
+  driver->engine().cancel();
   return status;
 }
 
-Status drive_through(std::span<Membership* const> memberships,
-                     std::span<Operation* const> operations) {
-  return with_memory(memberships, [&] { return drive(memberships, operations); });
+Status run_out_of_memory(Membership& membership) {
+  Driver driver(membership);
+  return run_out_of_memory(driver);
+}
+
+Status drive_through(std::span<Driver> drivers, std::span<Operation* const> operations) {
+  return with_memory(drivers, [&] { return drive(drivers, operations); });
 }
 
 Status run_now(OpenCommunicator& communicator, const Call& call) {
-  Membership* membership = communicator.membership.get();
-  return with_memory({&membership, 1}, [&] {
-    membership->take_baton();
-    return run_plan(*membership, membership->plan(call), call);
+  return with_memory(*communicator.membership, [&] {
+    Driver driver(*communicator.membership);
+    return run_plan(driver, driver->plan(call), call);
   });
 }
 
@@ -114,7 +111,10 @@ Status run_usable(OpenCommunicator& communicator, const banyan_call_t& given,
             fmt::format("peer {} is this rank itself: a message to oneself needs a group",
                         problem.root)};
   Status status = told(membership, run_now(communicator, *call));
-  if (status.ok() && plain != nullptr) remember(communicator, *plain, *call);
+  if (status.ok() && plain != nullptr && membership.at_rest()) {
+    Driver driver = Driver::of_resting(membership);
+    remember(driver, communicator, *plain, *call);
+  }
   return status;
 }
 
@@ -124,8 +124,8 @@ Status run_call(banyan_comm_t handle, const banyan_call_t& given, const PlainCal
   const Result<OpenCommunicator*> communicator = find_communicator(handle);
   BANYAN_TRY(communicator.status());
   BANYAN_TRY(check_usable(**communicator));
-  Membership* membership = (*communicator)->membership.get();
-  return with_memory({&membership, 1}, [&] { return run_usable(**communicator, given, plain); });
+  return with_memory(*(*communicator)->membership,
+                     [&] { return run_usable(**communicator, given, plain); });
 }
 
 void refuse_request(OpenRequest& request, const Status& why) {
@@ -134,27 +134,24 @@ void refuse_request(OpenRequest& request, const Status& why) {
 }
 
 Status start_request(OpenRequest& request) {
-  OpenCommunicator& communicator = *request.communicator;
-  Membership* membership = communicator.membership.get();
-  membership->take_baton();
-  Status status = with_memory({&membership, 1}, [&]() -> Status {
-    const Result<Operation*> operation = membership->start(request.plan, request.call);
+  Driver driver(*request.communicator->membership);
+  Status status = with_memory(driver, [&]() -> Status {
+    const Result<Operation*> operation = driver->start(request.plan, request.call);
     BANYAN_TRY(operation.status());
     request.operation = *operation;
     request.state = OpenRequest::State::kRunning;
-    const Result<bool> moved = membership->turn();  // the first messages leave with the start
-    if (!moved.ok()) membership->engine().cancel();
+    const Result<bool> moved = driver->turn();  // the first messages leave with the start
+    if (!moved.ok()) driver->engine().cancel();
     return {};
   });
-  membership->leave_baton();
   if (!status.ok()) refuse_request(request, status);
   return status;
 }
 
-void settle_request(OpenRequest& request) {
-  Membership& membership = *request.communicator->membership;
-  request.result = membership.failure().failed() ? membership.failure().status() : Status();
-  membership.finish(request.operation);
+void settle_request(Driver& driver, OpenRequest& request) {
+  Failure& failure = driver.membership().failure();
+  request.result = failure.failed() ? failure.status() : Status();
+  driver->finish(request.operation);
   request.operation = nullptr;
   request.state = OpenRequest::State::kDone;
 }

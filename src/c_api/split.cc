@@ -221,8 +221,7 @@ class Split {
 Status split(OpenCommunicator& parent, const Place& mine, banyan_comm_t* child,
              const banyan_config_t* config) {
   std::optional<Split> split;
-  Membership* membership = parent.membership.get();
-  BANYAN_TRY(with_memory({&membership, 1}, [&]() -> Status {
+  BANYAN_TRY(with_memory(*parent.membership, [&]() -> Status {
     Result<Party> party = gather(parent, mine);
     if (!party.ok()) return party.status();
     return split.emplace(parent, std::move(*party), config).meet();

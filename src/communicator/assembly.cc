@@ -385,7 +385,7 @@ int cores_for_ranks(const Membership& membership) {
         return peer.host.digest == here.digest;
       }));
   if (ranks == 1) return static_cast<int>(usable_cores().size());
-  const int told = membership.engine().cores();
+  const int told = membership.cores();
   return told > 0 && told < ranks ? told : online_cores();
 }
 

@@ -11,7 +11,6 @@
 namespace banyan {
 
 // Drives the communicators until all operations are done, a deadline passes, or one fails.
-// Holds their batons meanwhile and leaves them afterwards.
-Status drive(std::span<Membership* const> memberships, std::span<Operation* const> operations);
+Status drive(std::span<Driver> drivers, std::span<Operation* const> operations);
 
 }  // namespace banyan

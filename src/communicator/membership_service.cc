@@ -23,17 +23,6 @@ void Membership::wake_caller() const {
   ring(bells_.caller);
 }
 
-// Tells what ended a wait: the first that is ready of the bell, the transports in their order, and
-// the links.
-std::string_view Membership::waker_of(std::span<const pollfd> waited) const {
-  const auto ready = std::find_if(waited.begin(), waited.end(),
-                                  [](const pollfd& entry) { return entry.revents != 0; });
-  if (ready == waited.end()) return "the clock";
-  const auto which = static_cast<size_t>(ready - waited.begin());
-  if (which == 0) return "the bell";
-  return which <= engine_.transports().size() ? engine_.transports()[which - 1]->name() : "a link";
-}
-
 // Waits for links, the bell and `also`, which are none or the transports', and handles what came
 // over the links. Returns what woke it.
 std::string_view Membership::doze(std::span<const int> also, int most_us) {
@@ -50,7 +39,7 @@ std::string_view Membership::doze(std::span<const int> also, int most_us) {
   const timespec patience{most_us / 1000000, most_us % 1000000 * 1000L};
   const int count =
       ppoll(descriptors.data(), descriptors.size(), most_us < 0 ? nullptr : &patience, nullptr);
-  const std::string_view waker = waker_of(descriptors);
+  const std::string_view waker = worker_.waker_of(descriptors);
   if (until != TimePoint::max()) monitor_.lose_patience(Clock::now());
   if (count > 0) {
     if (descriptors.front().revents != 0) quiet(bells_.service);
@@ -85,8 +74,9 @@ void Membership::serve() {
 void Membership::serve_background() {
   std::vector<int> descriptors;
   Wait wait(service_patience_);
-  while (!wanted_.load() && !stop_.load() && !failure_.failed() && !(engine_.idle() && settled())) {
-    const Result<bool> moved = turn();
+  while (!wanted_.load() && !stop_.load() && !failure_.failed() &&
+         (worker_.busy() || !worker_.settled())) {
+    const Result<bool> moved = worker_.turn();
     if (!moved.ok()) break;
     if (*moved) {
       wait.moved();
@@ -94,23 +84,23 @@ void Membership::serve_background() {
     }
     if (wait.linger()) continue;
     wait.slept();
-    check_deadline(Clock::now());
-    look_around();
+    worker_.check_deadline(Clock::now());
+    worker_.look_around();
     descriptors.clear();
     bool nothing = true;
     size_t armed = 0;
-    for (const auto& transport : engine_.transports()) {
+    for (const auto& transport : transports()) {
       if (!nothing) break;
       ++armed;
       nothing = transport->arm();
       descriptors.push_back(transport->descriptor());
     }
-    if (nothing) say_waiting();
-    const bool traced = nothing && trace_.calls();
+    if (nothing) worker_.say_waiting();
+    const bool traced = nothing && worker_.trace().calls();
     const TimePoint begin = traced ? Clock::now() : TimePoint();
     const std::string_view waker = doze(descriptors, nothing && !wanted_.load() ? kSaysAgainUs : 0);
-    if (traced) trace_.slept(begin, engine_.waiting_for(), waker);
-    for (size_t i = 0; i < armed; ++i) engine_.transports()[i]->disarm();
+    if (traced) worker_.trace().slept(begin, worker_.engine().waiting_for(), waker);
+    for (size_t i = 0; i < armed; ++i) transports()[i]->disarm();
   }
 }
 

@@ -15,7 +15,6 @@ namespace banyan {
 
 // A call that was made before and fits a program: only its addresses are new.
 struct QuickCall {
-  Membership& membership;
   std::shared_ptr<Plan> plan;
   Program program;
   std::unique_ptr<Operation> operation;  // for the engine, where the program cannot go on
@@ -23,7 +22,7 @@ struct QuickCall {
   bool output_in_send = false;
 };
 
-inline void Membership::begin(QuickCall& quick, const void* send, void* recv, bool more) {
+inline void Worker::begin(QuickCall& quick, const void* send, void* recv, bool more) {
   std::byte* output =
       static_cast<std::byte*>(quick.output_in_send ? const_cast<void*>(send) : recv);
   quick.program.begin(
@@ -33,12 +32,12 @@ inline void Membership::begin(QuickCall& quick, const void* send, void* recv, bo
 
 // Runs the program of a call that was begun, as long as the wait for messages is short. False:
 // go_on(), which ends the call as drive() does.
-bool run_patiently(QuickCall& quick, Program::Stop stop);
-inline bool run_through(QuickCall& quick) {
+bool run_patiently(Driver& driver, QuickCall& quick, Program::Stop stop);
+inline bool run_through(Driver& driver, QuickCall& quick) {
   const DefaultFloatMode mode;
   const Program::Stop stop = quick.program.run();
-  return stop == Program::Stop::kDone || run_patiently(quick, stop);
+  return stop == Program::Stop::kDone || run_patiently(driver, quick, stop);
 }
-Status go_on(QuickCall& quick);
+Status go_on(Driver& driver, QuickCall& quick);
 
 }  // namespace banyan

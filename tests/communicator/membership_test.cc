@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,19 @@
 
 namespace banyan {
 namespace {
+
+// Who has no Driver gets at neither the worker nor what is in it.
+template <typename Type>
+concept GivesItsEngine = requires(Type& of) {
+  of.engine();
+};
+template <typename Type>
+concept GivesItsWorker = requires(Type& of) {
+  of.worker();
+};
+static_assert(!GivesItsEngine<Membership> && !GivesItsWorker<Membership>);
+static_assert(GivesItsEngine<Worker> && !std::is_copy_constructible_v<Worker>);
+static_assert(!std::is_copy_constructible_v<Driver> && !std::is_copy_assignable_v<Driver>);
 
 // Rank 1 of two on different hosts. The other end of its link is here, and no thread serves it.
 struct Lonely {
@@ -46,7 +60,7 @@ struct Lonely {
 TEST(Membership, GivesUpInTimeWhereNobodyDecides) {
   Lonely rank(0.2);
   const TimePoint begin = Clock::now();
-  const Status status = rank.membership->give_up("there is no memory");
+  const Status status = Driver(*rank.membership)->give_up("there is no memory");
   const std::chrono::duration<double> took = Clock::now() - begin;
   EXPECT_GE(took.count(), Monitor::kMostPatienceSeconds) << "others may still decide";
   EXPECT_LT(took.count(), 20);

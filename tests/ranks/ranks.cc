@@ -394,7 +394,7 @@ void run_ranks(Kind kind, int size, const Job::Body& body, JobOptions options) {
 uint64_t engine_starts(banyan_comm_t comm) {
   const Result<OpenCommunicator*> found = find_communicator(comm);
   EXPECT_TRUE(found.ok());
-  return found.ok() ? (*found)->membership->engine().started() : 0;
+  return found.ok() ? Driver(*(*found)->membership)->engine().started() : 0;
 }
 
 Holdings holdings() {
