@@ -101,6 +101,7 @@ constexpr TableRow kAssumedShared[] = {
 // grow by log P (docs/algorithms.md has figures of 32, 64 and 128 ranks on two cores).
 constexpr TableRow kAssumedCrowded[] = {
     {kAllreduce, kAny, 32 * kKiB, 0, kMostCrowded, "star"},
+    {kAllreduce, kAny, kAnySize, 0, 8, "ring"},
     {kAllgather, kAny, 128 * kKiB, 17, kMostCrowded, "star"},
     {kBroadcast, kAny, 256 * kKiB, 9, kMostCrowded, "star"},
     {kReduce, kAny, 16 * kKiB, 6, kMostCrowded, "star"},

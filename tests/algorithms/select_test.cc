@@ -192,6 +192,7 @@ TEST(DefaultTable, KnowsMoreRanksThanWereMeasured) {
   EXPECT_EQ(of(Medium::kSharedCores, kBroadcast, 64 * kMiB, 9), "binomial");
   EXPECT_EQ(of(Medium::kSharedCores, kReduce, 64 * kMiB, 64), "binomial");
   EXPECT_EQ(of(Medium::kSharedCores, kReduce, 64 * kMiB, 65), "circulant");
+  EXPECT_EQ(of(Medium::kCrowdedCores, kAllreduce, 64 * kMiB, 8), "ring");
   EXPECT_EQ(of(Medium::kCrowdedCores, kAllreduce, 4, 257), "recursive_doubling");
   EXPECT_EQ(of(Medium::kCrowdedCores, kReduceScatter, 4, 257), "circulant");
 }
