@@ -12,6 +12,7 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -99,6 +100,40 @@ class Rows(unittest.TestCase):
         kept = defaults.kept(csv)
         self.assertEqual(kept, 'allreduce,2,memory,4,,ring=2 direct=2.381\nbarrier,4,network,0,0.0.2.2,star=3\n')
         self.assertEqual(defaults.kept(defaults.expanded(f'# a remark\n{defaults.KEPT}\n{kept}')), kept)
+
+
+def select(*words):
+    build = pathlib.Path(CHOICES).parents[1]
+    command = [sys.executable, '-B', str(TOP / 'bench' / 'select'), '--build', str(build), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+class Program(unittest.TestCase):
+    def test_what_is_kept_says_no_more_than_is_known(self):
+        with tempfile.TemporaryDirectory() as folder:
+            csv, kept = pathlib.Path(folder) / 'measured.csv', pathlib.Path(folder) / 'kept.txt'
+            csv.write_text('collective,ranks,medium,bytes,algorithm,us,least_us,most_us,hosts\n'
+                           'allreduce,2,memory,64,ring,2,2,2,\n', encoding='utf-8')
+            for words, rounds in ((), None), (('--rounds', '5'), '5 rounds'):
+                kept.unlink(missing_ok=True)
+                shown = select('--from', str(csv), '--keep', str(kept), *words)
+                self.assertEqual(shown.returncode, 0, shown.stderr)
+                head, names, point = kept.read_text(encoding='utf-8').splitlines()
+                self.assertEqual((names, point), (defaults.KEPT, 'allreduce,2,memory,64,,ring=2'))
+                self.assertEqual(head.endswith(' rounds'), rounds is not None, head)
+                self.assertTrue(rounds is None or head.endswith(rounds), head)
+            shown = select('--from', str(kept))
+            self.assertRegex(shown.stdout, r'all +1 ', shown.stderr)
+
+    def test_a_table_names_the_file_and_line_that_are_wrong(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / 'kept.txt'
+            path.write_text('nonsense\n', encoding='utf-8')
+            shown = select('--table', str(path))
+            self.assertEqual((shown.returncode, shown.stdout), (1, ''))
+            self.assertIn(f'{path}, line 1: ', shown.stderr)
+        self.assertIn('No such file', select('--table', str(path)).stderr)
+        self.assertIn("invalid at_least_one value: '0'", select('--rounds', '0').stderr)
 
 
 class Committed(unittest.TestCase):

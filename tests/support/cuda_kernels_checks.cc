@@ -151,8 +151,8 @@ size_t pack_of(DataType type, DataType wide) {
   return kCudaPackBytes / std::max(size_of(type), size_of(wide));
 }
 
-// In most of them the sources are aligned where the destination is; in some of the others it never
-// is.
+// Three counts of four move all pointers by as many elements, so that they reach a boundary
+// together. The fourth moves them apart.
 Offsets offsets_for(size_t count, size_t local_size, size_t incoming_size) {
   const size_t ahead = count % 16;
   const Offsets together{ahead * local_size % 64, ahead * incoming_size % 64,
