@@ -169,9 +169,9 @@ Held Gpu::mapped(size_t bytes) {
           }};
 }
 
-IpcHandle Gpu::lend(const Held& lent) {
+IpcHandle Gpu::lend(const Held& held) {
   IpcHandle handle{};
-  (void)ok(calls_.lend(&handle, address_of(lent.memory())), "cuIpcGetMemHandle");
+  (void)ok(calls_.lend(&handle, address_of(held.memory())), "cuIpcGetMemHandle");
   return handle;
 }
 

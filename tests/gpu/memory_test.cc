@@ -74,20 +74,20 @@ class GpuMemory : public CApi {
  protected:
   // The lender and a communicator that has made calls are there before the driver.
   static void SetUpTestSuite() {
-    lender_ = std::make_unique<Lender>();
-    early_ = make_comm();
+    lender = std::make_unique<Lender>();
+    early = make_comm();
     float in[8] = {}, out[8] = {};
     for (int call = 0; call < 2; ++call)
-      ASSERT_EQ(banyan_allreduce(in, out, 8, BANYAN_FLOAT32, BANYAN_SUM, early_), BANYAN_SUCCESS);
+      ASSERT_EQ(banyan_allreduce(in, out, 8, BANYAN_FLOAT32, BANYAN_SUM, early), BANYAN_SUCCESS);
     ASSERT_FALSE(knows_devices());
-    gpu_ = std::make_unique<Gpu>();
-    ASSERT_EQ(gpu_->refused(), "");
+    gpu = std::make_unique<Gpu>();
+    ASSERT_EQ(gpu->refused(), "");
   }
   static void TearDownTestSuite() {
-    EXPECT_EQ(banyan_comm_finalize(early_), BANYAN_SUCCESS);
-    EXPECT_EQ(banyan_comm_destroy(early_), BANYAN_SUCCESS);
-    gpu_.reset();
-    lender_.reset();
+    EXPECT_EQ(banyan_comm_finalize(early), BANYAN_SUCCESS);
+    EXPECT_EQ(banyan_comm_destroy(early), BANYAN_SUCCESS);
+    gpu.reset();
+    lender.reset();
   }
 
   banyan_result_t sum(const void* send, void* recv, banyan_comm_t comm = nullptr) const {
@@ -105,14 +105,14 @@ class GpuMemory : public CApi {
   }
   void refused_in_every_buffer(std::byte* memory);
 
-  static std::unique_ptr<Lender> lender_;
-  static banyan_comm_t early_;
-  static std::unique_ptr<Gpu> gpu_;
+  static std::unique_ptr<Lender> lender;
+  static banyan_comm_t early;
+  static std::unique_ptr<Gpu> gpu;
 };
 
-std::unique_ptr<Lender> GpuMemory::lender_;
-banyan_comm_t GpuMemory::early_ = nullptr;
-std::unique_ptr<Gpu> GpuMemory::gpu_;
+std::unique_ptr<Lender> GpuMemory::lender;
+banyan_comm_t GpuMemory::early = nullptr;
+std::unique_ptr<Gpu> GpuMemory::gpu;
 
 using One = std::function<banyan_result_t(const void* send, void* recv)>;
 
@@ -185,44 +185,44 @@ void GpuMemory::refused_in_every_buffer(std::byte* memory) {
 
 // The first test of the program: the communicator has known this call since before the driver came.
 TEST_F(GpuMemory, IsRefusedByCommunicatorsThatAreOlderThanTheDriver) {
-  const Held memory = gpu_->plain(kBytes);
-  ASSERT_NE(memory.memory(), nullptr) << gpu_->refused();
-  EXPECT_EQ(banyan_broadcast(memory.memory(), out_, 8, BANYAN_FLOAT32, 0, early_),
+  const Held memory = gpu->plain(kBytes);
+  ASSERT_NE(memory.memory(), nullptr) << gpu->refused();
+  EXPECT_EQ(banyan_broadcast(memory.memory(), out_, 8, BANYAN_FLOAT32, 0, early),
             BANYAN_ERR_UNSUPPORTED);
-  EXPECT_EQ(sum(memory.memory(), out_, early_), BANYAN_ERR_UNSUPPORTED);
-  EXPECT_EQ(sum(in_, memory.memory(), early_), BANYAN_ERR_UNSUPPORTED);
-  EXPECT_EQ(sum(in_, out_, early_), BANYAN_SUCCESS);
+  EXPECT_EQ(sum(memory.memory(), out_, early), BANYAN_ERR_UNSUPPORTED);
+  EXPECT_EQ(sum(in_, memory.memory(), early), BANYAN_ERR_UNSUPPORTED);
+  EXPECT_EQ(sum(in_, out_, early), BANYAN_SUCCESS);
 }
 
 TEST_F(GpuMemory, OfAnAllocationIsRefused) {
-  const Held memory = gpu_->plain(kBytes);
-  ASSERT_NE(memory.memory(), nullptr) << gpu_->refused();
+  const Held memory = gpu->plain(kBytes);
+  ASSERT_NE(memory.memory(), nullptr) << gpu->refused();
   refused_in_every_buffer(memory.memory());
 }
 
 TEST_F(GpuMemory, OfAPoolIsRefused) {
-  if (!gpu_->has_memory_pools()) GTEST_SKIP() << "the driver says that the GPU has no memory pools";
-  const Held memory = gpu_->pooled(kBytes);
-  ASSERT_NE(memory.memory(), nullptr) << gpu_->refused();
+  if (!gpu->has_memory_pools()) GTEST_SKIP() << "the driver says that the GPU has no memory pools";
+  const Held memory = gpu->pooled(kBytes);
+  ASSERT_NE(memory.memory(), nullptr) << gpu->refused();
   refused_in_every_buffer(memory.memory());
 }
 
 TEST_F(GpuMemory, ThatIsMappedIsRefused) {
-  if (!gpu_->maps_memory()) GTEST_SKIP() << "the driver says that it maps no memory of the GPU";
-  const Held memory = gpu_->mapped(kBytes);
-  ASSERT_NE(memory.memory(), nullptr) << gpu_->refused();
+  if (!gpu->maps_memory()) GTEST_SKIP() << "the driver says that it maps no memory of the GPU";
+  const Held memory = gpu->mapped(kBytes);
+  ASSERT_NE(memory.memory(), nullptr) << gpu->refused();
   refused_in_every_buffer(memory.memory());
 }
 
 TEST_F(GpuMemory, OfAnotherProcessIsRefused) {
-  const Held memory = gpu_->borrowed(lender_->handle());
-  ASSERT_NE(memory.memory(), nullptr) << gpu_->refused();
+  const Held memory = gpu->borrowed(lender->handle());
+  ASSERT_NE(memory.memory(), nullptr) << gpu->refused();
   refused_in_every_buffer(memory.memory());
 }
 
 TEST_F(GpuMemory, IsRefusedInAThreadWithoutAContext) {
-  const Held memory = gpu_->plain(kBytes);
-  ASSERT_NE(memory.memory(), nullptr) << gpu_->refused();
+  const Held memory = gpu->plain(kBytes);
+  ASSERT_NE(memory.memory(), nullptr) << gpu->refused();
   std::thread([&] {
     refused_by_name(sum(memory.memory(), out_), "send", memory.memory());
     refused_by_name(sum(in_, memory.memory()), "recv", memory.memory());
@@ -233,18 +233,18 @@ TEST_F(GpuMemory, IsRefusedInAThreadWithoutAContext) {
 TEST_F(GpuMemory, IsNoMoreSoWhenItIsFreed) {
   std::vector<std::byte*> freed;
   {
-    const Held plain = gpu_->plain(kBytes);
-    const Held borrowed = gpu_->borrowed(lender_->handle());
+    const Held plain = gpu->plain(kBytes);
+    const Held borrowed = gpu->borrowed(lender->handle());
     for (const Held* held : {&plain, &borrowed}) {
-      ASSERT_NE(held->memory(), nullptr) << gpu_->refused();
+      ASSERT_NE(held->memory(), nullptr) << gpu->refused();
       EXPECT_TRUE(is_in_device_memory(held->memory()));
       freed.push_back(held->memory());
     }
   }
   for (const std::byte* memory : freed) EXPECT_FALSE(is_in_device_memory(memory)) << memory;
   EXPECT_EQ(sum(in_, out_), BANYAN_SUCCESS);
-  const Held again = gpu_->plain(kBytes);
-  ASSERT_NE(again.memory(), nullptr) << gpu_->refused();
+  const Held again = gpu->plain(kBytes);
+  ASSERT_NE(again.memory(), nullptr) << gpu->refused();
   refused_by_name(sum(again.memory(), out_), "send", again.memory());
 }
 
@@ -254,12 +254,12 @@ TEST_F(GpuMemory, OfTheHostWorks) {
   ASSERT_EQ(banyan_mem_alloc(comm_, &shared, kBytes), BANYAN_SUCCESS) << banyan_last_error(comm_);
   {
     std::vector<Held> all;
-    all.push_back(gpu_->pinned(kBytes));
-    all.push_back(gpu_->registered(own.data(), kBytes));
-    all.push_back(gpu_->registered(shared, kBytes));
-    if (gpu_->has_managed_memory()) all.push_back(gpu_->managed(kBytes));
+    all.push_back(gpu->pinned(kBytes));
+    all.push_back(gpu->registered(own.data(), kBytes));
+    all.push_back(gpu->registered(shared, kBytes));
+    if (gpu->has_managed_memory()) all.push_back(gpu->managed(kBytes));
     for (const Held& held : all) {
-      ASSERT_NE(held.memory(), nullptr) << gpu_->refused();
+      ASSERT_NE(held.memory(), nullptr) << gpu->refused();
       EXPECT_FALSE(is_in_device_memory(held.memory()));
       auto* numbers = reinterpret_cast<float*>(held.memory());
       for (int i = 0; i < 8; ++i) numbers[i] = static_cast<float>(i);
