@@ -112,6 +112,40 @@ void ScheduleBuilder::decode_add(DataType element, Slice accumulator, Slice src,
   append({.op = Op::kDecodeAdd, .type = element, .src = accumulator, .src2 = src, .dst = dst});
 }
 
+Slice ScheduleBuilder::wire_slot(uint64_t capacity) {
+  Slice slot = scratch(capacity);
+  slot.slot = ++slots_;
+  return slot;
+}
+
+void ScheduleBuilder::encode_by(CodecId codec, DataType type, Slice values, Slice slot,
+                                Slice left) {
+  assert(slot.is_slot() && (left.size == 0 || left.size == values.size));
+  append({.op = Op::kEncode,
+          .type = type,
+          .codec = codec,
+          .src = values,
+          .src2 = {},
+          .dst = slot,
+          .dst2 = left});
+}
+
+void ScheduleBuilder::decode_by(CodecId codec, DataType type, Slice slot, Slice values) {
+  assert(slot.is_slot());
+  append({.op = Op::kDecode, .type = type, .codec = codec, .src = slot, .src2 = {}, .dst = values});
+}
+
+void ScheduleBuilder::decode_add_by(CodecId codec, DataType type, Slice addend, Slice slot,
+                                    Slice sum) {
+  assert(slot.is_slot() && addend.size == sum.size);
+  append({.op = Op::kDecodeAdd,
+          .type = type,
+          .codec = codec,
+          .src = addend,
+          .src2 = slot,
+          .dst = sum});
+}
+
 // A step after the fence that no step after the fence leads to waits for all of before_fence_; the
 // others wait for it through those.
 void ScheduleBuilder::fence() {
@@ -129,6 +163,7 @@ void ScheduleBuilder::append(const Step& step) {
   if (step.src.size != 0) touch(step.src, id, false);
   if (step.src2.size != 0) touch(step.src2, id, false);
   if (step.dst.size != 0) touch(step.dst, id, true);
+  if (step.dst2.size != 0) touch(step.dst2, id, true);
 
   auto& found = predecessors_.steps;
   const auto first = found.begin() + predecessors_.begin.back();
@@ -187,6 +222,7 @@ Schedule ScheduleBuilder::finish() && {
   Schedule schedule;
   schedule.steps = std::move(steps_);
   schedule.scratch_size = scratch_size_;
+  schedule.slots = slots_;
   link_dependencies(schedule, predecessors_);
   link_ports(schedule);
   return schedule;
@@ -199,14 +235,16 @@ bool touches(const Step& step, Slice slice) {
     return other.space == slice.space && other.size != 0 && other.offset < slice.end() &&
            slice.offset < other.end();
   };
-  return meets(step.src) || meets(step.src2) || meets(step.dst);
+  return meets(step.src) || meets(step.src2) || meets(step.dst) || meets(step.dst2);
 }
 
 // Finds the reduction that alone uses what step `recv` receives, or -1. A landing that a later
 // receive uses again is fine, as long as between the two only the reduction touches it.
 int64_t lone_reduction(const Schedule& schedule, uint32_t recv) {
   const Step& step = schedule.steps[recv];
-  if (step.op != Op::kRecv || step.dst.space != Space::kScratch || step.dst.size == 0) return -1;
+  if (step.op != Op::kRecv || step.dst.is_slot() || step.dst.space != Space::kScratch ||
+      step.dst.size == 0)
+    return -1;
   int64_t found = -1;
   for (const uint32_t next : schedule.successors_of(recv)) {
     const Step& user = schedule.steps[next];
@@ -253,6 +291,7 @@ Schedule fuse(Schedule schedule) {
   std::vector<uint32_t> place(steps.size());
   Schedule fused;
   fused.scratch_size = schedule.scratch_size;
+  fused.slots = schedule.slots;
   for (uint32_t step = 0; step < steps.size(); ++step) {
     if (recv_of[step] != kNone) {
       place[step] = place[recv_of[step]];

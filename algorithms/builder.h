@@ -56,6 +56,14 @@ class ScheduleBuilder {
   void decode(DataType element, Slice src, Slice dst);
   void decode_add(DataType element, Slice accumulator, Slice src, Slice dst);
 
+  // A wire slot, for messages of at most so many bytes. It is sent and received as a whole.
+  Slice wire_slot(uint64_t capacity);
+  // Steps by a codec; values are of `type`. What a message does not say of them goes to `left`, if
+  // it is not empty.
+  void encode_by(CodecId codec, DataType type, Slice values, Slice slot, Slice left = {});
+  void decode_by(CodecId codec, DataType type, Slice slot, Slice values);
+  void decode_add_by(CodecId codec, DataType type, Slice addend, Slice slot, Slice sum);
+
   // Every later step waits for every earlier one.
   void fence();
 
@@ -80,6 +88,7 @@ class ScheduleBuilder {
 
   std::vector<Step> steps_;
   uint64_t scratch_size_ = 0;
+  uint32_t slots_ = 0;
   StepLists predecessors_;
   std::vector<uint8_t> has_successor_;
   std::vector<Run> runs_[kSpaceCount];  // sorted, disjoint

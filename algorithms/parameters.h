@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "banyan/status.h"
+#include "src/base/codec.h"
 
 namespace banyan {
 
@@ -32,6 +33,11 @@ struct Parameters {
   Phase inter = Phase::kOwn;
   uint16_t rails = 0;  // ranks of a host that exchange with other hosts; 0: all of them
   std::array<uint16_t, kMostDimensions> dimensions{};  // the first are set, or none
+  // Codecs by which sums travel: inside the parts of lower levels, and at the top or only level.
+  // Only who makes a call may set them. No rule and no table does, so nothing lossy is chosen by
+  // what it takes.
+  CodecId intra_codec = kNoCodec;
+  CodecId inter_codec = kNoCodec;
 
   bool operator==(const Parameters&) const = default;
 };

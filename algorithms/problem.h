@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "algorithms/parameters.h"
 #include "algorithms/schedule.h"
 #include "banyan/types.h"
+#include "src/base/codec.h"
 #include "topology/hierarchy.h"
 
 namespace banyan {
@@ -25,6 +27,8 @@ struct Group {
   const Hierarchy* hierarchy = nullptr;
   // How the algorithm goes about it, the same on all ranks.
   Parameters parameters{};
+  // The codecs that the parameters number, which outlive the group.
+  std::span<const Codec> codecs{};
 
   static Group everyone(int size, int rank, const Hierarchy* hierarchy = nullptr,
                         const Parameters& parameters = {});
@@ -55,6 +59,8 @@ struct Problem {
   bool check = true;
   // Elements; used by the calls with a `v` only. Displacements are never empty there.
   std::vector<uint64_t> send_counts, send_displacements, recv_counts, recv_displacements;
+
+  MemoryKind memory = MemoryKind::kHost;  // of the caller's buffers
 
   bool operator==(const Problem&) const = default;
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "banyan/types.h"
+#include "src/base/codec.h"
 
 namespace banyan {
 
@@ -25,12 +26,20 @@ enum class Space : uint8_t {
 };
 inline constexpr int kSpaceCount = 3;
 
-// A range of bytes.
+// A range of bytes. Or a wire slot, which is a range of scratch that holds one message of a codec:
+// its size is the most that such a message has, and how long the one in it is, the step that writes
+// it says at run time.
 struct Slice {
   Space space = Space::kScratch;
+  uint32_t slot = 0;  // number of the wire slot, from 1; 0: it is none
   uint64_t offset = 0;
   uint64_t size = 0;
 
+  constexpr Slice() = default;
+  constexpr Slice(Space of, uint64_t from, uint64_t bytes, uint32_t wire_slot = 0)
+      : space(of), slot(wire_slot), offset(from), size(bytes) {}
+
+  bool is_slot() const { return slot != 0; }
   uint64_t end() const { return offset + size; }
   // `size` bytes from `offset` on, within this slice.
   Slice sub(uint64_t from, uint64_t bytes) const { return {space, offset + from, bytes}; }
@@ -38,12 +47,16 @@ struct Slice {
 };
 
 // "T" is the call's element type, "A" its accumulator type: accumulator_of(T, op).
+//
+// With a codec, kEncode, kDecode and kDecodeAdd turn values into the message of a wire slot and
+// back; Step::type is that of the values then, and nothing is divided or scaled.
 enum class Op : uint8_t {
-  kSend,       // src -> peer
+  kSend,       // src -> peer; of a wire slot, the message in it
   kRecv,       // peer -> dst
   kCopy,       // dst = src
   kReduce,     // dst = src (+) src2, all of Step::type
-  kEncode,     // dst = src, A -> T, divided by the number of ranks for kAvg
+  kEncode,     // dst = src, A -> T, divided by the number of ranks for kAvg. With a codec: dst is a
+               // wire slot, and what its message does not say of src goes to dst2, if there is one
   kDecode,     // dst = src, T -> A, times this rank's scalar for kPreMulSum
   kDecodeAdd,  // dst = src (+) widened src2; dst and src are A, src2 is T; no scalar
   // Made by fuse() from a receive into scratch that only a reduction reads:
@@ -58,11 +71,14 @@ constexpr bool is_transfer(Op op) {
 
 struct Step {
   Op op = Op::kCopy;
-  DataType type = DataType::kInt8;  // kReduce, kRecvReduce: of the operands; codec steps: T
-  int32_t peer = -1;                // a rank of the communicator
+  DataType type = DataType::kInt8;        // kReduce, kRecvReduce: of the operands; codec steps: T
+  CodecId codec = kNoCodec;               // of a step from or to a wire slot
+  MemoryKind memory = MemoryKind::kHost;  // where its operands lie, but for wire slots
+  int32_t peer = -1;                      // a rank of the communicator
   Slice src;
   Slice src2;
   Slice dst;
+  Slice dst2{};
 
   bool operator==(const Step&) const = default;
 };
@@ -87,6 +103,7 @@ struct Schedule {
   std::vector<uint32_t> port_steps;
   std::vector<int32_t> port_of;  // per step: index into ports, -1 for local steps
   uint64_t scratch_size = 0;
+  uint32_t slots = 0;  // wire slots are numbered from 1 to this
 
   std::span<const uint32_t> successors_of(uint32_t step) const {
     return std::span(successors)

@@ -49,7 +49,8 @@ bool is_valid(const Envelope& envelope) {
   const CallSignature& signature = envelope.signature;
   return static_cast<int>(signature.collective) < kCollectiveCount &&
          static_cast<int>(signature.type) < kDataTypeCount &&
-         static_cast<int>(signature.op) < kReduceOpCount;
+         static_cast<int>(signature.op) < kReduceOpCount &&
+         static_cast<int>(signature.memory) < kMemoryKindCount;
 }
 
 Judgement judge(const Envelope& seen, const Envelope& expected, uint32_t epoch) {

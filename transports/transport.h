@@ -71,7 +71,10 @@ struct Transfer {
   Direction direction = Direction::kSend;
   Lane lane = Lane::kCollective;
   int peer = -1;
-  Envelope envelope;            // what is sent, or what is expected
+  Envelope envelope;  // what is sent, or what is expected
+  // A receive takes a message of any length up to envelope.bytes, and its completion says which.
+  // It is not combined.
+  bool up_to = false;
   std::byte* memory = nullptr;  // source (never written) or destination
   // Makes a receive store memory = local (+) message instead of memory = message. envelope.bytes is
   // the length of the message on the wire; memory and local have local_element for each
@@ -91,7 +94,8 @@ std::string_view text_of(Passage passage);  // "through slots"; empty: kOnly
 // Tells how a transfer ended.
 //
 //   kOk        the memory is the caller's again; a send in the message lane completes only when its
-//              receive has accepted it, one in the collective lane perhaps when it is buffered
+//              receive has accepted it, one in the collective lane perhaps when it is buffered; of
+//              a receive, `seen` is the envelope of what has come
 //   kMismatch  `seen` is at the head of the lane instead
 //   kPeerLost  the peer is gone
 struct Completion {
@@ -110,6 +114,9 @@ class Transport {
   virtual ~Transport() = default;
 
   virtual std::string_view name() const = 0;
+
+  // Whether it reads and writes such memory of this rank.
+  virtual bool carries(MemoryKind kind) const { return kind != MemoryKind::kDevice; }
 
   // Queues a transfer behind those posted before in its lane and direction to its peer. kBusy: the
   // queue is full; poll() and repeat. A send may complete inside post (then poll reports it).

@@ -64,7 +64,9 @@ std::string type_names() {
   return join(names);
 }
 
-constexpr std::string_view kMemoryNames[] = {"host", "cuda", "managed"};  // by MemoryKind
+constexpr std::string_view kMemoryNames[] = {"host", "cuda", "managed"};
+constexpr MemoryKind kMemoryKinds[] = {MemoryKind::kHost, MemoryKind::kDevice,
+                                       MemoryKind::kManaged};
 
 // "unknown algorithm 'rign' at position 1; valid: ...", also where no word stands at all.
 Status wrong(std::string_view what, const Token& token, std::string_view valid) {
@@ -305,7 +307,7 @@ class Parser {
           std::find_if(std::begin(kMemoryNames), std::end(kMemoryNames),
                        [&](std::string_view name) { return same_word(name, token.text); });
       if (found == std::end(kMemoryNames)) return wrong("memory", token, join(kMemoryNames));
-      rule.memories.push_back(static_cast<MemoryKind>(found - std::begin(kMemoryNames)));
+      rule.memories.push_back(kMemoryKinds[found - std::begin(kMemoryNames)]);
       ++at_;
       if (!peek().is(',')) return {};
     }

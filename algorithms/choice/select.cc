@@ -61,12 +61,14 @@ bool is_for_type(const Rule& rule, const Problem& problem) {
          std::find(types.begin(), types.end(), problem.type) != types.end();
 }
 
-// This version has no other memory (device_memory.h), and a barrier has none.
+// A barrier has no memory.
 bool is_for_memory(const Rule& rule, const Problem& problem) {
   const auto& memories = rule.memories;
   if (memories.empty()) return true;
+  const bool pinned = problem.memory == MemoryKind::kPinned;  // no word of its own
+  const MemoryKind kind = pinned ? MemoryKind::kHost : problem.memory;
   return heading_of(problem.collective) != kBarrier &&
-         std::find(memories.begin(), memories.end(), MemoryKind::kHost) != memories.end();
+         std::find(memories.begin(), memories.end(), kind) != memories.end();
 }
 
 bool is_within(int number, int least, int most) {

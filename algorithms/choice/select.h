@@ -53,14 +53,12 @@
 #include "algorithms/choice/measured_choice.h"
 #include "algorithms/problem.h"
 #include "banyan/status.h"
+#include "banyan/types.h"
 
 namespace banyan {
 
 // Who says so; the variable goes before the tuning file.
 enum class RuleSource : uint8_t { kVariable, kTuningFile };
-
-// Where the buffers of a call are; the words of 'mem='.
-enum class MemoryKind : uint8_t { kHost, kCuda, kManaged };
 
 // What a rule of a tuning file took when it was measured, at one size within its range.
 struct Measured {
@@ -80,7 +78,7 @@ struct Rule {
   int nodes_least = 0, nodes_most = INT32_MAX;
   int ppn_least = 0, ppn_most = INT32_MAX;
   std::vector<DataType> types;         // empty: any
-  std::vector<MemoryKind> memories;    // empty: any
+  std::vector<MemoryKind> memories;    // of the words of 'mem=', kDevice for cuda; empty: any
   std::vector<int> algorithms;         // indices into algorithms()
   std::vector<Parameters> parameters;  // of each of them
   bool excluding = false;

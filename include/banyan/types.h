@@ -1,4 +1,5 @@
-// The vocabulary of a call: data types, operations, collectives. Values equal those of banyan.h.
+// The vocabulary of a call: data types, operations, collectives, kinds of memory. Values of the
+// first three equal those of banyan.h.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -72,6 +73,15 @@ constexpr bool has_blocks_of_own_length(Collective collective) {
          collective == Collective::kAlltoallv;
 }
 
+// Who can touch memory. The host can touch all of it but kDevice.
+enum class MemoryKind : uint8_t {
+  kHost = 0,
+  kPinned = 1,   // the host's, which a GPU can use
+  kDevice = 2,   // a GPU's
+  kManaged = 3,  // moves between both
+};
+inline constexpr int kMemoryKindCount = 4;
+
 constexpr size_t size_of(DataType type) {
   switch (type) {
     case DataType::kInt8:
@@ -126,6 +136,11 @@ constexpr std::string_view name_of(Collective collective) {
       "alltoallv",  "gather",         "scatter",         "barrier",
       "send",       "recv",           "finalize",        "split"};
   return kNames[static_cast<size_t>(collective)];
+}
+
+constexpr std::string_view name_of(MemoryKind kind) {
+  constexpr std::string_view kNames[] = {"host", "pinned", "device", "managed"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 }  // namespace banyan

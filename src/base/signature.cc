@@ -27,10 +27,17 @@ std::string text_of(uint8_t algorithm, std::span<const std::string_view> names) 
   const uint32_t number = algorithm & ~uint32_t{kWithParameters};
   return name_of_algorithm(number, names) + (number != algorithm ? " with parameters" : "");
 }
+std::string text_of_codec(CodecId codec) {
+  return codec == kNoCodec ? "none" : fmt::format("number {}", codec);
+}
+std::string text_of(MemoryKind value) {
+  const auto number = static_cast<int>(value);
+  return number < kMemoryKindCount ? std::string(name_of(value)) : fmt::format("{}", number);
+}
 std::string text_of(uint64_t count) {
   return fmt::format("{}", count);
 }
-std::string text_of(int32_t root) {
+std::string text_of(uint16_t root) {
   return fmt::format("{}", root);
 }
 
@@ -88,6 +95,9 @@ std::string describe_difference(const CallSignature& mine, int my_rank, const Ca
   if (reduces(a.collective)) call += ", " + text_of(a.op);
   if (a.root != b.root) return sentence("root", text_of(a.root), text_of(b.root), call);
   if (a.algorithm != b.algorithm) return algorithm_differs();
+  if (a.codec != b.codec)
+    return sentence("codec", text_of_codec(a.codec), text_of_codec(b.codec), call);
+  if (a.memory != b.memory) return sentence("memory", text_of(a.memory), text_of(b.memory), call);
   return fmt::format("nothing differs between rank {} and rank {} ({}, call {})", rank_a, rank_b,
                      call, call_number);
 }

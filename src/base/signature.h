@@ -10,6 +10,8 @@
 #include <string_view>
 
 #include "banyan/types.h"
+#include "src/base/codec.h"
+#include "src/base/most_ranks.h"
 
 namespace banyan {
 
@@ -20,7 +22,9 @@ inline constexpr uint8_t kWithParameters = 0x80;
 // With parameters of the algorithm it is a digest of the count, or list, and of these.
 struct CallSignature {
   uint64_t count = 0;
-  int32_t root = 0;  // 0 where the call has none
+  uint16_t root = 0;                      // 0 where the call has none
+  CodecId codec = kNoCodec;               // by which it sends at the top level
+  MemoryKind memory = MemoryKind::kHost;  // as who sends and receives must know it: or kDevice
   Collective collective = Collective::kBarrier;
   DataType type = DataType::kInt8;
   ReduceOp op = ReduceOp::kSum;
@@ -29,7 +33,7 @@ struct CallSignature {
 
   bool operator==(const CallSignature&) const = default;
 };
-static_assert(sizeof(CallSignature) == 16);
+static_assert(sizeof(CallSignature) == 16 && kMostRanks <= 1 << 16);
 
 // Its name; a number where it is none of them, as a peer's may be.
 std::string text_of(Collective value);

@@ -102,7 +102,10 @@ void Engine::start(Execution& execution, const Spaces& spaces, const Arithmetic&
     execution.finished_[step] = 1;
     for (const uint32_t next : schedule.successors_of(step)) --execution.waiting_for_[next];
   }
-  if (execution.remaining_ == 0) return;
+  if (execution.remaining_ == 0) {
+    if (execution.hook != nullptr) execution.hook->ended(execution);
+    return;
+  }
 
   size_t slot = 0;
   while (slot < running_.size() && running_[slot] != nullptr) ++slot;
@@ -129,6 +132,7 @@ void Engine::complete(Execution& execution, uint32_t step) {
   if (execution.remaining_ == 0) {
     running_[execution.slot_] = nullptr;
     --running_count_;
+    if (execution.hook != nullptr) execution.hook->ended(execution);
   }
 }
 
@@ -258,13 +262,14 @@ void Engine::cancel() {
   for (PortQueue& queue : ports_) queue = {};
   postable_.clear();
   with_local_work_.clear();
-  for (Execution*& execution : running_) {
+  running_count_ = 0;
+  for (Execution*& running : running_) {
+    Execution* execution = std::exchange(running, nullptr);
     if (execution == nullptr) continue;
     execution->remaining_ = 0;
     execution->cancelled_ = true;
-    execution = nullptr;
+    if (execution->hook != nullptr) execution->hook->ended(*execution);
   }
-  running_count_ = 0;
 }
 
 Trouble Engine::find_other_call() const {

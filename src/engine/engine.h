@@ -28,6 +28,21 @@
 
 namespace banyan {
 
+class Execution;
+
+// Hears that an execution has ended, well or not. It is told by the thread that drives, in the
+// middle of a turn: it may not touch the engine. Nobody touches the execution after it.
+class Hook {
+ public:
+  virtual ~Hook() = default;
+  virtual void ended(const Execution& execution) = 0;
+
+ protected:
+  Hook() = default;
+  Hook(const Hook&) = default;
+  Hook& operator=(const Hook&) = default;
+};
+
 // One run of one schedule. Made once and restarted: starting allocates nothing.
 class Execution {
  public:
@@ -44,6 +59,7 @@ class Execution {
   double timeout_s = 0;              // how long before the deadline it began
   std::string_view timeout_from;     // what has set that; outlives it
   const Problem* problem = nullptr;  // for who speaks of it; outlives it
+  Hook* hook = nullptr;              // of this run; outlives it; null: nobody hears of its end
 
  private:
   friend class Engine;

@@ -72,7 +72,7 @@ CallSignature signature_of(const Problem& problem, int wanted, const Parameters&
   signature.count = problem.count;
   signature.algorithm = static_cast<uint8_t>(wanted + 1);
   if (reduces(problem.collective)) signature.op = problem.op;
-  if (!is_message(problem.collective)) signature.root = problem.root;
+  if (!is_message(problem.collective)) signature.root = static_cast<uint16_t>(problem.root);
   // All ranks share these lists. Those of alltoallv are each rank's own, and its messages are
   // checked pair by pair.
   if (problem.collective == Collective::kAllgatherv ||

@@ -362,7 +362,7 @@ TEST(Rules, WrongNodesAndTypes) {
 TEST(Rules, Memory) {
   const Rules right = rules("allreduce mem=host,cuda:ring; mem=managed dtype=int8:ring; ring");
   ASSERT_EQ(right.size(), 3U);
-  EXPECT_THAT(right[0].memories, ElementsAre(MemoryKind::kHost, MemoryKind::kCuda));
+  EXPECT_THAT(right[0].memories, ElementsAre(MemoryKind::kHost, MemoryKind::kDevice));
   EXPECT_THAT(right[1].memories, ElementsAre(MemoryKind::kManaged));
   EXPECT_TRUE(right[2].memories.empty());
   EXPECT_EQ(error("mem=cuba:ring"),
