@@ -73,7 +73,8 @@ struct Step {
   Op op = Op::kCopy;
   DataType type = DataType::kInt8;        // kReduce, kRecvReduce: of the operands; codec steps: T
   CodecId codec = kNoCodec;               // of a step from or to a wire slot
-  MemoryKind memory = MemoryKind::kHost;  // where its operands lie, but for wire slots
+  // Where its operands lie, which decides who runs it, or by which route it goes.
+  MemoryKind memory = MemoryKind::kHost;
   int32_t peer = -1;                      // a rank of the communicator
   Slice src;
   Slice src2;

@@ -92,7 +92,7 @@ class Membership {
   void serve_background();
   void wake_service() const;
   void wake_caller() const;
-  std::string_view doze(std::span<const int> also, int most_us);
+  std::string_view doze(std::span<const pollfd> also, int most_us);
 
   Settings settings_;
   Medium medium_;

@@ -23,12 +23,12 @@ void Membership::wake_caller() const {
   ring(bells_.caller);
 }
 
-// Waits for links, the bell and `also`, which are none or the transports', and handles what came
-// over the links. Returns what woke it.
-std::string_view Membership::doze(std::span<const int> also, int most_us) {
+// Waits for links, the bell and `also`, which are none or the engine's, and handles what came over
+// the links. Returns what woke it; nothing where only links and the bell could.
+std::string_view Membership::doze(std::span<const pollfd> also, int most_us) {
   std::vector<pollfd> descriptors;
   descriptors.push_back({bells_.service.get(), POLLIN, 0});
-  for (const int descriptor : also) descriptors.push_back({descriptor, POLLIN, 0});
+  descriptors.insert(descriptors.end(), also.begin(), also.end());
   const size_t first_link = descriptors.size();
   monitor_.add_to(descriptors);
   const TimePoint until = monitor_.patience_ends();
@@ -39,7 +39,7 @@ std::string_view Membership::doze(std::span<const int> also, int most_us) {
   const timespec patience{most_us / 1000000, most_us % 1000000 * 1000L};
   const int count =
       ppoll(descriptors.data(), descriptors.size(), most_us < 0 ? nullptr : &patience, nullptr);
-  const std::string_view waker = worker_.waker_of(descriptors);
+  const std::string_view waker = also.empty() ? "" : worker_.waker_of(descriptors);
   if (until != TimePoint::max()) monitor_.lose_patience(Clock::now());
   if (count > 0) {
     if (descriptors.front().revents != 0) quiet(bells_.service);
@@ -72,7 +72,7 @@ void Membership::serve() {
 
 // With the baton: until it is wanted, or nothing is left to do.
 void Membership::serve_background() {
-  std::vector<int> descriptors;
+  std::vector<pollfd> armed;
   Wait wait(service_patience_);
   while (!wanted_.load() && !stop_.load() && !failure_.failed() &&
          (worker_.busy() || !worker_.settled())) {
@@ -86,21 +86,14 @@ void Membership::serve_background() {
     wait.slept();
     worker_.check_deadline(Clock::now());
     worker_.look_around();
-    descriptors.clear();
-    bool nothing = true;
-    size_t armed = 0;
-    for (const auto& transport : transports()) {
-      if (!nothing) break;
-      ++armed;
-      nothing = transport->arm();
-      descriptors.push_back(transport->descriptor());
-    }
+    armed.clear();
+    const bool nothing = worker_.engine().arm(armed);
     if (nothing) worker_.say_waiting();
     const bool traced = nothing && worker_.trace().calls();
     const TimePoint begin = traced ? Clock::now() : TimePoint();
-    const std::string_view waker = doze(descriptors, nothing && !wanted_.load() ? kSaysAgainUs : 0);
+    const std::string_view waker = doze(armed, nothing && !wanted_.load() ? kSaysAgainUs : 0);
     if (traced) worker_.trace().slept(begin, worker_.engine().waiting_for(), waker);
-    for (size_t i = 0; i < armed; ++i) transports()[i]->disarm();
+    worker_.engine().disarm();
   }
 }
 

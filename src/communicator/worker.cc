@@ -74,10 +74,10 @@ std::vector<std::string_view> algorithm_names() {
 Worker::Worker(const Surroundings& around, std::vector<std::unique_ptr<Transport>> transports,
                std::vector<int> routes)
     : around_(around),
-      engine_(std::move(transports), std::move(routes), best_kernels()),
+      engine_(std::move(transports), std::move(routes), best_kernels(), around.settings.codecs),
       plans_(around.links.rank, around.links.size, around.medium, around.settings.rules,
              around.settings.log, PlanCache::kMostPlans, PlanCache::kMostBytes, &around.hierarchy,
-             around.measured),
+             around.measured, around.settings.codecs),
       messages_out_(static_cast<size_t>(around.links.size)),
       messages_in_(static_cast<size_t>(around.links.size)),
       patience_(patience_of(around.links, engine_)),
@@ -90,6 +90,12 @@ Worker::~Worker() {
 }
 
 Result<Operation*> Worker::prepare(const std::shared_ptr<Plan>& plan, const Call& call) {
+  const MemoryKind memory = plan->problem.memory;
+  if (!engine_.serves(memory))
+    return Status(Code::kUnsupported, fmt::format("{} memory: no transport of this communicator "
+                                                  "carries it to all peers, or nothing here works "
+                                                  "on it",
+                                                  name_of(memory)));
   engine_.make_room(prepared_ + 1);
   std::unique_ptr<Operation> operation;
   if (plan->idle.empty()) {
@@ -105,6 +111,8 @@ Result<Operation*> Worker::prepare(const std::shared_ptr<Plan>& plan, const Call
     return give_up(fmt::format("{} bytes of working memory cannot be had", needed));
   }
   operation->plan = plan;
+  operation->execution.gate = call.gate;
+  operation->execution.hook = call.hook;
   if (call.timeout_s > 0)
     limit(operation->execution, call.timeout_s, "timeout_s of the call");
   else
@@ -320,22 +328,14 @@ std::string_view Worker::waker_of(std::span<const pollfd> waited) const {
                                   [](const pollfd& entry) { return entry.revents != 0; });
   if (ready == waited.end()) return "the clock";
   const auto which = static_cast<size_t>(ready - waited.begin());
-  if (which == 0) return "the bell";
-  return which <= engine_.transports().size() ? engine_.transports()[which - 1]->name() : "a link";
+  return which == 0 ? "the bell" : engine_.name_of_armed(which - 1);
 }
 
 void Worker::sleep(int most_ms) {
   sleep_descriptors_.clear();
   sleep_descriptors_.push_back({around_.bells.caller.get(), POLLIN, 0});
-  bool quiet_everywhere = !around_.failure.failed();
-  size_t armed = 0;
-  for (const auto& transport : engine_.transports()) {
-    if (!quiet_everywhere) break;
-    ++armed;
-    quiet_everywhere = transport->arm();
-    sleep_descriptors_.push_back({transport->descriptor(), POLLIN, 0});
-  }
-  if (quiet_everywhere) {
+  const bool armed = !around_.failure.failed();
+  if (armed && engine_.arm(sleep_descriptors_)) {
     say_waiting();
     places_.leave();
     const TimePoint begin = trace_.calls() ? Clock::now() : TimePoint();
@@ -343,7 +343,7 @@ void Worker::sleep(int most_ms) {
     if (trace_.calls()) trace_.slept(begin, engine_.waiting_for(), waker_of(sleep_descriptors_));
     places_.arrive();
   }
-  for (size_t i = 0; i < armed; ++i) engine_.transports()[i]->disarm();
+  if (armed) engine_.disarm();
   quiet(around_.bells.caller);
 }
 

@@ -126,7 +126,7 @@ class Worker {
   // For the ranks that look for whom everybody waits. It stands until something moves.
   void say_waiting();
   // Tells what ended a wait for these descriptors: the first that is ready of the bell, the
-  // transports in their order, and the links. Any thread.
+  // engine's in their order, and the links.
   std::string_view waker_of(std::span<const pollfd> waited) const;
 
   // After the last collective: everything posted has left, and the others know that we leave.

@@ -9,31 +9,88 @@
 #include "transports/quick_lane.h"
 
 namespace banyan {
+namespace {
+
+// A turn runs local steps until they have read and written so much.
+constexpr uint64_t kTurnBytes = 512 << 10;
+
+uint64_t cost_of(const Step& step) {
+  return step.src.size + step.src2.size + step.dst.size + step.dst2.size;
+}
+
+// Whose message a wire slot has; -1: it is this rank's own.
+int sender_to(const Schedule& schedule, uint32_t slot) {
+  const auto found =
+      std::find_if(schedule.steps.begin(), schedule.steps.end(),
+                   [&](const Step& step) { return step.op == Op::kRecv && step.dst.slot == slot; });
+  return found == schedule.steps.end() ? -1 : found->peer;
+}
+
+std::vector<int> no_routes(size_t peers) {
+  return std::vector<int>(peers, -1);
+}
+
+}  // namespace
+
 Execution::Execution(const Schedule& schedule)
     : schedule_(schedule),
       waiting_for_(schedule.steps.size()),
       finished_(schedule.steps.size()),
       turns_(schedule.ports.size()),
+      message_bytes_(schedule.slots + size_t{1}),
+      plain_(std::all_of(schedule.steps.begin(), schedule.steps.end(), is_plain)),
       usage_(usage_of(schedule)) {
   ready_.reserve(schedule.steps.size());
 }
 
 Engine::Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes,
-               const Kernels& kernels)
+               const Kernels& kernels, std::span<const Codec> codecs)
     : transports_(std::move(transports)),
-      routes_(std::move(routes)),
       kernels_(kernels),
-      ports_(routes_.size() * 2 * kLaneCount) {
-  for (size_t peer = 0; peer < routes_.size(); ++peer) {
+      ports_(routes.size() * 2 * kLaneCount) {
+  owned_work_.push_back(std::make_unique<HostWork>(kernels, codecs));
+  for (size_t kind = 0; kind < kMemoryKindCount; ++kind) {
+    const bool device = static_cast<MemoryKind>(kind) == MemoryKind::kDevice;
+    routes_[kind] = device ? no_routes(routes.size()) : routes;
+    work_[kind] = device ? nullptr : owned_work_.front().get();
+    served_[kind] = finds_all(static_cast<MemoryKind>(kind));
+  }
+  for (size_t peer = 0; peer < routes.size(); ++peer) {
     const int rank = static_cast<int>(peer);
     quick_lanes_.push_back(
-        routes_[peer] < 0 ? nullptr : transport_to(rank).quick_lane(rank, Lane::kCollective));
+        routes[peer] < 0 ? nullptr : transport_to(rank).quick_lane(rank, Lane::kCollective));
   }
   for (const auto& transport : transports_) {
     cores_ = std::max(cores_, transport->cores());
   }
   postable_.reserve(ports_.size());
   retry_.reserve(ports_.size());
+}
+
+Engine::~Engine() = default;
+
+void Engine::serve(MemoryKind kind, std::unique_ptr<LocalWork> work, std::vector<int> routes) {
+  const auto index = static_cast<size_t>(kind);
+  work_[index] = work.get();
+  only_kernels_ = false;
+  owned_work_.push_back(std::move(work));
+  routes_[index] = std::move(routes);
+  served_[index] = finds_all(kind);
+  if (kind == MemoryKind::kHost) std::fill(quick_lanes_.begin(), quick_lanes_.end(), nullptr);
+}
+
+// Who runs steps on such memory, and a route for it to each peer.
+bool Engine::finds_all(MemoryKind kind) const {
+  const auto index = static_cast<size_t>(kind);
+  if (work_[index] == nullptr) return false;
+  const auto reaches = [&](size_t peer) {
+    if (routes_.front()[peer] < 0) return true;  // this rank
+    const int route = routes_[index][peer];
+    return route >= 0 && transports_[static_cast<size_t>(route)]->carries(kind);
+  };
+  for (size_t peer = 0; peer < routes_[index].size(); ++peer)
+    if (!reaches(peer)) return false;
+  return true;
 }
 
 void Engine::tell(const Trace& trace) {
@@ -48,12 +105,18 @@ void Engine::list(size_t port) {
   postable_.push_back(static_cast<uint32_t>(port));
 }
 
-// Takes a step whose dependencies are met: local ones go on the stack, messages to their port when
-// it is their turn there.
+void Engine::queue_local_work(Execution& execution) {
+  execution.next_with_work_ = nullptr;
+  (first_with_work_ == nullptr ? first_with_work_ : last_with_work_->next_with_work_) = &execution;
+  last_with_work_ = &execution;
+}
+
+// Takes a step whose dependencies are met: local ones go to the end of their queue, messages to
+// their port when it is their turn there.
 void Engine::offer(Execution& execution, uint32_t step) {
   const Schedule& schedule = execution.schedule_;
   if (!is_transfer(schedule.steps[step].op)) {
-    if (execution.ready_.empty()) with_local_work_.push_back(&execution);
+    if (!execution.has_local_work()) queue_local_work(execution);
     execution.ready_.push_back(step);
     return;
   }
@@ -82,7 +145,7 @@ void Engine::queue_messages(Execution& execution, uint32_t steps_done) {
 
 void Engine::make_room(size_t executions) {
   running_.reserve(running_.size() + executions);
-  with_local_work_.reserve(running_.size() + executions);
+  gated_.reserve(running_.size() + executions);
 }
 
 void Engine::start(Execution& execution, const Spaces& spaces, const Arithmetic& arithmetic,
@@ -96,6 +159,7 @@ void Engine::start(Execution& execution, const Spaces& spaces, const Arithmetic&
   execution.remaining_ = schedule.steps.size() - steps_done;
   execution.cancelled_ = false;
   execution.ready_.clear();
+  execution.next_ready_ = 0;
   execution.waiting_for_ = schedule.dependency_count;
   std::fill(execution.finished_.begin(), execution.finished_.end(), uint8_t{0});
   for (uint32_t step = 0; step < steps_done; ++step) {
@@ -111,7 +175,7 @@ void Engine::start(Execution& execution, const Spaces& spaces, const Arithmetic&
   while (slot < running_.size() && running_[slot] != nullptr) ++slot;
   if (slot == running_.size()) {
     running_.push_back(nullptr);
-    with_local_work_.reserve(running_.size());
+    gated_.reserve(running_.size());
   }
   running_[slot] = &execution;
   execution.slot_ = static_cast<uint32_t>(slot);
@@ -119,9 +183,28 @@ void Engine::start(Execution& execution, const Spaces& spaces, const Arithmetic&
   ++running_count_;
 
   queue_messages(execution, steps_done);
-  // Pushed last to first, because the stack of local steps then starts with the first one.
+  if (execution.gate != nullptr && steps_done == 0) {  // a program has none
+    execution.deadline = TimePoint::max();
+    for (uint32_t& count : execution.waiting_for_) ++count;
+    gated_.push_back(&execution);
+    return;
+  }
+  // Last to first, because ports are a stack; local steps are a queue.
   for (size_t step = schedule.steps.size(); step-- > steps_done;)
     if (execution.waiting_for_[step] == 0) offer(execution, static_cast<uint32_t>(step));
+  std::reverse(execution.ready_.begin(), execution.ready_.end());
+}
+
+// Each step of a gated operation waits for one thing more.
+void Engine::open_gates() {
+  const auto opens = [&](Execution* execution) {
+    if (!execution->gate->is_open()) return false;
+    execution->deadline = deadline_after(execution->timeout_s);
+    for (size_t step = 0; step < execution->waiting_for_.size(); ++step)
+      if (--execution->waiting_for_[step] == 0) offer(*execution, static_cast<uint32_t>(step));
+    return true;
+  };
+  gated_.erase(std::remove_if(gated_.begin(), gated_.end(), opens), gated_.end());
 }
 
 void Engine::complete(Execution& execution, uint32_t step) {
@@ -136,25 +219,68 @@ void Engine::complete(Execution& execution, uint32_t step) {
   }
 }
 
-bool Engine::run_local() {
+// One turn of local work.
+bool Engine::run_local(Trouble& trouble) {
   bool moved = false;
-  while (!with_local_work_.empty()) {
-    Execution& execution = *with_local_work_.back();
-    const uint32_t step = execution.ready_.back();
-    execution.ready_.pop_back();
-    if (execution.ready_.empty()) with_local_work_.pop_back();
-    run_local_step(execution.schedule_.steps[step], execution.spaces_, execution.arithmetic_,
-                   kernels_);
-    complete(execution, step);
+  uint64_t cost = 0;
+  while (has_local_work() && cost < kTurnBytes && !trouble) {
+    Execution& execution = *first_with_work_;
+    first_with_work_ = execution.next_with_work_;
+    const uint32_t index = execution.ready_[execution.next_ready_++];
+    if (execution.has_local_work()) queue_local_work(execution);
+    const Step& step = execution.schedule_.steps[index];
+    cost += cost_of(step);
     moved = true;
+    if (only_kernels_ && execution.plain_) {
+      run_local_step(step, execution.spaces_, execution.arithmetic_, kernels_);
+      complete(execution, index);
+      continue;
+    }
+    LocalWork& work = *work_[static_cast<size_t>(step.memory)];
+    const LocalStep local{step, execution.spaces_, execution.arithmetic_,
+                          execution.message_bytes_[slot_read_by(step)]};
+    const LocalWork::End end = work.run(local, (uint64_t{execution.slot_} << 32) | index);
+    if (end.outcome != LocalWork::Outcome::kPending) end_local(end, trouble);
   }
   return moved;
+}
+
+// What others than the host's kernels have ended.
+bool Engine::collect_local(Trouble& trouble) {
+  bool moved = false;
+  std::array<LocalWork::End, 16> ends;
+  for (size_t i = 1; i < owned_work_.size(); ++i) {
+    const size_t count = owned_work_[i]->poll(ends);
+    for (size_t k = 0; k < count && !trouble; ++k) end_local(ends[k], trouble);
+    moved = moved || count != 0;
+  }
+  return moved;
+}
+
+void Engine::end_local(const LocalWork::End& end, Trouble& trouble) {
+  Execution& execution = *running_[end.cookie >> 32];
+  const auto index = static_cast<uint32_t>(end.cookie);
+  const Step& step = execution.schedule_.steps[index];
+  if (end.outcome == LocalWork::Outcome::kCorrupt) {
+    trouble = {Code::kCorrupt,
+               sender_to(execution.schedule_, slot_read_by(step)),
+               {},
+               {},
+               "what has come is no message of its codec"};
+    return;
+  }
+  if (step.dst.is_slot()) execution.message_bytes_[step.dst.slot] = end.message_bytes;
+  complete(execution, index);
 }
 
 Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {
   const Step& what = execution.schedule_.steps[step];
   Transfer transfer = transfer_of(what, execution.arithmetic_.op, execution.envelope_, kernels_);
   place(transfer, what, execution.spaces_);
+  if (!execution.plain_) {
+    transfer.up_to = what.dst.is_slot();
+    if (what.src.is_slot()) transfer.envelope.bytes = execution.message_bytes_[what.src.slot];
+  }
   transfer.lane = execution.lane_;
   transfer.usage = usage_of(execution.schedule_, step, execution.usage_);
   transfer.cookie = (uint64_t{execution.slot_} << 32) | step;
@@ -181,9 +307,9 @@ bool Engine::post_port(size_t port, Trouble& trouble) {
     const uint32_t step = execution.schedule_.port_steps[turn.cursor];
     if (execution.waiting_for_[step] != 0) return moved;
     const Transfer transfer = transfer_for(execution, step);
-    const bool done = moves_at_once(transfer);
+    const bool done = execution.plain_ && moves_at_once(transfer);
     if (!done) {
-      Transport& transport = transport_to(transfer.peer);
+      Transport& transport = transport_to(transfer.peer, execution.schedule_.steps[step].memory);
       const Status status =
           execution.sent_ ? transport.report_delivery(transfer.peer, transfer.lane, transfer.cookie)
                           : transport.post(transfer);
@@ -234,6 +360,8 @@ Result<bool> Engine::collect(Trouble& trouble) {
       if (completion.code == Code::kOk) {
         if (trace_ != nullptr && trace_->messages())
           trace_->moved(transfer_for(*execution, step), transport->name(), completion.passage);
+        const uint32_t slot = execution->schedule_.steps[step].dst.slot;
+        if (slot != 0) execution->message_bytes_[slot] = completion.seen.bytes;
         complete(*execution, step);
         continue;
       }
@@ -248,20 +376,24 @@ Result<bool> Engine::collect(Trouble& trouble) {
 }
 
 Result<bool> Engine::progress(Trouble& trouble) {
-  bool moved = run_local();
+  if (!gated_.empty()) open_gates();
+  bool moved = has_local_work() && run_local(trouble);
   moved = post_all(trouble) || moved;
   if (trouble) return moved;
   Result<bool> collected = collect(trouble);
   if (!collected.ok() || trouble) return collected;
-  return run_local() || *collected || moved;
+  if (!only_kernels_) moved = collect_local(trouble) || moved;
+  return (has_local_work() && run_local(trouble)) || *collected || moved;
 }
 
 void Engine::cancel() {
   if (running_count_ == 0) return;
   for (const auto& transport : transports_) transport->abandon();
+  for (const auto& work : owned_work_) work->abandon();
   for (PortQueue& queue : ports_) queue = {};
   postable_.clear();
-  with_local_work_.clear();
+  first_with_work_ = nullptr;
+  gated_.clear();
   running_count_ = 0;
   for (Execution*& running : running_) {
     Execution* execution = std::exchange(running, nullptr);
@@ -276,14 +408,13 @@ Trouble Engine::find_other_call() const {
   for (const Execution* execution : running_) {
     if (execution == nullptr || execution->lane_ != Lane::kCollective) continue;
     const Envelope& mine = execution->envelope_;
-    for (size_t peer = 0; peer < routes_.size(); ++peer) {
-      if (routes_[peer] < 0) continue;
-      const auto seen = transports_[static_cast<size_t>(routes_[peer])]->peek(
-          static_cast<int>(peer), Lane::kCollective);
-      if (seen && seen->epoch == mine.epoch && seen->call == mine.call &&
-          !(seen->signature == mine.signature))
-        return {Code::kMismatch, static_cast<int>(peer), mine, *seen, ""};
-    }
+    for (int peer = 0; peer < static_cast<int>(routes().size()); ++peer)
+      for (const auto& transport : transports_) {
+        const auto seen = transport->peek(peer, Lane::kCollective);
+        if (seen && seen->epoch == mine.epoch && seen->call == mine.call &&
+            !(seen->signature == mine.signature))
+          return {Code::kMismatch, peer, mine, *seen, ""};
+      }
   }
   return {};
 }
@@ -325,6 +456,40 @@ int Engine::waiting_for() const {
     if (sending_to < 0) sending_to = schedule.steps[step].peer;
   }
   return sending_to;
+}
+
+bool Engine::arm(std::vector<pollfd>& descriptors) {
+  armed_ = 0;
+  const auto add = [&](int descriptor) { descriptors.push_back({descriptor, POLLIN, 0}); };
+  for (const auto& transport : transports_) {
+    ++armed_;
+    const bool quiet = transport->arm();
+    add(transport->descriptor());
+    if (!quiet) return false;
+  }
+  for (size_t i = 1; i < owned_work_.size(); ++i) {
+    ++armed_;
+    const bool quiet = owned_work_[i]->arm();
+    add(owned_work_[i]->descriptor());
+    if (!quiet) return false;
+  }
+  for (const Execution* execution : gated_) add(execution->gate->descriptor());
+  return std::none_of(gated_.begin(), gated_.end(),
+                      [](const Execution* execution) { return execution->gate->is_open(); });
+}
+
+void Engine::disarm() {
+  const size_t transports = std::min(armed_, transports_.size());
+  for (size_t i = 0; i < transports; ++i) transports_[i]->disarm();
+  for (size_t i = transports; i < armed_; ++i) owned_work_[i - transports + 1]->disarm();
+  armed_ = 0;
+}
+
+std::string_view Engine::name_of_armed(size_t index) const {
+  if (index < transports_.size()) return transports_[index]->name();
+  const size_t gates = transports_.size() + owned_work_.size() - 1;
+  if (index < gates) return "local work";
+  return index < gates + gated_.size() ? "a gate" : "a link";
 }
 
 }  // namespace banyan

@@ -5,9 +5,14 @@
 // another. Operations use a port in the order in which they were started, and within an operation
 // in program order. That is the same on all ranks, which is why messages need no tags. An engine
 // belongs to whoever drives it: one thread at a time.
+//
+// Local steps run in the order in which they could, the running operations by turns, so much in a
+// turn that what is ready meanwhile leaves soon.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
+
+#include <poll.h>
 
 #include <array>
 #include <cstddef>
@@ -18,76 +23,15 @@
 #include <string_view>
 #include <vector>
 
-#include "algorithms/problem.h"
-#include "algorithms/schedule.h"
 #include "banyan/status.h"
 #include "compression/kernels.h"
 #include "src/base/clock.h"
+#include "src/engine/execution.h"
+#include "src/engine/local_work.h"
 #include "src/engine/steps.h"
 #include "transports/transport.h"
 
 namespace banyan {
-
-class Execution;
-
-// Hears that an execution has ended, well or not. It is told by the thread that drives, in the
-// middle of a turn: it may not touch the engine. Nobody touches the execution after it.
-class Hook {
- public:
-  virtual ~Hook() = default;
-  virtual void ended(const Execution& execution) = 0;
-
- protected:
-  Hook() = default;
-  Hook(const Hook&) = default;
-  Hook& operator=(const Hook&) = default;
-};
-
-// One run of one schedule. Made once and restarted: starting allocates nothing.
-class Execution {
- public:
-  // The schedule must outlive the execution.
-  explicit Execution(const Schedule& schedule);
-
-  bool done() const { return remaining_ == 0; }
-  // It counts as done after a failure, and is not.
-  bool cancelled() const { return cancelled_; }
-  const Envelope& envelope() const { return envelope_; }
-
-  // Set before it is started.
-  TimePoint deadline = TimePoint::max();
-  double timeout_s = 0;              // how long before the deadline it began
-  std::string_view timeout_from;     // what has set that; outlives it
-  const Problem* problem = nullptr;  // for who speaks of it; outlives it
-  Hook* hook = nullptr;              // of this run; outlives it; null: nobody hears of its end
-
- private:
-  friend class Engine;
-
-  // This operation's turn at a port: steps port_steps[cursor, end) are still to be posted.
-  struct Turn {
-    Execution* execution = nullptr;
-    Turn* next = nullptr;  // the turn of the operation started after this one
-    uint32_t cursor = 0;
-    uint32_t end = 0;
-  };
-
-  const Schedule& schedule_;
-  std::vector<uint32_t> waiting_for_;
-  std::vector<uint8_t> finished_;
-  std::vector<Turn> turns_;      // one for each of schedule_.ports
-  std::vector<uint32_t> ready_;  // local steps that may run, a stack with room for all of them
-  size_t remaining_ = 0;
-  bool cancelled_ = false;
-  Usage usage_;  // but for what differs from step to step
-  Spaces spaces_;
-  Arithmetic arithmetic_;
-  Envelope envelope_;  // without bytes
-  Lane lane_ = Lane::kCollective;
-  bool sent_ = false;   // its only step was, by a quick lane
-  uint64_t order_ = 0;  // among all that were started
-  uint32_t slot_ = 0;   // place in Engine::running_
-};
 
 // Why an operation cannot go on. Code kOk: nothing is wrong.
 struct Trouble {
@@ -104,9 +48,20 @@ class Trace;
 
 class Engine {
  public:
-  // routes[r]: which of `transports` carries messages to rank r; the own entry is ignored.
+  // routes[r]: which of `transports` carries messages to rank r; the own entry is ignored. The
+  // codecs are those that schedules number; they outlive the engine.
   Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes,
-         const Kernels& kernels);
+         const Kernels& kernels, std::span<const Codec> codecs = {});
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine();
+
+  // From now on, steps on that memory are run by `work`, and its messages go by those routes, -1
+  // where there is none. Without them the host's kernels and the routes of the constructor serve
+  // what the host can touch, and nothing serves kDevice.
+  void serve(MemoryKind kind, std::unique_ptr<LocalWork> work, std::vector<int> routes);
+  // Whether calls on such memory can be made: somebody runs their steps, and each peer has a route.
+  bool serves(MemoryKind kind) const { return served_[static_cast<size_t>(kind)]; }
 
   // From now on messages are told, and none goes past the queues. The trace outlives the engine.
   void tell(const Trace& trace);
@@ -142,11 +97,20 @@ class Engine {
   // The peer that it waits for; -1: none.
   int waiting_for() const;
 
+  // For a sleep: adds the descriptors that become readable when a turn may do something. False: it
+  // may do something now. Either way disarm() follows.
+  bool arm(std::vector<pollfd>& descriptors);
+  void disarm();
+  // Names what the descriptor is of that arm() added at that place. Behind them are links.
+  std::string_view name_of_armed(size_t index) const;
+
   std::span<const std::unique_ptr<Transport>> transports() const { return transports_; }
-  Transport& transport_to(int peer) {
-    return *transports_[static_cast<size_t>(routes_[static_cast<size_t>(peer)])];
+  Transport& transport_to(int peer, MemoryKind kind = MemoryKind::kHost) {
+    const auto index = static_cast<size_t>(peer);
+    return *transports_[static_cast<size_t>(routes_[static_cast<size_t>(kind)][index])];
   }
-  std::span<const int> routes() const { return routes_; }
+  // Of memory of the host.
+  std::span<const int> routes() const { return routes_.front(); }
   const Kernels& kernels() const { return kernels_; }
   // Counts the cores of this host's ranks; 0: no transport knows.
   int cores() const { return cores_; }
@@ -162,11 +126,17 @@ class Engine {
     return (static_cast<size_t>(peer) * 2 + (sending ? 1 : 0)) * kLaneCount +
            static_cast<size_t>(lane);
   }
+  bool finds_all(MemoryKind kind) const;
   void queue_messages(Execution& execution, uint32_t steps_done);
   void list(size_t port);
+  bool has_local_work() const { return first_with_work_ != nullptr; }
+  void queue_local_work(Execution& execution);
   void offer(Execution& execution, uint32_t step);
   void complete(Execution& execution, uint32_t step);
-  bool run_local();
+  void open_gates();
+  bool run_local(Trouble& trouble);
+  bool collect_local(Trouble& trouble);
+  void end_local(const LocalWork::End& end, Trouble& trouble);
   bool post_all(Trouble& trouble);
   bool post_port(size_t port, Trouble& trouble);
   Transfer transfer_for(const Execution& execution, uint32_t step) const;
@@ -174,16 +144,23 @@ class Engine {
   Result<bool> collect(Trouble& trouble);
 
   std::vector<std::unique_ptr<Transport>> transports_;
-  std::vector<int> routes_;
-  std::vector<QuickLane*> quick_lanes_;  // by peer; null: none
+  std::array<std::vector<int>, kMemoryKindCount> routes_;
+  std::vector<std::unique_ptr<LocalWork>> owned_work_;  // the host's first
+  std::array<LocalWork*, kMemoryKindCount> work_{};     // of owned_work_; null: nobody
+  bool only_kernels_ = true;                            // all of it is the host's
+  std::array<bool, kMemoryKindCount> served_{};
+  std::vector<QuickLane*> quick_lanes_;  // by peer, for memory of the host; null: none
   const Trace* trace_ = nullptr;         // null: nothing is told
   const Kernels& kernels_;
   int cores_ = 0;
   std::vector<PortQueue> ports_;
-  std::vector<uint32_t> postable_;   // ports whose head may be posted
-  std::vector<uint32_t> retry_;      // scratch of post_all
-  std::vector<Execution*> running_;  // null: free place
-  std::vector<Execution*> with_local_work_;
+  std::vector<uint32_t> postable_;        // ports whose head may be posted
+  std::vector<uint32_t> retry_;           // scratch of post_all
+  std::vector<Execution*> running_;       // null: free place
+  Execution* first_with_work_ = nullptr;  // those that have local work take turns
+  Execution* last_with_work_ = nullptr;
+  std::vector<Execution*> gated_;  // those that wait for their gates
+  size_t armed_ = 0;
   size_t running_count_ = 0;
   uint64_t started_ = 0;
   std::array<Completion, 32> completions_;  // scratch of collect: 2 KiB not to be cleared each time

@@ -29,7 +29,8 @@ void add(Digest& digest, const Parameters& parameters) {
   digest.add(parameters.segment);
   digest.add(uint64_t{static_cast<uint8_t>(parameters.intra)} |
              uint64_t{static_cast<uint8_t>(parameters.inter)} << 8 |
-             uint64_t{parameters.rails} << 16);
+             uint64_t{parameters.rails} << 16 | uint64_t{parameters.intra_codec} << 32 |
+             uint64_t{parameters.inter_codec} << 40);
   for (size_t i = 0; i < parameters.dimensions.size() && parameters.dimensions[i] != 0; ++i)
     digest.add(parameters.dimensions[i]);
 }
@@ -45,7 +46,8 @@ size_t hash_of(const Problem& problem, int wanted, const Parameters& parameters)
              uint64_t{static_cast<uint8_t>(problem.type)} << 8 |
              uint64_t{static_cast<uint8_t>(problem.op)} << 16 | uint64_t{problem.in_place} << 24 |
              uint64_t{static_cast<uint8_t>(wanted)} << 32 |
-             uint64_t{static_cast<uint16_t>(problem.root)} << 40);
+             uint64_t{static_cast<uint16_t>(problem.root)} << 40 |
+             uint64_t{static_cast<uint8_t>(problem.memory)} << 56);
   digest.add(problem.count);
   if (!problem.recv_counts.empty()) {
     digest.add(problem.send_counts);
@@ -71,6 +73,8 @@ CallSignature signature_of(const Problem& problem, int wanted, const Parameters&
   signature.type = problem.type;
   signature.count = problem.count;
   signature.algorithm = static_cast<uint8_t>(wanted + 1);
+  if (problem.memory == MemoryKind::kDevice) signature.memory = MemoryKind::kDevice;
+  if (wanted >= 0) signature.codec = parameters.inter_codec;
   if (reduces(problem.collective)) signature.op = problem.op;
   if (!is_message(problem.collective)) signature.root = static_cast<uint16_t>(problem.root);
   // All ranks share these lists. Those of alltoallv are each rank's own, and its messages are
@@ -104,9 +108,10 @@ std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted,
   }
   plan->choice = wanted >= 0 ? Choice{wanted, "named by the call", -1, parameters}
                              : choose(problem, size_, medium_, rules_, hierarchy_, measured_);
+  Group group = Group::everyone(size_, rank_, hierarchy_, plan->choice.parameters);
+  group.codecs = codecs_;
   plan->schedule =
-      build_schedule(problem, Group::everyone(size_, rank_, hierarchy_, plan->choice.parameters),
-                     algorithms()[static_cast<size_t>(plan->choice.algorithm)]);
+      build_schedule(problem, group, algorithms()[static_cast<size_t>(plan->choice.algorithm)]);
   return plan;
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <list>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -59,11 +60,13 @@ class PlanCache {
   static constexpr size_t kMostPlans = 64;
   static constexpr size_t kMostBytes = size_t{2} << 20;
 
-  // `hierarchy` is the communicator's, simplified(), and `measured` the network under it; both
-  // outlive the cache. A null hierarchy is flat; a null network was not measured.
+  // `hierarchy` is the communicator's, simplified(), and `measured` the network under it. A null
+  // hierarchy is flat; a null network was not measured. `codecs` are those that parameters number.
+  // All three outlive the cache.
   PlanCache(int rank, int size, Medium medium, Rules rules, const Log& log = {},
             size_t most_plans = kMostPlans, size_t most_bytes = kMostBytes,
-            const Hierarchy* hierarchy = nullptr, const MeasuredNetwork* measured = nullptr)
+            const Hierarchy* hierarchy = nullptr, const MeasuredNetwork* measured = nullptr,
+            std::span<const Codec> codecs = {})
       : rank_(rank),
         size_(size),
         medium_(medium),
@@ -72,7 +75,8 @@ class PlanCache {
         most_plans_(most_plans),
         most_bytes_(most_bytes),
         hierarchy_(hierarchy),
-        measured_(measured) {}
+        measured_(measured),
+        codecs_(codecs) {}
 
   std::shared_ptr<Plan> find_or_build(const Problem& problem, int wanted,
                                       const Parameters& parameters = {});
@@ -98,6 +102,7 @@ class PlanCache {
   size_t most_bytes_;
   const Hierarchy* hierarchy_;
   const MeasuredNetwork* measured_;
+  std::span<const Codec> codecs_;
   bool tells_ = true;
   size_t bytes_ = 0;
   Order order_;

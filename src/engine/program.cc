@@ -28,6 +28,7 @@ std::optional<Program> Program::lower(const Schedule& schedule, const Arithmetic
   const Usage usage = usage_of(schedule);
   std::vector<Instruction> instructions;
   for (const Step& step : schedule.steps) {
+    if (!is_plain(step)) return std::nullopt;
     Instruction& instruction = instructions.emplace_back();
     instruction.step = &step;
     if (!is_transfer(step.op)) continue;

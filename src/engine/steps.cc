@@ -13,7 +13,7 @@ namespace {
 uint64_t bytes_of(const Schedule& schedule, Space space) {
   uint64_t end = 0;
   for (const Step& step : schedule.steps)
-    for (const Slice& slice : {step.src, step.dst})
+    for (const Slice& slice : {step.src, step.dst, step.dst2})
       if (slice.space == space) end = std::max(end, slice.end());
   return end;
 }

@@ -37,6 +37,17 @@ struct Arithmetic {
   std::array<std::byte, 8> scalar{};  // of kDecode for kPreMulSum
 };
 
+// The wire slot that a step reads; 0: none.
+inline uint32_t slot_read_by(const Step& step) {
+  return step.op == Op::kDecodeAdd ? step.src2.slot : step.src.slot;
+}
+
+// Its length is known when it is planned, and its memory is the host's.
+inline bool is_plain(const Step& step) {
+  return step.codec == kNoCodec && !step.src.is_slot() && !step.dst.is_slot() &&
+         step.memory == MemoryKind::kHost;
+}
+
 // What the call of a schedule does, as its messages say; and one of them, which is a step of it.
 Usage usage_of(const Schedule& schedule);
 Usage usage_of(const Schedule& schedule, uint32_t step, const Usage& call);

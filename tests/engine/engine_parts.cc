@@ -6,6 +6,7 @@
 
 #include "algorithms/algorithms.h"
 #include "tests/support/kernels_reference.h"
+#include "tests/support/toy_codec.h"
 
 namespace banyan::test {
 namespace {
@@ -107,7 +108,104 @@ size_t Hub::poll(int rank, std::span<Completion> completions) {
   return count;
 }
 
+std::span<const Moods> all_moods() {
+  static constexpr Moods kMoods[] = {{0, false, false, 1, 0}, {0, true, true, 2, 0},
+                                     {3, true, false, 3, 2},  {2, false, true, 4, 1},
+                                     {5, true, true, 5, 0},   {0, false, false, 6, 1},
+                                     {4, true, false, 7, 3}};
+  return kMoods;
+}
+
+DelayedWork::DelayedWork(int later_every, unsigned seed)
+    : host_(best_kernels(), toy_codecs()), later_every_(later_every), random_(seed) {}
+
+LocalWork::End DelayedWork::run(const LocalStep& step, uint64_t cookie) {
+  if (random_() % static_cast<unsigned>(later_every_) != 0) return host_.run(step, cookie);
+  pending_.push_back({&step.step, step.spaces, step.arithmetic, step.message_bytes, cookie});
+  return {cookie, Outcome::kPending, 0};
+}
+
+size_t DelayedWork::poll(std::span<End> ends) {
+  std::shuffle(pending_.begin(), pending_.end(), random_);
+  const size_t count = std::min(ends.size(), random_() % (pending_.size() + 1));
+  for (size_t i = 0; i < count; ++i) {
+    const Pending& last = pending_.back();
+    ends[i] =
+        host_.run({*last.step, last.spaces, last.arithmetic, last.message_bytes}, last.cookie);
+    pending_.pop_back();
+  }
+  return count;
+}
+
+std::vector<std::unique_ptr<Execution>> executions_of(const Calls& calls) {
+  std::vector<std::unique_ptr<Execution>> all;
+  for (const Schedule& schedule : calls.schedules)
+    all.push_back(std::make_unique<Execution>(schedule));
+  return all;
+}
+
+Engines::Engines(int ranks, const Moods& moods) : hub_(moods), random_(moods.seed) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<std::unique_ptr<Transport>> transports;
+    transports.push_back(hub_.transport(rank));
+    std::vector<int> routes(static_cast<size_t>(ranks), 0);
+    routes[static_cast<size_t>(rank)] = -1;
+    engines_.push_back(
+        std::make_unique<Engine>(std::move(transports), routes, best_kernels(), toy_codecs()));
+    if (moods.later_every == 0) continue;
+    const unsigned seed = moods.seed + static_cast<unsigned>(rank);
+    engines_.back()->serve(MemoryKind::kHost,
+                           std::make_unique<DelayedWork>(moods.later_every, seed), routes);
+  }
+}
+
+Envelope Engines::envelope(const Calls& calls, uint32_t number) {
+  Envelope envelope;
+  envelope.call = number;
+  envelope.epoch = 77;
+  envelope.signature.collective = calls.problems.front().collective;
+  envelope.signature.count = calls.problems.front().count;
+  return envelope;
+}
+
+bool Engines::run() {
+  std::vector<Engine*> order;
+  for (const auto& engine : engines_) order.push_back(engine.get());
+  for (int idle = 0; idle < 200;) {
+    std::shuffle(order.begin(), order.end(), random_);
+    bool moved = false, busy = false;
+    for (Engine* engine : order) {
+      Trouble trouble;
+      const Result<bool> turn = engine->progress(trouble);
+      if (!turn.ok() || trouble) return false;
+      moved = moved || *turn;
+      busy = busy || !engine->idle();
+    }
+    if (!busy) return true;
+    idle = moved ? 0 : idle + 1;
+  }
+  return false;
+}
+
 namespace {
+
+// Lengths of the messages in a rank's wire slots.
+using Lengths = std::map<uint32_t, uint64_t>;
+
+void run_codec(const Step& step, const Spaces& spaces, Lengths& lengths) {
+  const Codec& codec = toy_codecs()[step.codec - size_t{1}];
+  std::byte* dst = spaces.at(step.dst);
+  const std::byte* src = spaces.at(step.src);
+  constexpr auto kType = DataType::kFloat32;
+  const uint64_t count = (step.op == Op::kEncode ? step.src : step.dst).size / size_of(kType);
+  if (step.op == Op::kEncode)
+    lengths[step.dst.slot] =
+        codec.encode(kType, src, count, dst, step.dst2.size == 0 ? nullptr : spaces.at(step.dst2));
+  else if (step.op == Op::kDecode)
+    codec.decode(kType, src, lengths[step.src.slot], count, dst);
+  else
+    codec.decode_add(kType, spaces.at(step.src2), lengths[step.src2.slot], count, src, dst);
+}
 
 void run_local(const Step& step, const Spaces& spaces, const Arithmetic& arithmetic,
                const Kernels& kernels, const std::byte* src2) {
@@ -149,6 +247,7 @@ bool interpret(Calls& calls, const Kernels& kernels) {
   const auto ranks = static_cast<int>(calls.schedules.size());
   std::map<std::pair<int, int>, std::deque<Bytes>> routes;
   std::vector<size_t> next(calls.schedules.size());
+  std::vector<Lengths> lengths(calls.schedules.size());
   for (bool moved = true; moved;) {
     moved = false;
     for (int rank = 0; rank < ranks; ++rank) {
@@ -160,7 +259,9 @@ bool interpret(Calls& calls, const Kernels& kernels) {
         const std::byte* src2 = spaces.at(step.src2);
         if (step.op == Op::kSend) {
           const std::byte* src = spaces.at(step.src);
-          routes[{rank, step.peer}].emplace_back(src, src + step.src.size);
+          const bool slot = step.src.is_slot();
+          const uint64_t bytes = slot ? lengths[index][step.src.slot] : step.src.size;
+          routes[{rank, step.peer}].emplace_back(src, src + bytes);
           continue;
         }
         const bool receives =
@@ -174,6 +275,11 @@ bool interpret(Calls& calls, const Kernels& kernels) {
           src2 = message.data();
           if (step.op == Op::kRecv && !message.empty())
             std::memcpy(spaces.at(step.dst), message.data(), message.size());
+          if (step.dst.is_slot()) lengths[index][step.dst.slot] = message.size();
+        }
+        if (step.codec != kNoCodec) {
+          run_codec(step, spaces, lengths[index]);
+          continue;
         }
         run_local(step, spaces, calls.arithmetic, kernels, src2);
       }

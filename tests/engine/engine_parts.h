@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <random>
 #include <span>
 #include <tuple>
@@ -14,6 +15,7 @@
 #include "algorithms/problem.h"
 #include "algorithms/schedule.h"
 #include "src/engine/engine.h"
+#include "src/engine/local_work.h"
 #include "transports/transport.h"
 
 namespace banyan::test {
@@ -24,7 +26,10 @@ struct Moods {
   bool shuffle = false;     // completions come in any order, some of them late
   bool rendezvous = false;  // a send completes only when its receive has taken it
   unsigned seed = 1;
+  int later_every = 0;  // every so many local steps end later, in any order; 0: none
 };
+// Some of them, to be used in turn.
+std::span<const Moods> all_moods();
 
 // All ranks of one test, in one thread.
 class Hub {
@@ -62,6 +67,34 @@ class Hub {
   std::map<std::pair<int, int>, bool> lost_;
 };
 
+// Runs steps with the host's kernels and the toy codecs, some of them later than they were asked
+// for.
+class DelayedWork final : public LocalWork {
+ public:
+  DelayedWork(int later_every, unsigned seed);
+
+  End run(const LocalStep& step, uint64_t cookie) override;
+  size_t poll(std::span<End> ends) override;
+  bool arm() override { return pending_.empty(); }
+  void disarm() override {}
+  int descriptor() const override { return -1; }
+  void abandon() override { pending_.clear(); }
+
+ private:
+  struct Pending {
+    const Step* step;
+    Spaces spaces;
+    Arithmetic arithmetic;
+    uint64_t message_bytes;
+    uint64_t cookie;
+  };
+
+  HostWork host_;
+  int later_every_;
+  std::mt19937 random_;
+  std::vector<Pending> pending_;
+};
+
 // A call on all ranks: problems, schedules and memory.
 struct Calls {
   std::vector<Problem> problems;
@@ -70,6 +103,30 @@ struct Calls {
   Arithmetic arithmetic;
 
   Spaces spaces(int rank);
+};
+
+std::vector<std::unique_ptr<Execution>> executions_of(const Calls& calls);
+
+// All ranks of one communicator, each with its engine.
+class Engines {
+ public:
+  Engines(int ranks, const Moods& moods);
+
+  Hub& hub() { return hub_; }
+  Engine& of(int rank) { return *engines_[static_cast<size_t>(rank)]; }
+  static Envelope envelope(const Calls& calls, uint32_t number);
+  void start(int rank, Calls& calls, Execution& execution, uint32_t number) {
+    of(rank).start(execution, calls.spaces(rank), calls.arithmetic, envelope(calls, number),
+                   Lane::kCollective);
+  }
+  // Gives turns to all engines in any order until all are idle; false: they never are, or one has
+  // trouble.
+  bool run();
+
+ private:
+  Hub hub_;
+  std::mt19937 random_;
+  std::vector<std::unique_ptr<Engine>> engines_;
 };
 
 // Runs each rank's steps in program order, rank after rank, as far as each gets; false: they are

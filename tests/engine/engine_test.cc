@@ -15,74 +15,6 @@
 namespace banyan::test {
 namespace {
 
-// All ranks of one communicator, each with its engine.
-class Engines {
- public:
-  Engines(int ranks, const Moods& moods) : hub_(moods), random_(moods.seed) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      std::vector<std::unique_ptr<Transport>> transports;
-      transports.push_back(hub_.transport(rank));
-      std::vector<int> routes(static_cast<size_t>(ranks), 0);
-      routes[static_cast<size_t>(rank)] = -1;
-      engines_.push_back(std::make_unique<Engine>(std::move(transports), routes, best_kernels()));
-    }
-  }
-
-  Hub& hub() { return hub_; }
-  Engine& of(int rank) { return *engines_[static_cast<size_t>(rank)]; }
-  static Envelope envelope(const Calls& calls, uint32_t number) {
-    Envelope envelope;
-    envelope.call = number;
-    envelope.epoch = 77;
-    envelope.signature.collective = calls.problems.front().collective;
-    envelope.signature.count = calls.problems.front().count;
-    return envelope;
-  }
-  void start(int rank, Calls& calls, Execution& execution, uint32_t number) {
-    of(rank).start(execution, calls.spaces(rank), calls.arithmetic, envelope(calls, number),
-                   Lane::kCollective);
-  }
-
-  // Gives turns to all engines in any order until all are idle; false: they never are, or one has
-  // trouble.
-  bool run() {
-    std::vector<Engine*> order;
-    for (const auto& engine : engines_) order.push_back(engine.get());
-    for (int idle = 0; idle < 200;) {
-      std::shuffle(order.begin(), order.end(), random_);
-      bool moved = false, busy = false;
-      for (Engine* engine : order) {
-        Trouble trouble;
-        const Result<bool> turn = engine->progress(trouble);
-        if (!turn.ok() || trouble) return false;
-        moved = moved || *turn;
-        busy = busy || !engine->idle();
-      }
-      if (!busy) return true;
-      idle = moved ? 0 : idle + 1;
-    }
-    return false;
-  }
-
- private:
-  Hub hub_;
-  std::mt19937 random_;
-  std::vector<std::unique_ptr<Engine>> engines_;
-};
-
-const std::vector<Moods> all_moods = {{0, false, false, 1},
-                                      {0, true, true, 2},
-                                      {3, true, false, 3},
-                                      {2, false, true, 4},
-                                      {5, true, true, 5}};
-
-std::vector<std::unique_ptr<Execution>> executions_of(const Calls& calls) {
-  std::vector<std::unique_ptr<Execution>> all;
-  for (const Schedule& schedule : calls.schedules)
-    all.push_back(std::make_unique<Execution>(schedule));
-  return all;
-}
-
 struct Arithmetics {
   DataType type;
   ReduceOp op;
@@ -107,7 +39,7 @@ TEST(Engine, DoesWhatTheStepsSayForEveryAlgorithm) {
                                    static_cast<int>(algorithm), round);
           Calls expected = calls;
           ASSERT_TRUE(interpret(expected, best_kernels()));
-          Moods moods = all_moods[round % all_moods.size()];
+          Moods moods = all_moods()[round % all_moods().size()];
           moods.seed += round;
           Engines engines(ranks, moods);
           auto executions = executions_of(calls);
@@ -126,7 +58,7 @@ TEST(Engine, DoesWhatTheStepsSayForEveryAlgorithm) {
 // Several calls in flight, started again and again; ranks start them at different moments.
 TEST(Engine, KeepsCallsInFlightApart) {
   constexpr int kRanks = 4, kRounds = 6;
-  for (const Moods& moods : all_moods) {
+  for (const Moods& moods : all_moods()) {
     Engines engines(kRanks, moods);
     std::vector<Calls> calls;
     for (const std::string_view name : {"ring", "recursive_doubling", "circulant", "direct"})

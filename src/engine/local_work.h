@@ -1,0 +1,84 @@
+// Who runs the local steps of schedules: kernels of this host, which have ended when they return,
+// or something that ends later, as a GPU does.
+//
+//   LocalWork::End end = work.run(step, cookie);
+//   while (end.outcome == LocalWork::Outcome::kPending) {
+//     std::array<LocalWork::End, 8> ends;
+//     for (size_t i = 0, count = work.poll(ends); i < count; ++i)
+//       if (ends[i].cookie == cookie) end = ends[i];
+//   }
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "compression/kernels.h"
+#include "src/base/codec.h"
+#include "src/engine/steps.h"
+
+namespace banyan {
+
+// A local step where it meets memory. What it refers to outlives the work; but for the step itself,
+// it is copied by who needs it after run() has returned.
+struct LocalStep {
+  const Step& step;
+  const Spaces& spaces;
+  const Arithmetic& arithmetic;
+  uint64_t message_bytes = 0;  // of the message in the wire slot that the step reads
+};
+
+// Belongs to its engine, and to the same thread. No call blocks.
+class LocalWork {
+ public:
+  // kCorrupt: the wire slot that the step reads holds no message of its codec.
+  enum class Outcome : uint8_t { kDone, kPending, kCorrupt };
+  struct End {
+    uint64_t cookie = 0;
+    Outcome outcome = Outcome::kDone;
+    uint64_t message_bytes = 0;  // of the message that the step has written to a wire slot
+  };
+
+  virtual ~LocalWork() = default;
+  // Begins a step, or does it. kPending: poll() will say how it has ended.
+  virtual End run(const LocalStep& step, uint64_t cookie) = 0;
+  // Writes what has ended since the last call, and returns how many.
+  virtual size_t poll(std::span<End> ends) = 0;
+  // arm() asks, for a sleep, that descriptor() becomes readable when poll() may have something;
+  // false: it has something now. disarm() ends that.
+  virtual bool arm() = 0;
+  virtual void disarm() = 0;
+  virtual int descriptor() const = 0;
+  // After a failure: by the time that it returns, nothing that was begun touches memory any more,
+  // and poll() will say nothing of it.
+  virtual void abandon() = 0;
+};
+
+// The kernels and codecs of this host: nothing is ever pending.
+class HostWork final : public LocalWork {
+ public:
+  // Both outlive it.
+  HostWork(const Kernels& kernels, std::span<const Codec> codecs)
+      : kernels_(kernels), codecs_(codecs) {}
+
+  End run(const LocalStep& step, uint64_t cookie) override {
+    if (step.step.codec != kNoCodec) return run_codec(step, cookie);
+    run_local_step(step.step, step.spaces, step.arithmetic, kernels_);
+    return {cookie, Outcome::kDone, 0};
+  }
+  size_t poll(std::span<End> /*ends*/) override { return 0; }
+  bool arm() override { return true; }
+  void disarm() override {}
+  int descriptor() const override { return -1; }
+  void abandon() override {}
+
+ private:
+  End run_codec(const LocalStep& step, uint64_t cookie) const;
+
+  const Kernels& kernels_;
+  std::span<const Codec> codecs_;
+};
+
+}  // namespace banyan
