@@ -36,6 +36,12 @@ constexpr Algorithm taking(Algorithm made, std::initializer_list<ParameterKey> k
   return made;
 }
 
+constexpr Algorithm encoding(Algorithm made, std::initializer_list<Collective> collectives) {
+  for (const Collective collective : collectives)
+    made.encoding |= uint32_t{1} << static_cast<int>(collective);
+  return made;
+}
+
 using enum Collective;
 using enum ParameterKey;
 
@@ -93,21 +99,22 @@ constexpr Algorithm kAlgorithms[] = {
               {{kBarrier, dissemination_barrier},
                {kFinalize, dissemination_barrier},
                {kSplit, dissemination_barrier}}),
-    algorithm("direct", "everybody to everybody; sums in the order of ranks",
-              {{kAllreduce, direct_allreduce},
-               {kReduce, direct_reduce},
-               {kBroadcast, direct_broadcast},
-               {kAllgather, direct_allgather},
-               {kAllgatherv, direct_allgather},
-               {kReduceScatter, direct_reduce_scatter},
-               {kReduceScatterv, direct_reduce_scatter},
-               {kAlltoall, direct_alltoall},
-               {kAlltoallv, direct_alltoall},
-               {kGather, direct_gather},
-               {kScatter, direct_scatter},
-               {kBarrier, direct_barrier},
-               {kFinalize, direct_barrier},
-               {kSplit, direct_barrier}}),
+    encoding(algorithm("direct", "everybody to everybody; sums in the order of ranks",
+                       {{kAllreduce, direct_allreduce},
+                        {kReduce, direct_reduce},
+                        {kBroadcast, direct_broadcast},
+                        {kAllgather, direct_allgather},
+                        {kAllgatherv, direct_allgather},
+                        {kReduceScatter, direct_reduce_scatter},
+                        {kReduceScatterv, direct_reduce_scatter},
+                        {kAlltoall, direct_alltoall},
+                        {kAlltoallv, direct_alltoall},
+                        {kGather, direct_gather},
+                        {kScatter, direct_scatter},
+                        {kBarrier, direct_barrier},
+                        {kFinalize, direct_barrier},
+                        {kSplit, direct_barrier}}),
+             {kAllreduce, kReduceScatter, kReduceScatterv}),
     algorithm("star", "everybody to one rank, which sends the result to all; fewest messages",
               {{kAllreduce, star_allreduce},
                {kReduce, star_reduce},
@@ -123,21 +130,22 @@ constexpr Algorithm kAlgorithms[] = {
                       {kReduceScatter, torus_reduce_scatter},
                       {kReduceScatterv, torus_reduce_scatter}}),
            {kDimensions}, {kAllreduce, kAllgather, kAllgatherv, kReduceScatter, kReduceScatterv}),
-    taking(
-        taking(by_levels(algorithm("hierarchical",
-                                   "inside the hosts, then between them by all ranks, in segments",
-                                   {{kAllreduce, hierarchical_allreduce},
-                                    {kReduce, hierarchical_reduce},
-                                    {kBroadcast, hierarchical_broadcast},
-                                    {kAllgather, hierarchical_allgather},
-                                    {kAllgatherv, hierarchical_allgather},
-                                    {kReduceScatter, hierarchical_reduce_scatter},
-                                    {kReduceScatterv, hierarchical_reduce_scatter},
-                                    {kAlltoall, hierarchical_alltoall}})),
-               {kSegment, kIntra, kInter},
-               {kAllreduce, kReduce, kBroadcast, kAllgather, kAllgatherv, kReduceScatter,
-                kReduceScatterv}),
-        {kRails}, {kAllreduce, kReduce, kBroadcast}),
+    encoding(taking(taking(by_levels(algorithm(
+                               "hierarchical",
+                               "inside the hosts, then between them by all ranks, in segments",
+                               {{kAllreduce, hierarchical_allreduce},
+                                {kReduce, hierarchical_reduce},
+                                {kBroadcast, hierarchical_broadcast},
+                                {kAllgather, hierarchical_allgather},
+                                {kAllgatherv, hierarchical_allgather},
+                                {kReduceScatter, hierarchical_reduce_scatter},
+                                {kReduceScatterv, hierarchical_reduce_scatter},
+                                {kAlltoall, hierarchical_alltoall}})),
+                           {kSegment, kIntra, kInter},
+                           {kAllreduce, kReduce, kBroadcast, kAllgather, kAllgatherv,
+                            kReduceScatter, kReduceScatterv}),
+                    {kRails}, {kAllreduce, kReduce, kBroadcast}),
+             {kAllreduce, kReduceScatter, kReduceScatterv}),
     by_levels(algorithm("leaders", "inside the hosts to one rank, and these among themselves",
                         {{kAllreduce, leaders_allreduce},
                          {kReduce, leaders_reduce},
@@ -185,6 +193,10 @@ void alone(ScheduleBuilder& builder, const Group& group, const Problem& problem)
   if (scaled != output) builder.encode(problem.type, scaled, output);
 }
 
+void stamp(Schedule& schedule, MemoryKind memory) {
+  for (Step& step : schedule.steps) step.memory = memory;
+}
+
 bool synchronises(Collective collective) {
   return collective == kBarrier || collective == kFinalize || collective == kSplit;
 }
@@ -216,8 +228,12 @@ Parameters effective(const Parameters& parameters, int algorithm, Collective col
                      const Hierarchy* hierarchy) {
   if (algorithm < 0) return {};
   const Algorithm& which = algorithms()[static_cast<size_t>(algorithm)];
-  if (which.by_levels && (hierarchy == nullptr || hierarchy->depth() == 0)) return {};
+  const bool has_levels = which.by_levels && hierarchy != nullptr && hierarchy->depth() != 0;
+  const CodecId codec = which.encodes(collective) ? parameters.inter_codec : kNoCodec;
+  if (which.by_levels && !has_levels) return {.inter_codec = codec};
   Parameters kept = parameters;
+  kept.inter_codec = codec;
+  if (!has_levels || !which.encodes(collective)) kept.intra_codec = kNoCodec;
   if (!which.takes(kSegment, collective)) kept.segment = 0;
   if (!which.takes(kIntra, collective)) kept.intra = Phase::kOwn;
   if (!which.takes(kInter, collective)) kept.inter = Phase::kOwn;
@@ -233,6 +249,8 @@ std::string text_of(int algorithm, const Parameters& parameters) {
 }
 
 Schedule build_schedule(const Problem& problem, const Group& group, const Algorithm& algorithm) {
+  assert((group.parameters.intra_codec == kNoCodec && group.parameters.inter_codec == kNoCodec) ||
+         (may_encode(problem) && algorithm.encodes(problem.collective)));
   ScheduleBuilder builder;
   if (group.size() == 1) {
     alone(builder, group, problem);
@@ -242,7 +260,9 @@ Schedule build_schedule(const Problem& problem, const Group& group, const Algori
     assert(algorithm.fits(problem.collective));
     algorithm.generators[static_cast<size_t>(problem.collective)](builder, group, problem);
   }
-  return fuse(std::move(builder).finish());
+  Schedule schedule = std::move(builder).finish();
+  stamp(schedule, problem.memory);
+  return fuse(std::move(schedule));
 }
 
 Schedule build_message(const Problem& problem) {
@@ -253,7 +273,9 @@ Schedule build_message(const Problem& problem) {
     builder.send(whole, problem.root);
   else
     builder.recv(whole, problem.root);
-  return std::move(builder).finish();
+  Schedule schedule = std::move(builder).finish();
+  stamp(schedule, problem.memory);
+  return schedule;
 }
 
 }  // namespace banyan

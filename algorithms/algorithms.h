@@ -25,6 +25,7 @@ struct Algorithm {
   bool by_levels = false;                                // goes by the group's hierarchy
   // By key: the collectives, as bits, in which it goes by that parameter.
   std::array<uint32_t, kParameterKeyCount> parameters{};
+  uint32_t encoding = 0;  // the collectives, as bits, in which it goes by codecs
 
   bool fits(Collective collective) const {
     return generators[static_cast<size_t>(collective)] != nullptr;
@@ -32,6 +33,9 @@ struct Algorithm {
   bool takes(ParameterKey key) const { return parameters[static_cast<size_t>(key)] != 0; }
   bool takes(ParameterKey key, Collective collective) const {
     return (parameters[static_cast<size_t>(key)] >> static_cast<int>(collective) & 1) != 0;
+  }
+  bool encodes(Collective collective) const {
+    return (encoding >> static_cast<int>(collective) & 1) != 0;
   }
 };
 
@@ -45,14 +49,16 @@ bool fits(int algorithm, Collective collective);
 // Why it does not fit: "does no barrier".
 std::string lack_of(int algorithm, Collective collective);
 // Gives those of the parameters that the algorithm goes by in that collective. An algorithm by
-// levels goes by none where there are no levels.
+// levels goes by none where there are no levels, but for the codec of the only one. Whether a codec
+// may stand for the call's values at all is may_encode()'s to say.
 Parameters effective(const Parameters& parameters, int algorithm, Collective collective,
                      const Hierarchy* hierarchy);
 // "ring", "hierarchical(seg=1M)".
 std::string text_of(int algorithm, const Parameters& parameters);
 
-// Builds the fused schedule of this rank. Requires algorithm.fits(problem.collective). A group of
-// one needs no algorithm: copies and conversions only.
+// Builds the fused schedule of this rank. Requires algorithm.fits(problem.collective), and of
+// parameters with codecs also may_encode(problem) and algorithm.encodes(problem.collective). A
+// group of one needs no algorithm: copies and conversions only.
 Schedule build_schedule(const Problem& problem, const Group& group, const Algorithm& algorithm);
 // kSend and kRecv: one step.
 Schedule build_message(const Problem& problem);

@@ -238,10 +238,22 @@ Slice Accumulators::last(int block) {
   return last_.emplace_back(block, in_target ? target(block) : room(block)).second;
 }
 
+namespace {
+
+// Finished sums are elements as they are.
+bool same_as_elements(const Problem& problem) {
+  return problem.accumulator() == problem.type && problem.op != ReduceOp::kAvg;
+}
+
+}  // namespace
+
 void Accumulators::store(int block) {
-  if (ends_.sums_out) return;
-  if (!same_type() || problem_.op == ReduceOp::kAvg)
-    builder_.encode(problem_.type, last(block), target(block));
+  if (!ends_.sums_out && !same_as_elements(problem_))
+    finish_sum(builder_, problem_, last(block), target(block));
+}
+
+void finish_sum(ScheduleBuilder& builder, const Problem& problem, Slice sum, Slice elements) {
+  if (!same_as_elements(problem)) builder.encode(problem.type, sum, elements);
 }
 
 void Accumulators::absorb(int block, int peer, Slice partial, Slice dst) {

@@ -242,9 +242,7 @@ bool touches(const Step& step, Slice slice) {
 // receive uses again is fine, as long as between the two only the reduction touches it.
 int64_t lone_reduction(const Schedule& schedule, uint32_t recv) {
   const Step& step = schedule.steps[recv];
-  if (step.op != Op::kRecv || step.dst.is_slot() || step.dst.space != Space::kScratch ||
-      step.dst.size == 0)
-    return -1;
+  if (step.op != Op::kRecv || step.dst.space != Space::kScratch || step.dst.size == 0) return -1;
   int64_t found = -1;
   for (const uint32_t next : schedule.successors_of(recv)) {
     const Step& user = schedule.steps[next];
@@ -255,12 +253,19 @@ int64_t lone_reduction(const Schedule& schedule, uint32_t recv) {
     if (!reduces || user.src2 != step.dst || found >= 0) return -1;
     if (touches({.op = Op::kCopy, .src = user.src, .src2 = {}, .dst = user.dst}, step.dst))
       return -1;
+    if (!may_fuse(step, user)) return -1;
     found = next;
   }
   return found;
 }
 
 }  // namespace
+
+bool may_fuse(const Step& receive, const Step& reduction) {
+  const bool by_codec = receive.dst.is_slot() || reduction.codec != kNoCodec;
+  const auto touched_by_host = [](const Step& step) { return step.memory != MemoryKind::kDevice; };
+  return !by_codec && touched_by_host(receive) && touched_by_host(reduction);
+}
 
 // Each pair becomes one step at the place of the receive, so that the order on the port stays; it
 // waits for what either of them waited for. The reduction must not wait, even through others, for a
@@ -303,6 +308,7 @@ Schedule fuse(Schedule schedule) {
     const Step& reduce = steps[reduction_of[step]];
     fused.steps.back() = {.op = reduce.op == Op::kReduce ? Op::kRecvReduce : Op::kRecvDecodeAdd,
                           .type = reduce.type,
+                          .memory = reduce.memory,
                           .peer = steps[step].peer,
                           .src = reduce.src,
                           .src2 = {},

@@ -98,8 +98,13 @@ class ScheduleBuilder {
   std::vector<uint32_t> before_fence_;  // what all earlier steps lead to
 };
 
+// Whether a message may be reduced while it comes, instead of being received before. A codec needs
+// the whole message, and the host must touch what it reduces.
+bool may_fuse(const Step& receive, const Step& reduction);
+
 // Replaces a receive into scratch that is read by exactly one kReduce or kDecodeAdd, and by nothing
 // else, by one step that reduces straight from the message. Keeps the result and all orders.
+// may_fuse() says of which pairs.
 Schedule fuse(Schedule schedule);
 
 }  // namespace banyan

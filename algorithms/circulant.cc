@@ -44,6 +44,7 @@ std::vector<Run> runs_of(const Group& group, int first, int count, bool together
 
 Slice joined(const Blocks& slices, Run run) {
   const Slice first = slices[static_cast<size_t>(run.first)];
+  if (run.count == 1) return first;
   const Slice last = slices[static_cast<size_t>(run.first + run.count - 1)];
   return {first.space, first.offset, last.end() - first.offset};
 }

@@ -179,6 +179,43 @@ void circulant_allgather_apart_phase(ScheduleBuilder& builder, const Group& grou
                                      const Blocks& slices);
 void direct_allgather_phase(ScheduleBuilder& builder, const Group& group, const Blocks& slices);
 
+// Makes the steps of one codec, by which accumulators travel. What is empty has no slot: its
+// message is a plain empty one.
+class Coder {
+ public:
+  // kNoCodec: it does nothing, and nothing is asked of it. Requires may_encode(problem) otherwise.
+  Coder(ScheduleBuilder& builder, const Group& group, const Problem& problem, CodecId codec);
+
+  bool encodes() const { return codec_ != nullptr; }
+  // A slot for the message of so many values.
+  Slice room(Slice values) const;
+  // Into a slot of its own.
+  Slice encode(Slice values) const;
+  void decode(Slice slot, Slice values) const;
+  void decode_add(Slice addend, Slice slot, Slice sum) const;
+
+ private:
+  ScheduleBuilder& builder_;
+  const Codec* codec_ = nullptr;
+  CodecId id_;
+  DataType type_;
+};
+
+// A sum by a codec: everybody encodes all of its contribution, the own block, too, and sends block
+// b to member b, which adds what the messages say in the order of indices. After it, block `me` is
+// finished and stored, and is exact: it is encoded where the next phase does so.
+void coded_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group, const Coder& coder,
+                                Accumulators& sums);
+// Block `me` of the values is there; after it, everybody has of all blocks what a message of them
+// says, of its own one, too.
+void coded_allgather_phase(ScheduleBuilder& builder, const Group& group, Phase phase,
+                           const Coder& coder, const std::vector<Slice>& values);
+// Makes elements of a finished sum: of accumulators, which are where the elements go, if they are
+// of one type.
+void finish_sum(ScheduleBuilder& builder, const Problem& problem, Slice sum, Slice elements);
+// By the codec of the only level.
+void coded_allreduce(ScheduleBuilder& builder, const Group& group, const Problem& problem);
+
 // Picks the phase by name. kOwn is direct where that sends raw elements. Otherwise it is circulant,
 // whose blocks must lie one behind the other, or pairwise where they do not (`together` is false).
 void named_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group,

@@ -9,6 +9,11 @@
 //
 // 16- and 8-bit floats travel as they are inside the parts of the first level, are accumulated
 // wide, travel between the levels as accumulators, and are rounded once, at the top.
+//
+// By codecs, each team sums as in coded.cc. What comes down is encoded anew on every level that has
+// a codec, shard by shard: the parts of a team cut its vector into the same shards, so they all
+// encode the same values together, and have the same bits. That is so even for a rank which is
+// alone in its part.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
@@ -68,7 +73,10 @@ std::vector<SegmentFlow> segments_for(ScheduleBuilder& builder, const Group& gro
 
 void hierarchical_allreduce(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
   const Levels levels(group);
-  if (levels->depth() == 0) return circulant_allreduce(builder, group, problem);
+  if (levels->depth() == 0) {
+    const bool coded = group.parameters.inter_codec != kNoCodec;
+    return (coded ? coded_allreduce : circulant_allreduce)(builder, group, problem);
+  }
   const Stages stages(group, *levels);
   auto segments =
       segments_for(builder, group, problem, stages, segments_of(group, problem, *levels), false);

@@ -108,12 +108,17 @@ class BlockSums {
  public:
   BlockSums(ScheduleBuilder& builder, const Group& group, const Hierarchy& levels,
             const Problem& problem)
-      : builder_(builder), group_(group), levels_(levels), problem_(problem) {}
+      : builder_(builder),
+        group_(group),
+        levels_(levels),
+        problem_(problem),
+        intra_{group.parameters.intra, {builder, group, problem, group.parameters.intra_codec}},
+        inter_{group.parameters.inter, {builder, group, problem, group.parameters.inter_codec}} {}
 
   // Inside the parts first; `target` is where this rank's block ends up.
   void add(int level, const Team& team, bool are_sums, Slice target) {
     if (level == levels_.depth()) {
-      add_among(group_of(group_, team.places), group_.parameters.inter, team.blocks, target,
+      add_among(group_of(group_, team.places), inter_, team.blocks, target,
                 {.sums_in = are_sums, .sums_out = false});
       return;
     }
@@ -128,7 +133,7 @@ class BlockSums {
       for (int first = 0; first < crossing.size_of_part(part); first += size) {
         const auto rail = static_cast<size_t>(first / size);
         const bool carries = rail < rails.size();  // the last batch may be for others alone
-        add_among(crossing.inside(), group_.parameters.intra, crossing.batch(part, first),
+        add_among(crossing.inside(), intra_, crossing.batch(part, first),
                   carries ? rails[rail].blocks[part] : Slice{},
                   {.sums_in = are_sums, .sums_out = true});
       }
@@ -154,7 +159,13 @@ class BlockSums {
     return room;
   }
 
-  void add_among(const Group& members, Phase phase, std::vector<Slice> blocks, Slice target,
+  // How a team sums.
+  struct Way {
+    Phase phase;
+    Coder coder;
+  };
+
+  void add_among(const Group& members, const Way& way, std::vector<Slice> blocks, Slice target,
                  Ends ends) {
     if (members.size() == 1) {
       add_alone(blocks.front(), target, ends);
@@ -162,7 +173,10 @@ class BlockSums {
     }
     const bool together = packed(blocks);
     Accumulators sums(builder_, problem_, std::move(blocks), members.me, target, ends);
-    named_reduce_scatter_phase(builder_, members, problem_, phase, together, sums);
+    if (way.coder.encodes())
+      coded_reduce_scatter_phase(builder_, members, way.coder, sums);
+    else
+      named_reduce_scatter_phase(builder_, members, problem_, way.phase, together, sums);
   }
 
   void add_alone(Slice block, Slice target, Ends ends) {
@@ -177,6 +191,7 @@ class BlockSums {
   const Group& group_;
   const Hierarchy& levels_;
   const Problem& problem_;
+  Way intra_, inter_;  // below the top, and at it
 };
 
 int segments_of(const Group& group, const Problem& problem, const std::vector<Part>& blocks) {
@@ -226,7 +241,10 @@ void hierarchical_allgather(ScheduleBuilder& builder, const Group& group, const 
 void hierarchical_reduce_scatter(ScheduleBuilder& builder, const Group& group,
                                  const Problem& problem) {
   const Levels levels(group);
-  if (levels->depth() == 0) return circulant_reduce_scatter(builder, group, problem);
+  if (levels->depth() == 0) {
+    const bool coded = group.parameters.inter_codec != kNoCodec;
+    return (coded ? direct_reduce_scatter : circulant_reduce_scatter)(builder, group, problem);
+  }
   const std::vector<Part> blocks = input_blocks(group, problem);
   const int segments = segments_of(group, problem, blocks);
   const bool any_empty =

@@ -18,6 +18,14 @@ int Group::place_of(int rank) const {
   return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
 }
 
+bool may_encode(const Problem& problem) {
+  const bool sums = problem.op == ReduceOp::kSum || problem.op == ReduceOp::kAvg ||
+                    problem.op == ReduceOp::kPreMulSum;
+  const bool floats = problem.type == DataType::kFloat32 || problem.type == DataType::kFloat16 ||
+                      problem.type == DataType::kBfloat16;
+  return reduces(problem.collective) && sums && floats;
+}
+
 Problem equal_blocks(Collective collective, DataType type, uint64_t count, int ranks) {
   Problem problem;
   problem.collective = collective;

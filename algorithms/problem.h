@@ -68,6 +68,10 @@ struct Problem {
   DataType accumulator() const { return accumulator_of(type, op); }
 };
 
+// Whether a codec may stand for the values of this call: it sums float32, float16 or bfloat16,
+// whose accumulators are float32.
+bool may_encode(const Problem& problem);
+
 // With `count` elements; where blocks may be of different lengths, all have so many.
 Problem equal_blocks(Collective collective, DataType type, uint64_t count, int ranks);
 

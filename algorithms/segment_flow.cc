@@ -28,8 +28,11 @@ SegmentFlow::SegmentFlow(ScheduleBuilder& builder, const Group& group, const Pro
       is_root_(is_source(stages.at(0).front())),
       intra_(group.parameters.intra),
       inter_(group.parameters.inter),
+      intra_coder_(builder, group, problem, group.parameters.intra_codec),
+      inter_coder_(builder, group, problem, group.parameters.inter_codec),
       pieces_(static_cast<size_t>(stages.layers())) {
   const uint64_t element = problem.element();
+  const Stage& lowest = stages.at(0).front();
   const Slice input = whole_input(group, problem);
   const Slice output = whole_output(group, problem);
   if (input.size != 0) input_ = elements(input, vector, element);
@@ -37,9 +40,13 @@ SegmentFlow::SegmentFlow(ScheduleBuilder& builder, const Group& group, const Pro
   if (output.size != 0) {
     results_ = elements(output, vector, element);
   } else {
-    const Stage& lowest = stages.at(0).front();
     kept_ = lowest.cut.block(vector, lowest.inside.me);
     results_ = builder.scratch(kept_.count * element);
+  }
+  if (has_sums(stages.top())) {
+    const uint64_t width = size_of(problem.accumulator());
+    summed_ = intra_coder_.encodes() ? vector : lowest.cut.block(vector, lowest.inside.me);
+    sums_ = width == element ? result(summed_) : builder.scratch(summed_.count * width);
   }
   pieces_.front().push_back({vector, input_, false});
   for (int layer = 0; layer < stages.top(); ++layer)
@@ -62,6 +69,10 @@ Slice SegmentFlow::result(Part part) const {
   return elements(results_, {part.begin - kept_.begin, part.count}, problem_.element());
 }
 
+Slice SegmentFlow::sum(Part part) const {
+  return elements(sums_, {part.begin - summed_.begin, part.count}, size_of(problem_.accumulator()));
+}
+
 Slice SegmentFlow::given(const Stage& stage, Part part) const {
   if (!is_root_ || !is_source(stage)) return result(part);
   const Part vector = pieces_.front().front().elements;
@@ -76,17 +87,25 @@ SegmentFlow::Piece SegmentFlow::widened(const Piece& given) {
   return {given.elements, alone.own(0), true};
 }
 
-SegmentFlow::Piece SegmentFlow::reduce_inside(const Stage& stage, const Piece& given, bool at_top) {
+SegmentFlow::Piece SegmentFlow::reduce_inside(const Stage& stage, const Piece& given, int layer) {
   if (stage.inside.size() == 1) return widened(given);
+  const bool at_top = layer == stages_.top();
+  const bool stores = at_top && !has_sums(layer);
   const Part own = stage.cut.block(given.elements, stage.inside.me);
-  const uint64_t width = size_of(problem_.accumulator());
-  const Piece sum{own, at_top ? result(own) : builder_.scratch(own.count * width), true};
+  Slice target;
+  if (!at_top)
+    target = builder_.scratch(own.count * size_of(problem_.accumulator()));
+  else
+    target = stores ? result(own) : sum(own);
   Accumulators sums(builder_, problem_,
                     Blocks(given.where, given.elements.count, width_of(given), stage.cut),
-                    stage.inside.me, sum.where, {.sums_in = given.is_sum, .sums_out = !at_top});
-  named_reduce_scatter_phase(builder_, stage.inside, problem_, at_top ? inter_ : intra_, true,
-                             sums);
-  return sum;
+                    stage.inside.me, target, {.sums_in = given.is_sum, .sums_out = !stores});
+  if (coder(layer).encodes())
+    coded_reduce_scatter_phase(builder_, stage.inside, coder(layer), sums);
+  else
+    named_reduce_scatter_phase(builder_, stage.inside, problem_, at_top ? inter_ : intra_, true,
+                               sums);
+  return {own, target, true};
 }
 
 // From the last of the chain to the source.
@@ -115,7 +134,7 @@ void SegmentFlow::reduce(int layer) {
     if (at_top && chained_)
       reduce_chain(here[index], piece(layer, index));
     else
-      sums.push_back(reduce_inside(here[index], piece(layer, index), at_top));
+      sums.push_back(reduce_inside(here[index], piece(layer, index), layer));
   }
   if (at_top) return;
   const std::span<const Stage> above = stages_.at(layer + 1);
@@ -127,14 +146,37 @@ void SegmentFlow::reduce(int layer) {
   }
 }
 
+// Shard by shard: a member of a smaller part has several.
+void SegmentFlow::gather_coded(const Stage& stage, Part vector, int layer) const {
+  const Cut& cut = stage.cut;
+  for (int round = 0; round * cut.members < cut.shards; ++round) {
+    std::vector<Slice> values(static_cast<size_t>(cut.members));
+    for (int member = 0; member < cut.members; ++member) {
+      const int shard = cut.first(member) + round;
+      if (shard < cut.first(member + 1))
+        values[static_cast<size_t>(member)] = sum(cut.shard(vector, shard));
+    }
+    coded_allgather_phase(builder_, stage.inside, layer == stages_.top() ? inter_ : intra_,
+                          coder(layer), values);
+  }
+}
+
 void SegmentFlow::gather(int layer) const {
   const std::span<const Stage> here = stages_.at(layer);
+  const bool at_top = layer == stages_.top();
+  const bool stores = layer == 0 || !intra_coder_.encodes();  // in layers below are elements
+  const uint64_t width = has_sums(layer) ? size_of(problem_.accumulator()) : problem_.element();
   for (size_t index = 0; index < here.size(); ++index) {
     const Stage& stage = here[index];
-    if (stage.inside.size() == 1 || (chained_ && layer == stages_.top())) continue;
+    if (chained_ && at_top) continue;
     const Part vector = piece(layer, index).elements;
-    named_allgather_phase(builder_, stage.inside, layer == stages_.top() ? inter_ : intra_, false,
-                          Blocks(result(vector), vector.count, problem_.element(), stage.cut));
+    if (coder(layer).encodes())
+      gather_coded(stage, vector, layer);
+    else if (stage.inside.size() > 1)
+      named_allgather_phase(
+          builder_, stage.inside, at_top ? inter_ : intra_, false,
+          Blocks(has_sums(layer) ? sum(vector) : result(vector), vector.count, width, stage.cut));
+    if (has_sums(layer) && stores) finish_sum(builder_, problem_, sum(vector), result(vector));
   }
 }
 

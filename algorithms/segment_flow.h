@@ -44,7 +44,15 @@ class SegmentFlow {
   // What the source of a team gives away: the caller's input at the root, what has come at others.
   Slice given(const Stage& stage, Part part) const;
   Piece widened(const Piece& given);
-  Piece reduce_inside(const Stage& stage, const Piece& given, bool at_top);
+  Piece reduce_inside(const Stage& stage, const Piece& given, int layer);
+  const Coder& coder(int layer) const {
+    return layer == stages_.top() ? inter_coder_ : intra_coder_;
+  }
+  // What comes down to that layer are sums still.
+  bool has_sums(int layer) const { return intra_coder_.encodes() || coder(layer).encodes(); }
+  // Where the sums of a part are on their way down.
+  Slice sum(Part part) const;
+  void gather_coded(const Stage& stage, Part vector, int layer) const;
   void reduce_chain(const Stage& stage, const Piece& given);
   void pass_chain(const Stage& stage, Part vector) const;
 
@@ -55,9 +63,13 @@ class SegmentFlow {
   bool is_root_;
   Phase intra_;  // below the top
   Phase inter_;  // at the top
+  Coder intra_coder_;
+  Coder inter_coder_;
   Slice input_;
   Part kept_{};  // elements whose results this rank has room for, at `results_`
   Slice results_;
+  Part summed_{};  // elements whose sums this rank has on their way down, at `sums_`, if any
+  Slice sums_;
   std::vector<std::vector<Piece>> pieces_;  // by layer, one for each stage
 };
 
