@@ -71,11 +71,11 @@ constexpr bool is_transfer(Op op) {
 
 struct Step {
   Op op = Op::kCopy;
-  DataType type = DataType::kInt8;        // kReduce, kRecvReduce: of the operands; codec steps: T
-  CodecId codec = kNoCodec;               // of a step from or to a wire slot
+  DataType type = DataType::kInt8;  // kReduce, kRecvReduce: of the operands; codec steps: T
+  CodecId codec = kNoCodec;         // of a step from or to a wire slot
   // Where its operands lie, which decides who runs it, or by which route it goes.
   MemoryKind memory = MemoryKind::kHost;
-  int32_t peer = -1;                      // a rank of the communicator
+  int32_t peer = -1;  // a rank of the communicator
   Slice src;
   Slice src2;
   Slice dst;

@@ -23,7 +23,7 @@ struct Call {
   double timeout_s = 0;               // 0: the communicator's
   Parameters parameters{};            // with which the call wants that algorithm:
   int algorithm = -1;                 // -1: it wants none
-  Gate* gate = nullptr;               // it begins when that opens; null: at once
+  StartGate* gate = nullptr;          // it begins when that opens; null: at once
   Hook* hook = nullptr;               // hears of its end; null: nobody does
 };
 

@@ -109,7 +109,7 @@ class Engine {
     const auto index = static_cast<size_t>(peer);
     return *transports_[static_cast<size_t>(routes_[static_cast<size_t>(kind)][index])];
   }
-  // Of memory of the host.
+  // Those of the host's memory.
   std::span<const int> routes() const { return routes_.front(); }
   const Kernels& kernels() const { return kernels_; }
   // Counts the cores of this host's ranks; 0: no transport knows.

@@ -20,17 +20,17 @@ class Execution;
 
 // Keeps an execution from beginning: nothing of it happens before it is open. An open gate stays
 // open. It belongs to the thread that drives.
-class Gate {
+class StartGate {
  public:
-  virtual ~Gate() = default;
+  virtual ~StartGate() = default;
   virtual bool is_open() = 0;
   // Readable when it is open, for a sleep.
   virtual int descriptor() const = 0;
 
  protected:
-  Gate() = default;
-  Gate(const Gate&) = default;
-  Gate& operator=(const Gate&) = default;
+  StartGate() = default;
+  StartGate(const StartGate&) = default;
+  StartGate& operator=(const StartGate&) = default;
 };
 
 // Hears that an execution has ended, well or not. It is told by the thread that drives, in the
@@ -62,7 +62,7 @@ class Execution {
   double timeout_s = 0;                   // how long before the deadline it began
   std::string_view timeout_from;          // what has set that; outlives it
   const Problem* problem = nullptr;       // for who speaks of it; outlives it
-  Gate* gate = nullptr;                   // of this run; outlives it; null: it may begin at once
+  StartGate* gate = nullptr;              // of this run; outlives it; null: it may begin at once
   Hook* hook = nullptr;                   // of this run; outlives it; null: nobody hears of its end
 
  private:

@@ -291,7 +291,8 @@ bool interpret(Calls& calls, const Kernels& kernels) {
 }
 
 Calls make_calls(Collective collective, DataType type, ReduceOp op, int ranks, uint64_t count,
-                 bool in_place, int algorithm, uint64_t salt) {
+                 bool in_place, int algorithm, uint64_t salt, const Parameters& parameters,
+                 const Hierarchy* hierarchy) {
   Calls calls;
   const auto size = static_cast<size_t>(ranks);
   const bool lists = has_blocks_of_own_length(collective);
@@ -318,8 +319,10 @@ Calls make_calls(Collective collective, DataType type, ReduceOp op, int ranks, u
       from += problem.send_counts.back();
     }
     calls.problems.push_back(problem);
-    calls.schedules.push_back(build_schedule(problem, Group::everyone(ranks, rank),
-                                             algorithms()[static_cast<size_t>(algorithm)]));
+    Group group = Group::everyone(ranks, rank, hierarchy, parameters);
+    group.codecs = toy_codecs();
+    calls.schedules.push_back(
+        build_schedule(problem, group, algorithms()[static_cast<size_t>(algorithm)]));
     const size_t elements = room / size_of(type);
     const auto seed = salt * 64 + static_cast<uint64_t>(rank) * 2;
     calls.inputs.push_back(make_numbers(type, elements, seed));

@@ -135,6 +135,7 @@ bool interpret(Calls& calls, const Kernels& kernels);
 
 // `salt` makes their data differ.
 Calls make_calls(Collective collective, DataType type, ReduceOp op, int ranks, uint64_t count,
-                 bool in_place, int algorithm, uint64_t salt);
+                 bool in_place, int algorithm, uint64_t salt, const Parameters& parameters = {},
+                 const Hierarchy* hierarchy = nullptr);
 
 }  // namespace banyan::test

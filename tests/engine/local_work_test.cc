@@ -132,7 +132,7 @@ TEST(LocalWork, OfOneOperationKeepsNoOtherWaiting) {
   rank.run();
 }
 
-class TestGate final : public Gate {
+class TestGate final : public StartGate {
  public:
   bool is_open() override { return open; }
   int descriptor() const override { return 9; }
