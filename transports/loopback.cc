@@ -204,7 +204,7 @@ class LoopbackTransport final : public Transport {
       if (lanes.in->messages.empty()) return false;
       const Message& message = lanes.in->messages.front();
       completion.seen = message.envelope;
-      switch (judge(message.envelope, transfer.envelope, epoch_)) {
+      switch (judge(message.envelope, transfer, epoch_)) {
         case Judgement::kAccept:
           deliver(transfer, 0, message.bytes.data(), message.bytes.size());
           lanes.in->messages.pop_front();

@@ -31,7 +31,14 @@ Status check_transfer(const Transfer& transfer, bool served) {
   if (transfer.memory == nullptr && transfer.envelope.bytes != 0) {
     return {Code::kInvalidArgument, fmt::format("no memory for {} bytes", transfer.envelope.bytes)};
   }
+  if (transfer.up_to && transfer.direction == Direction::kSend)
+    return {Code::kInvalidArgument, "a send has one length; only a receive takes any up to one"};
   if (transfer.direction == Direction::kSend || transfer.combine == nullptr) return {};
+  if (transfer.up_to) {
+    return {Code::kInvalidArgument,
+            fmt::format("cannot combine a message of any length up to {} bytes",
+                        transfer.envelope.bytes)};
+  }
   const uint32_t element = transfer.message_element;
   if (!std::has_single_bit(element) || element > kMessageElementMost ||
       transfer.local_element == 0 || transfer.envelope.bytes % element != 0 ||
@@ -53,9 +60,11 @@ bool is_valid(const Envelope& envelope) {
          static_cast<int>(signature.memory) < kMemoryKindCount;
 }
 
-Judgement judge(const Envelope& seen, const Envelope& expected, uint32_t epoch) {
+Judgement judge(const Envelope& seen, const Transfer& receive, uint32_t epoch) {
   if (seen.epoch != epoch) return Judgement::kDrop;
   if (!is_valid(seen)) return Judgement::kCorrupt;
+  Envelope expected = receive.envelope;
+  if (receive.up_to && seen.bytes <= expected.bytes) expected.bytes = seen.bytes;
   return seen == expected ? Judgement::kAccept : Judgement::kMismatch;
 }
 

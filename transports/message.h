@@ -21,15 +21,17 @@ namespace banyan {
 // longer than the shortest fragment of any transport, and is a power of two.
 inline constexpr uint32_t kMessageElementMost = 512;
 
-// kInvalidArgument: peer not served, no memory, or a combination that cannot be cut into fragments.
+// kInvalidArgument: peer not served, no memory, a combination that cannot be cut into fragments, or
+// `up_to` where it means nothing.
 Status check_transfer(const Transfer& transfer, bool served);
 
 // Enumerators within their range: what came from a peer may be printed and compared.
 bool is_valid(const Envelope& envelope);
 
-// What a receive makes of the envelope at the head of its lane. `epoch` is the communicator's.
+// What a receive makes of the envelope at the head of its lane. `epoch` is the communicator's. What
+// is accepted is no longer than receive.envelope.bytes.
 enum class Judgement : uint8_t { kAccept, kDrop, kMismatch, kCorrupt };
-Judgement judge(const Envelope& seen, const Envelope& expected, uint32_t epoch);
+Judgement judge(const Envelope& seen, const Transfer& receive, uint32_t epoch);
 
 // copy_bytes, without a call for the sizes of small messages.
 inline void copy_few(std::byte* to, const std::byte* from, size_t bytes) {

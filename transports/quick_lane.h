@@ -24,7 +24,8 @@ class QuickLane {
   static constexpr uint64_t kBytesMost = 32 << 10;
 
   virtual ~QuickLane() = default;
-  // Whether this message had better leave or come this way. Its memory does not matter.
+  // Whether this message had better leave or come this way. Its memory does not matter. A receive
+  // up to a length had better not: nobody would say how long the message was.
   virtual bool takes(const Transfer& transfer) const = 0;
   virtual Departure send(const std::byte* memory, const Envelope& envelope) = 0;
   virtual Arrival receive(const Transfer& transfer) = 0;

@@ -3,7 +3,8 @@
 // Between two ranks there are two lanes, one for collectives and one for messages (send and recv).
 // Within a lane and direction, messages arrive in the order they were posted, and the n-th posted
 // send meets the n-th posted receive: nothing is matched by tag. A receive names the envelope that
-// it expects; any other envelope at the head of the lane is reported, never delivered.
+// it expects, or the longest that it takes (Transfer::up_to); any other envelope at the head of the
+// lane is reported, never delivered.
 //
 //   Result<std::unique_ptr<Transport>> shm = transport_kinds()[0].connect(wiring, peers);
 //   Transport& transport = **shm;
@@ -72,8 +73,9 @@ struct Transfer {
   Lane lane = Lane::kCollective;
   int peer = -1;
   Envelope envelope;  // what is sent, or what is expected
-  // A receive takes a message of any length up to envelope.bytes, and its completion says which.
-  // It is not combined.
+  // Makes a receive take a message of any length up to envelope.bytes, 0 included. Its completion
+  // says which. What lies behind the message stays as it was. Such a message is not combined. Its
+  // sender knows nothing of that: there, envelope.bytes is the length.
   bool up_to = false;
   std::byte* memory = nullptr;  // source (never written) or destination
   // Makes a receive store memory = local (+) message instead of memory = message. envelope.bytes is

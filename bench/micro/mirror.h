@@ -38,7 +38,8 @@ class Mirror : public Transport {
       if (count == completions.size() ||
           quick_lane(transfer.peer, transfer.lane)->receive(transfer) != QuickLane::Arrival::kTaken)
         return false;
-      completions[count++] = {.cookie = transfer.cookie, .code = Code::kOk, .seen = {}};
+      completions[count++] = {
+          .cookie = transfer.cookie, .code = Code::kOk, .seen = transfer.envelope};
       return true;
     });
     return count;

@@ -1,11 +1,16 @@
-// The transport over a wire of tagged messages is on a wire here that says how often it was turned.
+// The transport over a wire of tagged messages is on a wire here that says how often it was turned,
+// and on which the test plays the peer.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "transports/framed/framed.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
+#include <map>
+#include <span>
 #include <vector>
 
 #include "tests/transports/wiring.h"
@@ -13,7 +18,7 @@
 namespace banyan::test {
 namespace {
 
-// Sends are done after so many turns; nothing ever comes.
+// Sends are done after so many turns; nothing comes but what arrives by hand.
 class SlowWire final : public Wire {
  public:
   explicit SlowWire(int turns_of_a_send) : turns_of_a_send_(turns_of_a_send) {}
@@ -26,10 +31,19 @@ class SlowWire final : public Wire {
     sends_.push_back({&operation, turns_ + turns_of_a_send_});
     end_sends();
   }
-  void receive(uint64_t /*tag*/, std::byte* /*memory*/, size_t /*bytes*/,
-               WireOperation& operation) override {
+  void receive(uint64_t tag, std::byte* memory, size_t bytes, WireOperation& operation) override {
     operation = {};
     operation.state = WireOperation::State::kPending;
+    receives_[tag] = {&operation, {memory, bytes}};
+  }
+  bool is_asked_for(uint64_t tag) const { return receives_.contains(tag); }
+  void arrive(uint64_t tag, std::span<const std::byte> message) {
+    ASSERT_TRUE(is_asked_for(tag));
+    const auto [operation, memory] = receives_.extract(tag).mapped();
+    std::copy_n(message.begin(), std::min(message.size(), memory.size()), memory.begin());
+    operation->code = message.size() > memory.size() ? Code::kCorrupt : Code::kOk;
+    operation->bytes = message.size();
+    operation->state = WireOperation::State::kDone;
   }
   void cancel(WireOperation& operation) override {
     operation.code = Code::kAborted;
@@ -50,6 +64,10 @@ class SlowWire final : public Wire {
     WireOperation* operation;
     int done_at;
   };
+  struct Receive {
+    WireOperation* operation;
+    std::span<std::byte> memory;
+  };
 
   bool end_sends() {
     return std::erase_if(sends_, [&](const Send& send) {
@@ -62,6 +80,7 @@ class SlowWire final : public Wire {
   int turns_of_a_send_;
   int turns_ = 0;
   std::vector<Send> sends_;
+  std::map<uint64_t, Receive> receives_;  // by tag
 };
 
 // Rank 0 of 2, with the wire that it is over.
@@ -84,8 +103,42 @@ struct OneEnd {
     return transport->quick_lane(1, Lane::kCollective)->send(payload, envelope);
   }
 
+  // The peer's, in the collective lane.
+  static uint64_t tag(FrameKind kind, uint32_t number) {
+    return frame_tag(kEpoch, kind, Lane::kCollective, 1, number);
+  }
+  void post_up_to(uint64_t longest, std::byte* memory) {
+    Transfer transfer;
+    transfer.direction = Direction::kRecv;
+    transfer.peer = 1;
+    transfer.envelope = {.epoch = kEpoch, .bytes = longest, .signature = {}};
+    transfer.up_to = true;
+    transfer.memory = memory;
+    ASSERT_TRUE(transport->post(transfer).ok());
+  }
+  // kBusy: nothing is complete.
+  Completion poll() {
+    std::array<Completion, 1> completions{{{.code = Code::kBusy, .seen = {}}}};
+    EXPECT_TRUE(transport->poll(completions).ok());
+    return completions[0];
+  }
+
   std::byte payload[4]{};
 };
+
+Bytes frame_of(uint64_t said, size_t payload) {
+  const Envelope envelope{.epoch = kEpoch, .bytes = said, .signature = {}};
+  Bytes frame(sizeof envelope + payload, std::byte{9});
+  std::memcpy(frame.data(), &envelope, sizeof envelope);
+  return frame;
+}
+
+// Memory of that length of which so much was written.
+Bytes written(size_t bytes, size_t length) {
+  Bytes memory(length, std::byte{0x55});
+  std::fill_n(memory.begin(), bytes, std::byte{9});
+  return memory;
+}
 
 TEST(Framed, WhatIsSentAtOnceHasLeftWithoutATurn) {
   OneEnd end(0);
@@ -111,6 +164,63 @@ TEST(Framed, WhatNeedsMoreTurnsHasNotLeft) {
   EXPECT_FALSE(end.transport->settled());
   EXPECT_TRUE(end.transport->settled());
   EXPECT_EQ(end.wire->turns(), 3);
+}
+
+// Whatever a peer says of its message, nothing is written and no piece asked for where it cannot
+// be.
+TEST(Framed, AFrameIsNoLongerThanTheLongest) {
+  constexpr uint64_t kLongest = 40;
+  struct Case {
+    uint64_t said;
+    size_t payload;
+    Code code;
+  };
+  const Case cases[] = {
+      {0, 0, Code::kOk},          {7, 7, Code::kOk},
+      {40, 40, Code::kOk},        {41, 41, Code::kMismatch},
+      {64, 64, Code::kMismatch},  {65, 0, Code::kMismatch},
+      {1000, 0, Code::kMismatch}, {UINT64_MAX, 0, Code::kMismatch},
+      {0, 1, Code::kCorrupt},     {40, 39, Code::kCorrupt},
+      {30, 40, Code::kCorrupt},   {40, 41, Code::kCorrupt},
+      {65, 65, Code::kCorrupt},   {UINT64_MAX, 40, Code::kCorrupt},
+  };
+  for (const Case& row : cases) {
+    OneEnd end(0);
+    Bytes memory = written(0, 2 * kLongest);
+    end.post_up_to(kLongest, memory.data());
+    EXPECT_EQ(end.poll().code, Code::kBusy);
+    end.wire->arrive(OneEnd::tag(FrameKind::kFrame, 0), frame_of(row.said, row.payload));
+    const Completion completion = end.poll();
+    EXPECT_EQ(completion.code, row.code) << row.said << ", " << row.payload;
+    if (row.code != Code::kCorrupt) {
+      EXPECT_EQ(completion.seen.bytes, row.said);
+    }
+    EXPECT_EQ(memory, written(row.code == Code::kOk ? row.payload : 0, 2 * kLongest));
+    EXPECT_FALSE(end.wire->is_asked_for(OneEnd::tag(FrameKind::kPiece, 0)));
+  }
+}
+
+TEST(Framed, PiecesAreAsLongAsTheFrameSaid) {
+  constexpr uint64_t kSaid = 700;
+  constexpr size_t kPieces[] = {256, 256, 188};
+  for (const uint64_t longest : {uint64_t{kSaid}, uint64_t{1000}})
+    for (uint32_t wrong = 0; wrong <= std::size(kPieces); ++wrong)  // the last: none
+      for (const int by : {-1, 1, 300}) {
+        OneEnd end(0);
+        Bytes memory = written(0, 2000);
+        end.post_up_to(longest, memory.data());
+        end.wire->arrive(OneEnd::tag(FrameKind::kFrame, 0), frame_of(kSaid, 0));
+        EXPECT_EQ(end.poll().code, Code::kBusy);
+        for (uint32_t i = 0; i < std::size(kPieces); ++i)
+          end.wire->arrive(OneEnd::tag(FrameKind::kPiece, i),
+                           Bytes(kPieces[i] + (i == wrong ? by : 0), std::byte{9}));
+        EXPECT_FALSE(end.wire->is_asked_for(OneEnd::tag(FrameKind::kPiece, 3)));
+        const Completion completion = end.poll();
+        EXPECT_EQ(completion.code, wrong == std::size(kPieces) ? Code::kOk : Code::kCorrupt);
+        EXPECT_EQ(completion.seen.bytes, kSaid);
+        memory.erase(memory.begin(), memory.begin() + kSaid);
+        EXPECT_EQ(memory, written(0, 2000 - kSaid));
+      }
 }
 
 TEST(Framed, PiecesMakeUpAPayload) {

@@ -88,5 +88,28 @@ TEST(Deliver, FarIsDeliverElsewhere) {
         }
 }
 
+TEST(Judge, ShorterMessagesAreTakenByWhoSaysSo) {
+  constexpr uint32_t kEpoch = 7;
+  constexpr uint64_t kLongest = 100;
+  for (const bool up_to : {false, true})
+    for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, kLongest - 1, kLongest, kLongest + 1,
+                                 uint64_t{1} << 63, UINT64_MAX}) {
+      Transfer receive;
+      receive.direction = Direction::kRecv;
+      receive.envelope = {.call = 1, .epoch = kEpoch, .bytes = kLongest, .signature = {}};
+      receive.up_to = up_to;
+      Envelope seen = receive.envelope;
+      seen.bytes = bytes;
+      const bool taken = up_to ? bytes <= kLongest : bytes == kLongest;
+      EXPECT_EQ(judge(seen, receive, kEpoch), taken ? Judgement::kAccept : Judgement::kMismatch)
+          << bytes;
+      EXPECT_EQ(judge(seen, receive, kEpoch + 1), Judgement::kDrop);
+      seen.call += 1;
+      EXPECT_EQ(judge(seen, receive, kEpoch), Judgement::kMismatch) << bytes;
+      seen.signature.op = static_cast<ReduceOp>(200);
+      EXPECT_EQ(judge(seen, receive, kEpoch), Judgement::kCorrupt);
+    }
+}
+
 }  // namespace
 }  // namespace banyan

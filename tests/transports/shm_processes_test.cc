@@ -203,6 +203,43 @@ TEST(ShmProcesses, NobodyWritesWhereAFailedReceiveWantedIt) {
   EXPECT_EQ(trouble, "");
 }
 
+// A sender writes into a heap only for a receive that knows the length, also where others that do
+// not were before it.
+TEST(ShmProcesses, LengthsUpToTheLongestComeInTurnWithOthers) {
+  const std::string trouble = test::run_processes(2, [](MeshWiring& wiring) {
+    const auto transport = connected("shm", wiring);
+    if (transport == nullptr) return false;
+    constexpr uint64_t kLongest = 300'000;
+    constexpr uint64_t kTurns = 84;
+    auto heap = transport->allocate(2 * kLongest, deadline_after(10));
+    if (!heap.ok()) return false;
+    std::vector<std::byte> plain(2 * kLongest);
+    for (uint64_t i = 0; i < kTurns; ++i) {
+      const bool sends = wiring.rank() == 0, up_to = i % 3 != 0;
+      const uint64_t lengths[] = {0, 24, 5000, 70'000, 70'001, kLongest - 1, kLongest};
+      const uint64_t bytes = up_to ? lengths[i % std::size(lengths)] : kLongest;
+      const std::byte value{static_cast<uint8_t>(i + 1)};
+      const std::span memory(i / 21 % 2 == 0 ? *heap : plain.data(), plain.size());
+      std::fill(memory.begin(), memory.end(), sends ? value : std::byte{0});
+      Transfer transfer;
+      transfer.peer = 1 - wiring.rank();
+      transfer.envelope = envelope_of(sends ? bytes : kLongest);
+      transfer.memory = memory.data() + 100;
+      if (!sends) {
+        transfer.direction = Direction::kRecv;
+        transfer.up_to = up_to;
+      }
+      if (!transport->post(transfer).ok() || wait(*transport, 1) != Code::kOk) return false;
+      if (!sends && (!is_all(memory.subspan(100, bytes), value) ||
+                     !is_all(memory.subspan(100 + bytes), std::byte{0}) ||
+                     !is_all(memory.first(100), std::byte{0})))
+        return false;
+    }
+    return wiring.allgather({}).ok();
+  });
+  EXPECT_EQ(trouble, "");
+}
+
 void await_death(int pid) {
   const Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   pollfd entry{.fd = process.get(), .events = POLLIN, .revents = 0};

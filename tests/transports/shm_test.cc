@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "src/base/clock.h"
+#include "tests/transports/hostile_channel.h"
 #include "tests/transports/slots.h"
 #include "tests/transports/wiring.h"
 #include "transports/shm/port.h"
@@ -27,6 +28,7 @@
 namespace banyan::shm {
 namespace {
 
+using test::HostileChannel;
 using test::kEpoch;
 
 Envelope envelope_of(uint64_t bytes) {
@@ -135,49 +137,6 @@ TEST(ShmSegment, StaysSmallForAnyNumberOfPeers) {
   }
 }
 
-struct HostileChannel {
-  static constexpr uint32_t kSlots = 4;
-  static constexpr uint32_t kSlotBytes = 512;
-  std::array<Line, kSlots> lines{};
-  std::vector<std::byte> payload = std::vector<std::byte>(kSlots * kSlotBytes);
-  std::vector<std::byte> heap = std::vector<std::byte>(4096);
-  Word slots_read = 0;
-  Word withdrawn = 0;
-  RecvPort port{{.lines = lines.data(),
-                 .payload = payload.data(),
-                 .slots = kSlots,
-                 .slot_bytes = kSlotBytes,
-                 .slots_read = &slots_read,
-                 .heap = heap,
-                 .withdrawn = &withdrawn,
-                 .owner = {.pid = getpid()},
-                 .reads_memory = true,
-                 .epoch = kEpoch,
-                 .lane = Lane::kCollective}};
-  std::vector<std::byte> bounce = std::vector<std::byte>(4096);
-  Completions completions;
-
-  void write(uint32_t slot, const SlotWord& word, const Envelope& envelope, uint64_t where = 0) {
-    Line& line = lines[slot % kSlots];
-    const auto words = std::bit_cast<std::array<uint64_t, 4>>(envelope);
-    for (size_t i = 0; i < words.size(); ++i) line.envelope[i] = words[i];
-    line.payload[0] = where;
-    line.word = pack(word);
-  }
-  Code receive(const Envelope& envelope, std::byte* memory) {
-    Transfer transfer;
-    transfer.direction = Direction::kRecv;
-    transfer.envelope = envelope;
-    transfer.memory = memory;
-    port.push(transfer);
-    port.progress(completions, bounce);
-    if (completions.empty()) return Code::kBusy;
-    const Code code = completions.front().code;
-    completions.pop();
-    return code;
-  }
-};
-
 TEST(ShmSlots, InconsistentMessagesAreCorrupt) {
   struct Case {
     SlotWord word;
@@ -204,34 +163,57 @@ TEST(ShmSlots, InconsistentMessagesAreCorrupt) {
       {{1, true, static_cast<SlotKind>(0), 8}, 8, 0},
       {{1, true, static_cast<SlotKind>(99), 8}, 8, 0},
   };
-  for (const Case& row : cases) {
-    HostileChannel channel;
-    std::vector<std::byte> memory(row.bytes, std::byte{0x55});
-    channel.write(0, row.word, envelope_of(row.bytes), row.where);
-    EXPECT_EQ(channel.receive(envelope_of(row.bytes), memory.data()), Code::kCorrupt)
-        << static_cast<int>(row.word.kind) << " of " << row.bytes;
-    EXPECT_EQ(memory, std::vector<std::byte>(row.bytes, std::byte{0x55}));
-    // The lane stays what it is: nobody knows where the next message begins.
-    EXPECT_EQ(channel.receive(envelope_of(8), memory.data()), Code::kCorrupt);
-  }
+  for (const uint64_t longer : {0, 1, 1000})
+    for (const Case& row : cases) {
+      HostileChannel channel;
+      const uint64_t longest = row.bytes + longer;
+      std::vector<std::byte> memory(longest, std::byte{0x55});
+      channel.write(0, row.word, envelope_of(row.bytes), row.where);
+      EXPECT_EQ(channel.receive(envelope_of(longest), memory.data(), longer > 0), Code::kCorrupt)
+          << static_cast<int>(row.word.kind) << " of " << row.bytes;
+      EXPECT_EQ(memory, std::vector<std::byte>(longest, std::byte{0x55}));
+      // The lane stays what it is: nobody knows where the next message begins.
+      EXPECT_EQ(channel.receive(envelope_of(8), memory.data()), Code::kCorrupt);
+    }
   // NOLINTNEXTLINE(performance-no-int-to-ptr): an envelope carries addresses as numbers
   munmap(reinterpret_cast<void*>(bad_address), 4096);
 }
 
 TEST(ShmSlots, AFragmentThatDoesNotFitIsCorrupt) {
-  for (const SlotWord word :
-       {SlotWord{2, false, SlotKind::kFragment, 511},
-        SlotWord{2, false, SlotKind::kFragment, 0xffffff},
-        SlotWord{2, true, SlotKind::kFragment, 488}, SlotWord{2, false, SlotKind::kInline, 8}}) {
-    HostileChannel channel;
-    std::vector<std::byte> memory(1000);
-    channel.write(0, {1, true, SlotKind::kFragment, 512}, envelope_of(1000));
-    EXPECT_EQ(channel.receive(envelope_of(1000), memory.data()), Code::kBusy);
-    channel.write(1, word, envelope_of(1000));
-    channel.port.progress(channel.completions, channel.bounce);
-    ASSERT_FALSE(channel.completions.empty());
-    EXPECT_EQ(channel.completions.front().code, Code::kCorrupt);
-  }
+  for (const uint64_t longest : {1000, 1001, 2000})
+    for (const SlotWord word :
+         {SlotWord{2, false, SlotKind::kFragment, 511},
+          SlotWord{2, false, SlotKind::kFragment, 512},
+          SlotWord{2, false, SlotKind::kFragment, 0xffffff},
+          SlotWord{2, true, SlotKind::kFragment, 488}, SlotWord{2, false, SlotKind::kInline, 8}}) {
+      HostileChannel channel;
+      std::vector<std::byte> memory(longest, std::byte{0x55});
+      channel.write(0, {1, true, SlotKind::kFragment, 512}, envelope_of(1000));
+      EXPECT_EQ(channel.receive(envelope_of(longest), memory.data(), longest > 1000), Code::kBusy);
+      channel.write(1, word, envelope_of(1000));
+      channel.port.progress(channel.completions, channel.bounce);
+      ASSERT_FALSE(channel.completions.empty());
+      EXPECT_EQ(channel.completions.front().code, Code::kCorrupt);
+      EXPECT_EQ(std::count(memory.begin(), memory.end(), std::byte{0}), 512);
+    }
+}
+
+// Whatever else the slot says.
+TEST(ShmSlots, MoreThanTheLongestIsAMismatchAndStays) {
+  constexpr uint64_t kLongest = 100;
+  for (const auto kind : {SlotKind::kInline, SlotKind::kFragment, SlotKind::kHeap,
+                          SlotKind::kMemory, SlotKind::kPut, static_cast<SlotKind>(99)})
+    for (const uint64_t bytes : {kLongest + 1, uint64_t{4096}, UINT64_MAX})
+      for (const uint32_t in_slot : {0U, 24U, 100U, 101U, 512U}) {
+        HostileChannel channel;
+        std::vector<std::byte> memory(kLongest, std::byte{0x55});
+        channel.write(0, {1, true, kind, in_slot}, envelope_of(bytes));
+        for (int i = 0; i < 2; ++i)
+          EXPECT_EQ(channel.receive(envelope_of(kLongest), memory.data(), true), Code::kMismatch)
+              << static_cast<int>(kind) << " of " << bytes;
+        EXPECT_EQ(memory, std::vector<std::byte>(kLongest, std::byte{0x55}));
+        EXPECT_EQ(channel.port.peek(), envelope_of(bytes));
+      }
 }
 
 // What lies in the owner's memory may be anything once its call has failed; what is in the slots
@@ -286,7 +268,8 @@ TEST(ShmSlots, NoiseHarmsNobody) {
     for (int i = 0; i < 6; ++i) {
       const auto head = channel.port.peek();
       const Envelope expected = head && head->bytes <= 2000 ? *head : envelope_of(i);
-      channel.receive(expected, memory.data());
+      const bool up_to = random() % 2 == 0;
+      channel.receive(up_to ? envelope_of(memory.size()) : expected, memory.data(), up_to);
       EXPECT_LE(channel.slots_read, 4U);
     }
   }
@@ -407,13 +390,18 @@ TEST(ShmSlots, OnlySomeReceivesAreOffered) {
     uint64_t at;
     uint32_t slot_bytes;
     CombineKernel combine;
+    bool up_to;
     bool offered;
   };
   const CombineKernel adds = [](void*, const void*, const void*, size_t) {};
   const Case cases[] = {
-      {kOfferLeast, 0, 64 << 10, nullptr, true},      {kOfferMost, 100, 64 << 10, nullptr, true},
-      {kOfferLeast - 1, 0, 64 << 10, nullptr, false}, {kOfferMost + 1, 0, 64 << 10, nullptr, false},
-      {kOfferLeast, 0, 4 << 10, nullptr, false},      {kOfferLeast, 0, 64 << 10, adds, false},
+      {kOfferLeast, 0, 64 << 10, nullptr, false, true},
+      {kOfferMost, 100, 64 << 10, nullptr, false, true},
+      {kOfferLeast - 1, 0, 64 << 10, nullptr, false, false},
+      {kOfferMost + 1, 0, 64 << 10, nullptr, false, false},
+      {kOfferLeast, 0, 4 << 10, nullptr, false, false},
+      {kOfferLeast, 0, 64 << 10, adds, false, false},
+      {kOfferLeast, 0, 64 << 10, nullptr, true, false},
   };
   for (const Case& row : cases) {
     Offer offer{};
@@ -427,6 +415,7 @@ TEST(ShmSlots, OnlySomeReceivesAreOffered) {
     transfer.envelope = envelope_of(row.bytes);
     transfer.memory = heap->base() + row.at;
     transfer.combine = row.combine;
+    transfer.up_to = row.up_to;
     port.push(transfer);
     EXPECT_EQ(offer.number, row.offered ? 1U : 0U) << row.bytes << " at " << row.at;
     const PageCut cut = cut_at_pages(row.at, row.bytes);

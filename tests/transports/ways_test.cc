@@ -223,6 +223,24 @@ class Weighed {
     EXPECT_EQ(target_, source_);
     ++passed_;
   }
+  // One that is shorter than its receiver knows, at once, in a line where an earlier message has
+  // left what it preferred.
+  void pass_short(const Preference& left) {
+    constexpr uint64_t kShort = 1000;
+    slots_.lines[passed_ % slots_.lines.size()].payload[1] = pack(left);
+    Transfer receive = message_of(left.flow, target_, Direction::kRecv);
+    Envelope sent = receive.envelope;
+    sent.bytes = kShort;
+    ASSERT_EQ(send_.send_whole(source_.data(), sent), SendPort::Whole::kSent);
+    receive.up_to = true;
+    receive_.push(receive);
+    Completions completions;
+    receive_.progress(completions, {});
+    ASSERT_EQ(completions.size(), 1U);
+    EXPECT_EQ(completions.front().seen, sent);
+    EXPECT_TRUE(std::equal(source_.begin(), source_.begin() + kShort, target_.begin()));
+    ++passed_;
+  }
   uint64_t wanted() const { return slots_.abilities.wanted; }
   Way wanted_of_sums() const { return way_in(wanted(), kSums); }
 
@@ -256,6 +274,12 @@ TEST(Ways, TheSendersFlowCounts) {
   EXPECT_EQ(channel.wanted(), 0U) << "of a peer that writes anything";
   channel.pass(Flow::kTerms, Flow::kSums);
   EXPECT_EQ(channel.wanted(), with_way(0, kind_of(Flow::kTerms, kBytes), Way::kSlots));
+}
+
+TEST(Ways, AMessageThatTurnsOutToBeShortIsNotWeighed) {
+  Weighed channel;
+  channel.pass_short({.flow = Flow::kSums, .slots = true});
+  EXPECT_EQ(channel.wanted(), 0U);
 }
 
 // Two that go different ways may each find that its own is the better one.

@@ -26,7 +26,8 @@ class FramedQuick final : public QuickLane {
       : send_(&send), receive_(&receive), context_(&context) {}
 
   bool takes(const Transfer& transfer) const override {
-    return transfer.envelope.bytes <= std::min<uint64_t>(kBytesMost, context_->short_most);
+    return !transfer.up_to &&
+           transfer.envelope.bytes <= std::min<uint64_t>(kBytesMost, context_->short_most);
   }
   Departure send(const std::byte* memory, const Envelope& envelope) override {
     return send_->send_whole(memory, envelope, *context_);

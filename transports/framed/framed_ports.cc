@@ -257,7 +257,7 @@ void FramedReceive::begin(FramedContext& context, bool dropping) {
 // Brings the first receive and the head together. Whether that changed anything.
 bool FramedReceive::match(FramedContext& context) {
   if (!find_head(context)) return moving_ || broken_ != Code::kOk;
-  switch (judge(head_, transfers_.front().envelope, context.epoch)) {
+  switch (judge(head_, transfers_.front(), context.epoch)) {
     case Judgement::kAccept: begin(context, false); return true;
     case Judgement::kMismatch: complete(context, Code::kMismatch); return true;
     case Judgement::kDrop:  // find_head() has seen to those
@@ -273,8 +273,8 @@ QuickLane::Arrival FramedReceive::receive_whole(const Transfer& transfer, Framed
         moving_ || broken_ != Code::kOk || (context.wire.lost(peer_) && !frame_operation_.done());
     return never ? QuickLane::Arrival::kOther : QuickLane::Arrival::kNotThere;
   }
-  if (head_.bytes > context.short_most ||
-      judge(head_, transfer.envelope, context.epoch) != Judgement::kAccept)
+  if (transfer.up_to || head_.bytes > context.short_most ||
+      judge(head_, transfer, context.epoch) != Judgement::kAccept)
     return QuickLane::Arrival::kOther;
   deliver(transfer, 0, frame_.data() + sizeof(Envelope), head_.bytes);
   ask_for_frame(context);

@@ -118,7 +118,7 @@ struct alignas(kLineBytes) Acknowledgement {
 // this one, at `offset` in the reader's heap. Number 0: the offer is not valid. Whoever sends that
 // message may write the whole pages of that place, and then sends a kPut slot with what comes
 // before and behind them. Any other kind is as good. What lies in a page beside the message is none
-// of the peer's.
+// of the peer's. A receive that does not know the length makes no offer.
 struct alignas(kLineBytes) Offer {
   Word number;
   std::array<Word, 4> envelope;

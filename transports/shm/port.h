@@ -164,8 +164,8 @@ class RecvPort {
   void push(const Transfer& transfer);
   // Whether receive_whole() had better receive it.
   bool is_quick(const Transfer& transfer) const {
-    return shm::is_quick(transfer, channel_.ranks_per_core, channel_.slot_bytes,
-                         channel_.afar_least);
+    return !transfer.up_to && shm::is_quick(transfer, channel_.ranks_per_core, channel_.slot_bytes,
+                                            channel_.afar_least);
   }
   // Receives the message at the head, if it is the expected one and whole in its slot, at once and
   // past the queue. kOther: push() and progress() deal with it. It may acknowledge: acknowledged().

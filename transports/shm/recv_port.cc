@@ -30,7 +30,8 @@ bool RecvPort::may_offer(const Transfer& transfer) const {
   const bool free = offered_ < number_of_first();
   const uint64_t bytes = transfer.envelope.bytes;
   return channel_.offer != nullptr && channel_.slot_bytes >= kRestMost && free &&
-         transfer.combine == nullptr && bytes >= kOfferLeast && bytes <= kOfferMost;
+         transfer.combine == nullptr && !transfer.up_to && bytes >= kOfferLeast &&
+         bytes <= kOfferMost;
 }
 
 void RecvPort::make_offer(const Transfer& transfer) {
@@ -211,7 +212,7 @@ void RecvPort::fail(Completions& completions, Code code) {
 // Brings the first pending receive and the message at the head together. Whether they fit.
 bool RecvPort::open(Completions& completions) {
   if (!find_head()) return false;
-  switch (judge(head_->envelope, pending_.front().envelope, channel_.epoch)) {
+  switch (judge(head_->envelope, pending_.front(), channel_.epoch)) {
     case Judgement::kAccept: break;
     case Judgement::kMismatch:
       complete(completions, Code::kMismatch, head_->envelope);
@@ -252,9 +253,11 @@ bool RecvPort::may_be_weighed() const {
          flow_of(pending_.front(), channel_.ranks_per_core) != Flow::kAny;
 }
 
-// Tells whether the message that is open is weighed.
+// Tells whether the message that is open is weighed. A shorter one than was expected may have come
+// by the quick lane, which leaves in the line what an earlier message preferred.
 bool RecvPort::is_weighed() const {
-  return may_be_weighed() && head_->preference.flow != Flow::kAny;
+  return may_be_weighed() && head_->envelope.bytes >= kWeighedLeast &&
+         head_->preference.flow != Flow::kAny;
 }
 
 // Says what the sender does while nothing is wanted. Nobody measured that sums go through slots,
