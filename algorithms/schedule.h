@@ -110,7 +110,7 @@ struct Schedule {
     return std::span(successors)
         .subspan(successors_begin[step], successors_begin[step + 1] - successors_begin[step]);
   }
-  uint64_t bytes_sent() const;
+  uint64_t bytes_sent() const;  // at most, where there are wire slots
 };
 
 }  // namespace banyan

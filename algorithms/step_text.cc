@@ -21,6 +21,7 @@ std::string_view name_of(Space space) {
 }
 
 std::string text_of(const Slice& slice) {
+  if (slice.is_slot()) return fmt::format("slot {}", slice.slot);
   return fmt::format("{}[{}..{})", name_of(slice.space), slice.offset, slice.end());
 }
 
@@ -43,27 +44,31 @@ uint64_t message_bytes(const Step& step) {
   return 0;
 }
 
+// "send 40 B to 1", "encode up to 20 B by codec 2"
 StepText text_of(const Step& step) {
-  const std::string_view verb = banyan::name_of(step.op);
-  const auto moved = [&](uint64_t bytes, std::string_view end) {
-    return end.empty() ? fmt::format("{} {} B", verb, bytes)
-                       : fmt::format("{} {} B {} {}", verb, bytes, end, step.peer);
+  const auto moved = [&](const Slice& slice, uint64_t bytes) {
+    return fmt::format("{} {}{} B", banyan::name_of(step.op), slice.is_slot() ? "up to " : "",
+                       bytes);
   };
+  const std::string from = fmt::format(" from {}", step.peer);
+  const std::string codec = step.codec == kNoCodec ? "" : fmt::format(" by codec {}", step.codec);
+  const std::string left = step.dst2.size == 0 ? "" : ", left over -> " + text_of(step.dst2);
   const std::string src = text_of(step.src);
   const std::string dst = text_of(step.dst);
+  const std::string written = moved(step.dst, step.dst.size);
   switch (step.op) {
-    case Op::kSend: return {moved(step.src.size, "to"), src};
-    case Op::kRecv: return {moved(step.dst.size, "from"), "-> " + dst};
-    case Op::kRecvReduce: return {moved(step.dst.size, "from"), src + " -> " + dst};
-    case Op::kRecvDecodeAdd: return {moved(message_bytes(step), "from"), src + " -> " + dst};
+    case Op::kSend: return {moved(step.src, step.src.size) + fmt::format(" to {}", step.peer), src};
+    case Op::kRecv: return {written + from, "-> " + dst};
+    case Op::kRecvReduce: return {written + from, src + " -> " + dst};
+    case Op::kRecvDecodeAdd:
+      return {moved(step.dst, message_bytes(step)) + from, src + " -> " + dst};
     case Op::kCopy:
     case Op::kEncode:
-    case Op::kDecode: return {moved(step.dst.size, ""), src + " -> " + dst};
+    case Op::kDecode: return {written + codec, src + " -> " + dst + left};
     case Op::kReduce:
-    case Op::kDecodeAdd:
-      return {moved(step.dst.size, ""), src + " + " + text_of(step.src2) + " -> " + dst};
+    case Op::kDecodeAdd: return {written + codec, src + " + " + text_of(step.src2) + " -> " + dst};
   }
-  return {std::string(verb), {}};
+  return {};
 }
 
 }  // namespace banyan

@@ -14,7 +14,8 @@ struct StepText {
   std::string where;  // "input[80..120) -> scratch[0..40)"
 };
 StepText text_of(const Step& step);
-// Gives the bytes of the message that a step sends or receives; 0 for a local step.
+// Gives the bytes of the message that a step sends or receives, the most it may have where it is in
+// a wire slot; 0 for a local step.
 uint64_t message_bytes(const Step& step);
 
 }  // namespace banyan

@@ -5,7 +5,8 @@
 // piece of work at a time, a host's wire carries one message at a time in each direction, and so
 // does the uplink of what hosts are joined by, a leaf switch or a pod. What competes is served in
 // the order in which it could begin. The same schedules that are executed are simulated, so an
-// algorithm needs no formula of its own. Pure; not for the path of a call.
+// algorithm needs no formula of its own. A codec's message is taken to be as long as it can be, and
+// its steps to take what other conversions do. Pure; not for the path of a call.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -81,6 +81,25 @@ TEST(ToText, FusedOperations) {
             "  after s1\n");
 }
 
+TEST(ToText, MessagesOfCodecs) {
+  ScheduleBuilder builder;
+  const Slice own = builder.wire_slot(20);
+  const Slice theirs = builder.wire_slot(20);
+  builder.encode_by(2, DataType::kFloat32, input(0, 40), own, builder.scratch(40));
+  builder.send(own, 1);
+  builder.recv(theirs, 3);
+  builder.decode_by(2, DataType::kFloat32, own, output(0, 40));
+  builder.decode_add_by(1, DataType::kFloat32, output(0, 40), theirs, output(0, 40));
+  EXPECT_EQ(to_text(std::move(builder).finish(), 0),
+            "rank 0  s0: encode up to 20 B by codec 2, input[0..40) -> slot 1, left over -> "
+            "scratch[128..168)\n"
+            "rank 0  s1: send up to 20 B to 1, slot 1  after s0\n"
+            "rank 0  s2: recv up to 20 B from 3 -> slot 2\n"
+            "rank 0  s3: decode 40 B by codec 2, slot 1 -> output[0..40)  after s0\n"
+            "rank 0  s4: decode_add 40 B by codec 1, output[0..40) + slot 2 -> output[0..40)"
+            "  after s2, s3\n");
+}
+
 TEST(ToText, NoSteps) {
   EXPECT_EQ(to_text(ScheduleBuilder().finish(), 7), "rank 7  no steps\n");
 }

@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "algorithms/algorithms.h"
 #include "algorithms/builder.h"
 
 namespace banyan {
@@ -247,6 +248,42 @@ TEST(Fuse, ReceiveThatIsDecodedAndAdded) {
   const Schedule fused = fuse(std::move(builder).finish());
   ASSERT_THAT(ops_of(fused), ElementsAre(Op::kDecode, Op::kRecvDecodeAdd));
   EXPECT_THAT(waits_for(fused, 1), ElementsAre(0));
+}
+
+TEST(Fuse, LeavesMessagesOfCodecsAlone) {
+  ScheduleBuilder builder;
+  const Slice slot = builder.wire_slot(4);
+  builder.recv(slot, 1);
+  builder.decode_add_by(1, DataType::kFloat32, input(0, 8), slot, output(0, 8));
+  const Schedule schedule = std::move(builder).finish();
+  EXPECT_EQ(schedule.slots, 1U);
+  EXPECT_FALSE(may_fuse(schedule.steps[0], schedule.steps[1]));
+  EXPECT_EQ(fuse(schedule).steps, schedule.steps);
+}
+
+TEST(Fuse, OnlyInMemoryThatTheHostTouches) {
+  for (int kind = 0; kind < kMemoryKindCount; ++kind) {
+    ScheduleBuilder builder;
+    builder.recv(scratch(0, 8), 1);
+    builder.reduce(DataType::kFloat32, input(0, 8), scratch(0, 8), output(0, 8));
+    Schedule schedule = std::move(builder).finish();
+    const auto memory = static_cast<MemoryKind>(kind);
+    for (Step& step : schedule.steps) step.memory = memory;
+    const Schedule fused = fuse(std::move(schedule));
+    EXPECT_EQ(fused.steps.size(), memory == MemoryKind::kDevice ? 2U : 1U) << name_of(memory);
+    EXPECT_EQ(fused.steps[0].memory, memory);
+  }
+}
+
+TEST(BuildSchedule, StampsTheMemoryOfTheCall) {
+  Problem problem;
+  problem.count = 37;
+  problem.memory = MemoryKind::kManaged;
+  const Algorithm& ring = algorithms()[static_cast<size_t>(find_algorithm("ring"))];
+  const Schedule schedule = build_schedule(problem, Group::everyone(3, 1), ring);
+  for (const Step& step : schedule.steps) EXPECT_EQ(step.memory, MemoryKind::kManaged);
+  problem.collective = Collective::kSend;
+  EXPECT_EQ(build_message(problem).steps[0].memory, MemoryKind::kManaged);
 }
 
 TEST(Fuse, LeavesAReceiveAloneThatIsReadTwice) {

@@ -71,6 +71,30 @@ TEST(Simulate, AMessageTakesItsParts) {
   EXPECT_EQ(found.unfinished, 0U);
 }
 
+// At most 40 bytes, of 100 that are encoded and decoded.
+TEST(Simulate, AMessageOfACodecIsAsLongAsItCanBe) {
+  SimulatedMachine machine = cluster(2, 1);
+  machine.between = {.latency = 5, .wire_byte = 1};
+  machine.work.codec_byte = 2;
+  std::vector<Schedule> schedules;
+  for (const int rank : {0, 1}) {
+    ScheduleBuilder builder;
+    const Slice slot = builder.wire_slot(40);
+    const Slice values{rank == 0 ? Space::kInput : Space::kOutput, 0, 100};
+    if (rank == 0) {
+      builder.encode_by(1, DataType::kFloat32, values, slot);
+      builder.send(slot, 1);
+    } else {
+      builder.recv(slot, 0);
+      builder.decode_by(1, DataType::kFloat32, slot, values);
+    }
+    schedules.push_back(std::move(builder).finish());
+  }
+  const Simulated found = simulate(schedules, machine);
+  EXPECT_DOUBLE_EQ(found.seconds, 200 + 5 + 40 + 200);
+  EXPECT_EQ(found.wire_bytes, 40U);
+}
+
 TEST(Simulate, CopiesAtBothEndsOverlapByPortions) {
   SimulatedMachine machine = cluster(2, 2);
   machine.within = {.send_byte = 1, .recv_byte = 1, .portion = 10};
