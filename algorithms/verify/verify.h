@@ -8,7 +8,10 @@
 //   a lost contribution, one counted twice, an element mixed with another
 //   a read of memory nobody wrote, a write of user memory before agreement
 //   an unmatched message, a deadlock
-//   another order of reduction on another rank
+//   another order of reduction on another rank, or a message of a codec that says other values
+//
+// What a codec makes of values is a symbol of the codec and of these values, cut as they were. So
+// nothing need be known of the codec but that it makes the same of the same.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -72,6 +72,29 @@ ScheduleFault SymbolArithmetic::encode(std::vector<Run>& runs) {
   return {};
 }
 
+// The structure has been checked: what is in a wire slot is a message.
+ScheduleFault SymbolArithmetic::decode_message(const Step& step, std::vector<Run>& runs) const {
+  const Symbols::Saying& saying = symbols_.said(runs.front().symbol);
+  if (saying.codec != step.codec)
+    return "decodes by codec " + std::to_string(step.codec) + " what codec " +
+           std::to_string(saying.codec) + " has encoded";
+  const uint64_t bytes = saying.values.back().end;
+  if (bytes != step.dst.size)
+    return "takes a message of " + std::to_string(bytes) + " bytes of values for one of " +
+           std::to_string(step.dst.size);
+  runs = saying.values;
+  return {};
+}
+
+ScheduleFault SymbolArithmetic::encode_message(const Step& step, std::vector<Run>& runs) {
+  for (const Run& run : runs) {
+    if (is_torn(run, size_of(call_.accumulator))) return "encodes a part of an element";
+    if (symbols_.stage(run.symbol) != SymbolStage::kPartial) return "encodes what is not decoded";
+  }
+  runs = {Run{0, step.dst.size, symbols_.message(step.codec, runs), 0}};
+  return {};
+}
+
 ScheduleFault SymbolArithmetic::combine(std::vector<Run>& left, const std::vector<Run>& right) {
   const uint64_t width = size_of(call_.accumulator);
   result_.clear();
@@ -98,13 +121,15 @@ ScheduleFault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Ru
     case Op::kSend:
     case Op::kCopy: return {};
     case Op::kRecv: left.swap(right); return {};
-    case Op::kEncode: return encode(left);
-    case Op::kDecode: return decode(left, rank, true);
+    case Op::kEncode: return step.codec != kNoCodec ? encode_message(step, left) : encode(left);
+    case Op::kDecode:
+      return step.codec != kNoCodec ? decode_message(step, left) : decode(left, rank, true);
     case Op::kReduce:
     case Op::kRecvReduce: return combine(left, right);
     case Op::kDecodeAdd:
     case Op::kRecvDecodeAdd: {
-      ScheduleFault fault = decode(right, rank, false);
+      ScheduleFault fault =
+          step.codec != kNoCodec ? decode_message(step, right) : decode(right, rank, false);
       return fault.empty() ? combine(left, right) : fault;
     }
   }
@@ -142,7 +167,7 @@ ScheduleFault SymbolArithmetic::same_order(const std::vector<Run>& left,
                                            const std::vector<Run>& right) const {
   return walk(left, right, [&](const Run& one, const Run& other) -> ScheduleFault {
     if (one.symbol == other.symbol) return {};
-    return bytes_of(one) + " of the output were combined in another order";
+    return bytes_of(one) + " of the output were combined in another order, or encoded otherwise";
   });
 }
 

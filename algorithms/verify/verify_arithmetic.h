@@ -27,6 +27,9 @@ class SymbolArithmetic {
  private:
   ScheduleFault decode(std::vector<Run>& runs, int rank, bool with_scalar);
   ScheduleFault encode(std::vector<Run>& runs);
+  // By the step's codec.
+  ScheduleFault decode_message(const Step& step, std::vector<Run>& runs) const;
+  ScheduleFault encode_message(const Step& step, std::vector<Run>& runs);
   ScheduleFault combine(std::vector<Run>& left, const std::vector<Run>& right);
   ScheduleFault compare_result(const Run& found, uint64_t origin) const;
 

@@ -142,6 +142,7 @@ class Execution {
   size_t slots_;
   bool check_;
   bool by_content_;
+  bool encodes_;  // something goes by a codec
   std::mt19937 random_;
   std::vector<RankState> states_;
   std::vector<size_t> first_step_;  // of each rank, counted over all ranks
@@ -166,6 +167,8 @@ Execution::Execution(const VerifiedCall& call, std::vector<Layout>& layouts, Sym
       slots_(static_cast<size_t>(options.slots)),
       check_(call.problems.front().check),
       by_content_(options.by_content),
+      encodes_(std::any_of(call.schedules.begin(), call.schedules.end(),
+                           [](const Schedule& schedule) { return schedule.slots != 0; })),
       random_(options.seed),
       states_(static_cast<size_t>(call.ranks)) {
   for (int rank = 0; rank < call.ranks; ++rank) {
@@ -274,10 +277,17 @@ ScheduleFault Execution::read(StepAt at, Slice slice, std::vector<Run>& runs) {
   const Memory* const spaces[] = {&mine.layout.input, &mine.layout.output, &mine.scratch};
   spaces[static_cast<size_t>(slice.space)]->read(slice.offset, slice.size, runs);
   const bool defined = !runs.empty() && runs.back().end == slice.size;
-  if (!defined) return place_of(call_, at.rank, at.step) + " reads memory that nobody wrote";
-  for (const Run& run : runs)
-    if (arithmetic_.symbols().stage(run.symbol) == SymbolStage::kUntouched)
-      return place_of(call_, at.rank, at.step) + " reads output that nobody wrote";
+  const auto fault = [&](const std::string& what) {
+    return place_of(call_, at.rank, at.step) + " reads " + what;
+  };
+  if (!defined && slice.is_slot())
+    return fault("wire slot " + std::to_string(slice.slot) + ", which nobody wrote");
+  if (!defined) return fault("memory that nobody wrote");
+  for (const Run& run : runs) {
+    const SymbolStage stage = arithmetic_.symbols().stage(run.symbol);
+    if (stage == SymbolStage::kUntouched) return fault("output that nobody wrote");
+    if (stage == SymbolStage::kLeft) return fault("what a message has left over");
+  }
   return {};
 }
 
@@ -316,6 +326,8 @@ ScheduleFault Execution::run_local(StepAt at) {
   fault = arithmetic_.apply(step, at.rank, left_, right_);
   if (!fault.empty()) return place_of(call_, at.rank, at.step) + " " + fault;
   fault = write(at, step.dst, left_);
+  if (fault.empty() && step.dst2.size != 0)
+    fault = write(at, step.dst2, {Run{0, step.dst2.size, arithmetic_.symbols().left_over(), 0}});
   if (fault.empty()) complete(at);
   return fault;
 }
@@ -423,7 +435,8 @@ ScheduleFault Execution::check_end() {
     ScheduleFault fault =
         arithmetic_.compare(mine.layout.output.runs(), mine.layout.expected.runs());
     if (!fault.empty()) return "rank " + std::to_string(rank) + ": " + fault;
-    if (call_.collective != Collective::kAllreduce || rank == 0 || by_content_) continue;
+    if (call_.collective != Collective::kAllreduce || rank == 0 || (by_content_ && !encodes_))
+      continue;
     fault = arithmetic_.same_order(mine.layout.output.runs(), state(0).layout.output.runs());
     if (!fault.empty()) return "ranks 0 and " + std::to_string(rank) + ": " + fault;
   }
@@ -431,7 +444,7 @@ ScheduleFault Execution::check_end() {
 }
 
 // Each element's sum came out once at least, so if they are as many as the elements, once each; all
-// ranks then have copies of it.
+// ranks then have copies of it. By codecs, they have what has become of it in the same way.
 ScheduleFault Execution::check_finished() const {
   if (call_.collective != Collective::kAllreduce || call_.ranks == 1) return {};
   const uint64_t once = call_.problems.front().count * size_of(call_.accumulator);

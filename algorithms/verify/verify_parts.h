@@ -56,6 +56,10 @@ bool is_receiving(Op op);
 // nullptr: there is none.
 const Port* find_port(const Schedule& schedule, int peer, bool sending);
 
+// What a step may have of codecs, wire slots and memory.
+ScheduleFault check_codec(const VerifiedCall& call, int rank, const Step& step);
+// Where the wire slots of a rank are, and that nothing else is there. Slices are within bounds.
+ScheduleFault check_slots(const VerifiedCall& call, int rank);
 // Checks dependencies, ports, sizes, types, bounds; then what the ports of different ranks say
 // about each other.
 ScheduleFault check_structure(const VerifiedCall& call, std::span<const Layout> layouts);

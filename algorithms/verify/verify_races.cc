@@ -28,6 +28,7 @@ std::vector<Access> accesses_of(const Schedule& schedule) {
     if (each.src.size != 0) found.push_back({each.src, step, false});
     if (each.src2.size != 0) found.push_back({each.src2, step, false});
     if (each.dst.size != 0) found.push_back({each.dst, step, true});
+    if (each.dst2.size != 0) found.push_back({each.dst2, step, true});
   }
   std::sort(found.begin(), found.end(), [](const Access& left, const Access& right) {
     return std::tuple(left.slice.space, left.slice.offset, left.step) <

@@ -12,6 +12,7 @@ namespace {
 
 std::string text_of(Slice slice) {
   constexpr const char* kNames[] = {"input", "output", "scratch"};
+  if (slice.is_slot()) return "wire slot " + std::to_string(slice.slot);
   return std::string(kNames[static_cast<size_t>(slice.space)]) + "[" +
          std::to_string(slice.offset) + ".." + std::to_string(slice.end()) + ")";
 }
@@ -76,6 +77,18 @@ struct Shape {
   uint64_t src, src2, dst;  // bytes of an element of the operand; 0: it is not used
 };
 
+// By a codec; wire slots are not counted in elements.
+Shape coded_shape_of(const VerifiedCall& call, Op op) {
+  const uint64_t wide = size_of(call.accumulator);
+  return {call.accumulator,
+          true,
+          op == Op::kDecodeAdd,
+          false,
+          op == Op::kDecode ? 0 : wide,
+          0,
+          op == Op::kEncode ? 0 : wide};
+}
+
 Shape shape_of(const VerifiedCall& call, Op op) {
   const uint64_t narrow = size_of(call.type);
   const uint64_t wide = size_of(call.accumulator);
@@ -93,8 +106,11 @@ Shape shape_of(const VerifiedCall& call, Op op) {
   return {};
 }
 
-ScheduleFault check_shape(const VerifiedCall& call, const Step& step) {
-  const Shape shape = shape_of(call, step.op);
+ScheduleFault check_shape(const VerifiedCall& call, Step step) {
+  const bool coded = step.codec != kNoCodec;
+  const Shape shape = coded ? coded_shape_of(call, step.op) : shape_of(call, step.op);
+  for (Slice* slice : {&step.src, &step.src2, &step.dst})
+    if (coded && slice->is_slot()) *slice = {};
   if (shape.combines && !call.reduces) return "combines, but the call is no reduction";
   if (shape.converts && !call.has_codec()) return "converts, but there is nothing to convert";
   if (shape.typed && step.type != shape.type)
@@ -125,16 +141,18 @@ bool overlaps_badly(Slice read, Slice write) {
 }
 
 ScheduleFault check_slices(const Layout& layout, uint64_t scratch, const Step& step) {
-  for (const Slice slice : {step.src, step.src2, step.dst}) {
+  for (const Slice slice : {step.src, step.src2, step.dst, step.dst2}) {
     if (slice.size == 0) continue;
     const uint64_t limits[] = {layout.input_size, layout.output_size, scratch};
     const uint64_t limit = limits[static_cast<size_t>(slice.space)];
     if (slice.size > limit || slice.offset > limit - slice.size)
       return text_of(slice) + " ends behind " + std::to_string(limit);
   }
-  if (step.dst.size != 0 && step.dst.space == Space::kInput) return "writes the send buffer";
-  if (overlaps_badly(step.src, step.dst) || overlaps_badly(step.src2, step.dst))
-    return "writes over a part of what it reads";
+  for (const Slice written : {step.dst, step.dst2}) {
+    if (written.size != 0 && written.space == Space::kInput) return "writes the send buffer";
+    if (overlaps_badly(step.src, written) || overlaps_badly(step.src2, written))
+      return "writes over a part of what it reads";
+  }
   return {};
 }
 
@@ -153,6 +171,9 @@ ScheduleFault check_partner(const VerifiedCall& call, int rank, const Port& port
     const uint32_t there = theirs.port_steps[partner->begin + index];
     const uint64_t sizes[] = {message_size(call, mine.steps[here]),
                               message_size(call, theirs.steps[there])};
+    if (mine.steps[here].src.is_slot() != theirs.steps[there].dst.is_slot())
+      return place_of(call, rank, here) + " and " + place_of(call, port.peer, there) +
+             ": a wire slot meets plain bytes";
     if (sizes[0] != sizes[1])
       return place_of(call, rank, here) + ": " + std::to_string(sizes[0]) + " bytes, but " +
              place_of(call, port.peer, there) + ": " + std::to_string(sizes[1]);
@@ -166,11 +187,12 @@ ScheduleFault check_rank(const VerifiedCall& call, const Layout& layout, int ran
   if (fault.empty()) fault = check_ports(schedule, rank, call.ranks);
   if (!fault.empty()) return "rank " + std::to_string(rank) + ": " + fault;
   for (uint32_t step = 0; step < schedule.steps.size(); ++step) {
-    fault = check_shape(call, schedule.steps[step]);
+    fault = check_codec(call, rank, schedule.steps[step]);
+    if (fault.empty()) fault = check_shape(call, schedule.steps[step]);
     if (fault.empty()) fault = check_slices(layout, schedule.scratch_size, schedule.steps[step]);
     if (!fault.empty()) return place_of(call, rank, step) + ": " + fault;
   }
-  return {};
+  return check_slots(call, rank);
 }
 
 }  // namespace

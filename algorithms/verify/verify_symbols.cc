@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace banyan {
 namespace {
@@ -36,6 +37,7 @@ Symbols::Symbols(int ranks, SymbolStage contribution, bool by_content)
   }
   entries_.push_back({SymbolStage::kUntouched, kNoSymbol, kNoSymbol, 0});
   entries_.push_back({SymbolStage::kResult, kNoSymbol, kNoSymbol, 0});
+  entries_.push_back({SymbolStage::kLeft, kNoSymbol, kNoSymbol, 0});
 }
 
 SymbolId Symbols::add(SymbolStage stage, SymbolId left, SymbolId right, uint64_t print) {
@@ -60,6 +62,19 @@ SymbolId Symbols::combined(SymbolId left, SymbolId right) {
   const auto [found, is_new] = interned_.try_emplace(
       by_content_ ? print : key_of(std::min(left, right), std::max(left, right)));
   if (is_new) found->second = add(SymbolStage::kPartial, left, right, print);
+  return found->second;
+}
+
+SymbolId Symbols::message(CodecId codec, const std::vector<Run>& values) {
+  std::vector<uint64_t> key{codec};
+  for (const Run& run : values) key.insert(key.end(), {run.end, run.symbol, run.origin});
+  const auto [found, is_new] = messages_.try_emplace(std::move(key));
+  if (!is_new) return found->second;
+  found->second = add(SymbolStage::kMessage, kNoSymbol, kNoSymbol, 0);
+  Saying saying{codec, values};
+  for (Run& run : saying.values)
+    run.symbol = add(SymbolStage::kPartial, run.symbol, kNoSymbol, entries_[run.symbol].print);
+  said_.emplace(found->second, std::move(saying));
   return found->second;
 }
 

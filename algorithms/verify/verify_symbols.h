@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -28,6 +29,20 @@ enum class SymbolStage : uint8_t {
   kPartial,    // a combination of type A
   kFinal,      // encoded to T
   kResult,     // only in what is expected: any complete result
+  kMessage,    // what a codec says of values of type A
+  kLeft,       // what such a message does not say of them, which is nobody's contribution
+};
+
+// Bytes [begin, end) are bytes [origin, origin + end - begin) of what the symbol stands for: of the
+// contribution, or of the vector of partial sums.
+struct Run {
+  uint64_t begin;
+  uint64_t end;
+  SymbolId symbol;
+  uint64_t origin;
+
+  uint64_t origin_at(uint64_t position) const { return origin + (position - begin); }
+  Run cut(uint64_t from, uint64_t to) const { return {from, to, symbol, origin_at(from)}; }
 };
 
 class Symbols {
@@ -40,9 +55,19 @@ class Symbols {
   bool is_contribution(SymbolId id) const { return id < static_cast<SymbolId>(ranks_); }
   SymbolId untouched() const { return static_cast<SymbolId>(ranks_); }
   SymbolId result() const { return static_cast<SymbolId>(ranks_) + 1; }
+  SymbolId left_over() const { return static_cast<SymbolId>(ranks_) + 2; }
   SymbolId decoded(SymbolId id);
   SymbolId encoded(SymbolId id);
   SymbolId combined(SymbolId left, SymbolId right);
+
+  // Messages are one symbol when the codec, the symbols of the values and their cut into runs are
+  // the same. What such a message says is one symbol for each of these runs.
+  SymbolId message(CodecId codec, const std::vector<Run>& values);
+  struct Saying {
+    CodecId codec;
+    std::vector<Run> values;
+  };
+  const Saying& said(SymbolId message) const { return said_.at(message); }
 
   SymbolStage stage(SymbolId id) const { return entries_[id].stage; }
   // Every rank's contribution is in it exactly once, but for a chance of 2^-64.
@@ -68,18 +93,8 @@ class Symbols {
   uint64_t complete_ = 0;
   std::vector<Entry> entries_;
   std::unordered_map<uint64_t, SymbolId> interned_;
-};
-
-// Bytes [begin, end) are bytes [origin, origin + end - begin) of what the symbol stands for: of the
-// contribution, or of the vector of partial sums.
-struct Run {
-  uint64_t begin;
-  uint64_t end;
-  SymbolId symbol;
-  uint64_t origin;
-
-  uint64_t origin_at(uint64_t position) const { return origin + (position - begin); }
-  Run cut(uint64_t from, uint64_t to) const { return {from, to, symbol, origin_at(from)}; }
+  std::map<std::vector<uint64_t>, SymbolId> messages_;  // by codec and runs
+  std::unordered_map<SymbolId, Saying> said_;
 };
 
 // Holds a sorted list of disjoint runs, none of which goes on in the next; what is in no run is

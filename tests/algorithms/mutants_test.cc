@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "algorithms/verify/verify.h"
+#include "tests/algorithms/causality.h"
 #include "tests/algorithms/mutated.h"
 #include "tests/algorithms/verified_case.h"
+#include "tests/support/toy_codec.h"
 
 namespace banyan {
 namespace {
@@ -24,13 +26,21 @@ namespace {
 // Steps that do something else than the given one.
 std::vector<Step> other_operations(const Step& step) {
   std::vector<Step> found;
-  const auto add = [&](Op op, Slice src) {
-    found.push_back(
-        {.op = op, .type = step.type, .peer = step.peer, .src = src, .src2 = {}, .dst = step.dst});
+  const auto add = [&](Op op, Slice src, CodecId codec = kNoCodec) {
+    found.push_back({.op = op,
+                     .type = step.type,
+                     .codec = codec,
+                     .peer = step.peer,
+                     .src = src,
+                     .src2 = {},
+                     .dst = step.dst});
   };
   switch (step.op) {
     case Op::kReduce: add(Op::kCopy, step.src2); [[fallthrough]];
-    case Op::kDecodeAdd: add(Op::kCopy, step.src); break;
+    case Op::kDecodeAdd:
+      add(Op::kCopy, step.src);
+      if (step.codec != kNoCodec) add(Op::kDecode, step.src2, step.codec);
+      break;
     case Op::kRecvReduce: add(Op::kRecv, {}); break;
     case Op::kRecvDecodeAdd:
       add(Op::kRecv, {});
@@ -51,7 +61,7 @@ bool type_matters(Op op) {
 
 std::vector<Step> shifted(const Step& step, uint64_t element) {
   std::vector<Step> found;
-  for (Slice Step::*which : {&Step::src, &Step::src2, &Step::dst}) {
+  for (Slice Step::*which : {&Step::src, &Step::src2, &Step::dst, &Step::dst2}) {
     const Slice slice = step.*which;
     if (slice.size == 0) continue;
     Step moved = step;
@@ -64,9 +74,48 @@ std::vector<Step> shifted(const Step& step, uint64_t element) {
   return found;
 }
 
-enum class Mutation { kDrop, kRepeat, kRetarget, kShift, kOperation, kType, kEdge };
-constexpr const char* kMutationNames[] = {"drop",      "repeat", "retarget",       "shift",
-                                          "operation", "type",   "dependency edge"};
+// Steps that say something else of codecs and wire slots.
+std::vector<Step> recoded(const Schedule& schedule, const Step& step) {
+  std::vector<Step> found;
+  const auto add = [&](auto change) {
+    Step changed = step;
+    change(changed);
+    found.push_back(changed);
+  };
+  for (const CodecId codec : {kNoCodec, test::kToy, test::kToyWhole})
+    if (step.codec != kNoCodec && codec != step.codec)
+      add([&](Step& changed) { changed.codec = codec; });
+  std::vector<Slice> slots(schedule.slots);
+  for (const Step& each : schedule.steps)
+    for (const Slice slice : {each.src, each.src2, each.dst})
+      if (slice.is_slot()) slots[slice.slot - 1] = slice;
+  for (Slice Step::*which : {&Step::src, &Step::src2, &Step::dst}) {
+    if (!(step.*which).is_slot()) continue;
+    add([&](Step& changed) { (changed.*which).slot = 0; });
+    for (const Slice& other : slots)
+      if (other != step.*which) add([&](Step& changed) { changed.*which = other; });
+  }
+  return found;
+}
+
+// Steps that leave over what they encode at the place of another step's result, or nowhere.
+std::vector<Step> left_elsewhere(const Schedule& schedule, const Step& step) {
+  std::vector<Step> found;
+  if (step.dst2.size == 0) return found;
+  found.push_back(step);
+  found.back().dst2 = {};
+  for (const Step& other : schedule.steps) {
+    if (other.dst.size < step.dst2.size || other == step) continue;
+    found.push_back(step);
+    found.back().dst2 = {other.dst.space, other.dst.offset, step.dst2.size};
+  }
+  return found;
+}
+
+enum class Mutation { kDrop, kRepeat, kRetarget, kShift, kOperation, kType, kCodec, kLeft, kEdge };
+constexpr const char* kMutationNames[] = {"drop",  "repeat",    "retarget",
+                                          "shift", "operation", "type",
+                                          "codec", "left over", "dependency edge"};
 
 struct Mutant {
   Mutation mutation;
@@ -99,99 +148,15 @@ std::vector<Mutant> mutants_of(const Schedule& schedule, int rank, const Verifie
       changed.type = step.type == DataType::kInt32 ? DataType::kFloat32 : DataType::kInt32;
       add(Mutation::kType, at, with_step(schedule, at, changed));
     }
+    for (const Step& changed : recoded(schedule, step))
+      add(Mutation::kCodec, at, with_step(schedule, at, changed));
+    for (const Step& changed : left_elsewhere(schedule, step))
+      add(Mutation::kLeft, at, with_step(schedule, at, changed));
     for (const uint32_t next : schedule.successors_of(at))
       add(Mutation::kEdge, next, without_edge(schedule, at, next), at);
   }
   return mutants;
 }
-
-bool meets(Slice left, Slice right) {
-  return left.space == right.space && left.size != 0 && right.size != 0 &&
-         left.offset < right.end() && right.offset < left.end();
-}
-
-bool conflict(const Step& left, const Step& right) {
-  return meets(left.dst, right.dst) || meets(left.dst, right.src) || meets(left.dst, right.src2) ||
-         meets(left.src, right.dst) || meets(left.src2, right.dst);
-}
-
-// The steps of all ranks, and who comes before whom, through dependencies and messages.
-class Causality {
- public:
-  explicit Causality(const std::vector<Schedule>& schedules) : schedules_(schedules) {
-    for (const Schedule& schedule : schedules) {
-      first_.push_back(static_cast<uint32_t>(predecessors_.size()));
-      for (auto each : edges_of(schedule)) {
-        for (uint32_t& before : each) before += first_.back();
-        predecessors_.push_back(std::move(each));
-      }
-    }
-    for (size_t rank = 0; rank < schedules.size(); ++rank)
-      for (const Port& port : schedules[rank].ports)
-        if (!port.sending) add_messages(rank, port);
-  }
-
-  // Every step that writes output comes after a step of each rank, or is at that rank.
-  bool agrees() const {
-    for (size_t rank = 0; rank < schedules_.size(); ++rank)
-      for (uint32_t step = 0; step < schedules_[rank].steps.size(); ++step) {
-        const Slice dst = schedules_[rank].steps[step].dst;
-        if (dst.size == 0 || dst.space != Space::kOutput) continue;
-        if (!comes_after_all(first_[rank] + step)) return false;
-      }
-    return true;
-  }
-
-  bool waits(size_t rank, uint32_t step, uint32_t before) const {
-    return before_of(first_[rank] + step, rank)[first_[rank] + before];
-  }
-
- private:
-  void add_messages(size_t rank, const Port& port) {
-    const Schedule& sender = schedules_[static_cast<size_t>(port.peer)];
-    for (const Port& other : sender.ports) {
-      if (!other.sending || other.peer != static_cast<int32_t>(rank)) continue;
-      for (uint32_t index = 0; index < port.end - port.begin; ++index)
-        predecessors_[first_[rank] + schedules_[rank].port_steps[port.begin + index]].push_back(
-            first_[static_cast<size_t>(port.peer)] + sender.port_steps[other.begin + index]);
-    }
-  }
-
-  bool is_of(uint32_t node, size_t rank) const {
-    return node >= first_[rank] && (rank + 1 == first_.size() || node < first_[rank + 1]);
-  }
-
-  // All that comes before a node; through steps of one rank only, if one is given.
-  std::vector<bool> before_of(uint32_t node, std::optional<size_t> rank) const {
-    std::vector<bool> seen(predecessors_.size(), false);
-    std::vector<uint32_t> open{node};
-    while (!open.empty()) {
-      const uint32_t at = open.back();
-      open.pop_back();
-      for (const uint32_t before : predecessors_[at]) {
-        if (seen[before] || (rank && !is_of(before, *rank))) continue;
-        seen[before] = true;
-        open.push_back(before);
-      }
-    }
-    return seen;
-  }
-
-  bool comes_after_all(uint32_t node) const {
-    const std::vector<bool> before = before_of(node, std::nullopt);
-    for (size_t rank = 0; rank < first_.size(); ++rank) {
-      bool heard = is_of(node, rank);
-      for (uint32_t each = 0; each < before.size() && !heard; ++each)
-        heard = before[each] && is_of(each, rank);
-      if (!heard) return false;
-    }
-    return true;
-  }
-
-  const std::vector<Schedule>& schedules_;
-  std::vector<uint32_t> first_;
-  Edges predecessors_;
-};
 
 // The names of the ways in which a mutant may be right after all.
 constexpr const char* kImplied = "edge implied by other edges";
@@ -199,6 +164,8 @@ constexpr const char* kFence = "edge of a fence that neither memory nor agreemen
 constexpr const char* kRepeatable = "repeated step that does not read what it writes";
 constexpr const char* kOwnBlock = "dropped copy that puts the own block back in place";
 constexpr const char* kUnread = "dropped or shifted write to scratch that nobody reads";
+constexpr const char* kLeftNowhere = "nothing left over, which nobody reads";
+constexpr const char* kLeftBehind = "something left over that nobody reads before other bytes";
 
 // All steps of the rank that touch the same bytes are still ordered.
 bool keeps_order(const Causality& causality, const Schedule& schedule, size_t rank) {
@@ -217,6 +184,30 @@ bool is_unread(const Schedule& schedule, Slice slice) {
   });
 }
 
+// Whoever reads what the step writes there comes before it, or after another step that writes the
+// same bytes anew. The caller reads the output at the end.
+bool is_overwritten(const Causality& causality, const Schedule& schedule, size_t rank,
+                    uint32_t step, Slice slice) {
+  const auto written_anew = [&](Slice bytes, std::optional<uint32_t> reader) {
+    for (uint32_t other = 0; other < schedule.steps.size(); ++other) {
+      const Slice dst = schedule.steps[other].dst;
+      if (dst.space == bytes.space && dst.offset <= bytes.offset && bytes.end() <= dst.end() &&
+          causality.waits(rank, other, step) && (!reader || causality.waits(rank, *reader, other)))
+        return true;
+    }
+    return false;
+  };
+  if (slice.space == Space::kOutput && !written_anew(slice, std::nullopt)) return false;
+  for (uint32_t reader = 0; reader < schedule.steps.size(); ++reader)
+    for (const Slice read : {schedule.steps[reader].src, schedule.steps[reader].src2}) {
+      if (!meets(read, slice) || reader == step || causality.waits(rank, step, reader)) continue;
+      const uint64_t begin = std::max(read.offset, slice.offset);
+      const uint64_t end = std::min(read.end(), slice.end());
+      if (!written_anew({slice.space, begin, end - begin}, reader)) return false;
+    }
+  return true;
+}
+
 // In place, the block that a rank gives to itself is where it belongs from the start.
 bool fills_own_block(const Step& step, const Problem& problem, size_t rank) {
   if (step.op != Op::kCopy || !problem.in_place || reduces(problem.collective)) return false;
@@ -230,6 +221,8 @@ bool fills_own_block(const Step& step, const Problem& problem, size_t rank) {
 const char* explain(const Mutant& mutant, const std::vector<Schedule>& schedules, size_t rank,
                     const Schedule& original, const Problem& problem) {
   const Step& step = original.steps[mutant.step];
+  const bool same_steps = mutant.schedule.steps.size() == original.steps.size();
+  const Step& changed = same_steps ? mutant.schedule.steps[mutant.step] : step;
   switch (mutant.mutation) {
     case Mutation::kEdge: {
       const Causality causality(schedules);
@@ -241,17 +234,26 @@ const char* explain(const Mutant& mutant, const std::vector<Schedule>& schedules
       return !has_peer(step) && !meets(step.src, step.dst) && !meets(step.src2, step.dst)
                  ? kRepeatable
                  : nullptr;
-    case Mutation::kShift:
-      return is_unread(original, step.dst) &&
-                     is_unread(original, mutant.schedule.steps[mutant.step].dst)
-                 ? kUnread
+    case Mutation::kShift: {
+      const Slice Step::*which = changed.dst2 != step.dst2 ? &Step::dst2 : &Step::dst;
+      return is_unread(original, step.*which) && is_unread(original, changed.*which) ? kUnread
+                                                                                     : nullptr;
+    }
+    case Mutation::kLeft: {
+      if (changed.dst2.size == 0) return is_unread(original, step.dst2) ? kLeftNowhere : nullptr;
+      const Causality causality(schedules);
+      return keeps_order(causality, mutant.schedule, rank) && causality.agrees() &&
+                     is_overwritten(causality, mutant.schedule, rank, mutant.step, changed.dst2)
+                 ? kLeftBehind
                  : nullptr;
+    }
     case Mutation::kDrop:
       if (fills_own_block(step, problem, rank)) return kOwnBlock;
       return !has_peer(step) && is_unread(original, step.dst) ? kUnread : nullptr;
     case Mutation::kRetarget:
     case Mutation::kOperation:
-    case Mutation::kType: return nullptr;
+    case Mutation::kType:
+    case Mutation::kCodec: return nullptr;
   }
   return nullptr;
 }
@@ -272,9 +274,8 @@ bool is_caught(const std::vector<Schedule>& schedules, const std::vector<Problem
   });
 }
 
-void try_mutants(const VerifiedCase& call, Tally& tally) {
+void try_mutants(const VerifiedCase& call, const BuiltCase& built, Tally& tally) {
   static const int hierarchical = find_algorithm("hierarchical");
-  const BuiltCase built = build_case(call);
   ASSERT_FALSE(is_caught(built.schedules, built.problems)) << call;
   std::vector<Schedule> schedules = built.schedules;
   for (int rank = 0; rank < call.ranks; ++rank) {
@@ -283,8 +284,11 @@ void try_mutants(const VerifiedCase& call, Tally& tally) {
       ++tally.mutants;
       schedules[place] = mutant.schedule;
       const bool caught = is_caught(schedules, built.problems);
-      // As at scale, where one rank finishes each sum.
-      if (call.collective == Collective::kAllreduce && call.algorithm == hierarchical) {
+      // As at scale, where one rank finishes each sum; not even that may do so twice.
+      const bool finishes_twice = mutant.mutation == Mutation::kRepeat &&
+                                  built.schedules[place].steps[mutant.step].op == Op::kDecodeAdd;
+      if (call.collective == Collective::kAllreduce && call.algorithm == hierarchical &&
+          !finishes_twice) {
         EXPECT_EQ(is_caught(schedules, built.problems, true), caught)
             << call << ": rank " << rank << " s" << mutant.step;
       }
@@ -304,6 +308,20 @@ void try_mutants(const VerifiedCase& call, Tally& tally) {
     }
     schedules[place] = built.schedules[place];
   }
+}
+
+void expect_all_explained(const Tally& tally) {
+  int explained = 0;
+  std::ostringstream text;
+  for (const auto& [reason, count] : tally.explained) {
+    explained += count;
+    text << "  " << count << ": " << reason << '\n';
+  }
+  std::cout << tally.mutants << " mutants, " << tally.caught << " caught, " << explained
+            << " explained\n"
+            << text.str();
+  EXPECT_EQ(tally.mutants, tally.caught + explained);
+  EXPECT_GT(tally.caught, 1000);
 }
 
 // One call for each algorithm and collective and number of ranks, the settings in turn.
@@ -333,19 +351,55 @@ TEST(Mutants, AreCaughtOrExplained) {
         call.in_place = turn % 3 == 0 && call.collective != Collective::kAlltoallv;
         if (algorithms()[algorithm].by_levels)
           call.shape = std::make_shared<Shape>(shapes_of(ranks)[turn % 5]);
-        try_mutants(call, tally);
+        try_mutants(call, build_case(call), tally);
       }
-  int explained = 0;
-  std::ostringstream text;
-  for (const auto& [reason, count] : tally.explained) {
-    explained += count;
-    text << "  " << count << ": " << reason << '\n';
-  }
-  std::cout << tally.mutants << " mutants, " << tally.caught << " caught, " << explained
-            << " explained\n"
-            << text.str();
-  EXPECT_EQ(tally.mutants, tally.caught + explained);
-  EXPECT_GT(tally.caught, 1000);
+  expect_all_explained(tally);
+}
+
+// Every encoding leaves something over in scratch of its own.
+Schedule with_left_over(Schedule schedule) {
+  for (Step& step : schedule.steps)
+    if (step.op == Op::kEncode && step.codec != kNoCodec) {
+      step.dst2 = {Space::kScratch, schedule.scratch_size, step.src.size};
+      schedule.scratch_size += (step.src.size + 63) / 64 * 64;
+    }
+  return schedule;
+}
+
+TEST(Mutants, OfSumsByCodecsAreCaughtOrExplained) {
+  constexpr std::pair<DataType, ReduceOp> kSums[] = {
+      {DataType::kFloat32, ReduceOp::kSum},       {DataType::kBfloat16, ReduceOp::kSum},
+      {DataType::kFloat32, ReduceOp::kPreMulSum}, {DataType::kFloat32, ReduceOp::kAvg},
+      {DataType::kFloat16, ReduceOp::kAvg},
+  };
+  constexpr std::pair<CodecId, CodecId> kPairs[] = {
+      {kNoCodec, test::kToy}, {test::kToyWhole, test::kToy}, {test::kToyWhole, kNoCodec}};
+  Tally tally;
+  uint32_t turn = 0;
+  for (const char* name : {"direct", "hierarchical"})
+    for (const Collective collective :
+         {Collective::kAllreduce, Collective::kReduceScatter, Collective::kReduceScatterv})
+      for (const int ranks : {2, 3, 4, 5}) {
+        VerifiedCase call{.collective = collective,
+                          .algorithm = find_algorithm(name),
+                          .ranks = ranks,
+                          .count = static_cast<uint64_t>(ranks) + 1};
+        ++turn;
+        call.type = kSums[turn % std::size(kSums)].first;
+        call.op = kSums[turn % std::size(kSums)].second;
+        call.in_place = turn % 3 == 0;
+        call.codecs = test::toy_codecs();
+        call.parameters.inter_codec = test::kToy;
+        if (algorithms()[static_cast<size_t>(call.algorithm)].by_levels) {
+          call.shape = std::make_shared<Shape>(shapes_of(ranks)[turn % 5]);
+          call.parameters.intra_codec = kPairs[turn % 3].first;
+          call.parameters.inter_codec = kPairs[turn % 3].second;
+        }
+        BuiltCase built = build_case(call);
+        for (Schedule& schedule : built.schedules) schedule = with_left_over(std::move(schedule));
+        try_mutants(call, built, tally);
+      }
+  expect_all_explained(tally);
 }
 
 }  // namespace

@@ -26,12 +26,13 @@ inline bool has_peer(const Step& step) {
   return step.peer >= 0;
 }
 
-// A schedule from its steps and what each of them waits for.
+// A schedule like another, from its steps and what each of them waits for.
 inline Schedule relinked(std::vector<Step> steps, const Edges& predecessors,
-                         uint64_t scratch_size) {
+                         const Schedule& original) {
   Schedule schedule;
   schedule.steps = std::move(steps);
-  schedule.scratch_size = scratch_size;
+  schedule.scratch_size = original.scratch_size;
+  schedule.slots = original.slots;
   const size_t count = schedule.steps.size();
   Edges successors(count);
   std::map<std::pair<int32_t, bool>, std::vector<uint32_t>> ports;
@@ -75,7 +76,7 @@ inline Schedule without_step(const Schedule& schedule, uint32_t dropped) {
   edges.erase(edges.begin() + dropped);
   for (auto& each : edges)
     for (uint32_t& before : each) before -= before > dropped ? 1 : 0;
-  return relinked(std::move(steps), edges, schedule.scratch_size);
+  return relinked(std::move(steps), edges, schedule);
 }
 
 // The repetition comes right after the step, and before all that wait for it.
@@ -88,19 +89,19 @@ inline Schedule with_repeated(const Schedule& schedule, uint32_t repeated) {
   }
   steps.insert(steps.begin() + repeated + 1, steps[repeated]);
   edges.insert(edges.begin() + repeated + 1, {repeated});
-  return relinked(std::move(steps), edges, schedule.scratch_size);
+  return relinked(std::move(steps), edges, schedule);
 }
 
 inline Schedule with_step(const Schedule& schedule, uint32_t at, const Step& step) {
   std::vector<Step> steps = schedule.steps;
   steps[at] = step;
-  return relinked(std::move(steps), edges_of(schedule), schedule.scratch_size);
+  return relinked(std::move(steps), edges_of(schedule), schedule);
 }
 
 inline Schedule without_edge(const Schedule& schedule, uint32_t before, uint32_t after) {
   Edges edges = edges_of(schedule);
   std::erase(edges[after], before);
-  return relinked(schedule.steps, edges, schedule.scratch_size);
+  return relinked(schedule.steps, edges, schedule);
 }
 
 }  // namespace banyan

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <ostream>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -89,6 +90,7 @@ struct VerifiedCase {
   bool check = true;
   std::shared_ptr<const Shape> shape = nullptr;  // flat without one
   Parameters parameters{};
+  std::span<const Codec> codecs{};  // that the parameters number
 };
 
 inline std::ostream& operator<<(std::ostream& out, const VerifiedCase& call) {
@@ -96,7 +98,8 @@ inline std::ostream& operator<<(std::ostream& out, const VerifiedCase& call) {
              << " P=" << call.ranks << " n=" << call.count << " root=" << call.root
              << (call.in_place ? " in place " : " ") << name_of(call.type) << ' '
              << name_of(call.op) << (call.check ? "" : " unchecked")
-             << (call.shape == nullptr ? "" : ", " + call.shape->name);
+             << (call.shape == nullptr ? "" : ", " + call.shape->name) << ", codecs "
+             << int{call.parameters.intra_codec} << " and " << int{call.parameters.inter_codec};
 }
 
 inline bool is_synchronisation(Collective collective) {
@@ -173,9 +176,10 @@ inline BuiltCase build_case(const VerifiedCase& call) {
   const Hierarchy* hierarchy = call.shape == nullptr ? nullptr : &call.shape->hierarchy;
   for (int rank = 0; rank < call.ranks; ++rank) {
     built.problems.push_back(problem_of(call, rank));
-    built.schedules.push_back(build_schedule(
-        built.problems.back(), Group::everyone(call.ranks, rank, hierarchy, call.parameters),
-        algorithms()[static_cast<size_t>(call.algorithm)]));
+    Group group = Group::everyone(call.ranks, rank, hierarchy, call.parameters);
+    group.codecs = call.codecs;
+    built.schedules.push_back(build_schedule(built.problems.back(), group,
+                                             algorithms()[static_cast<size_t>(call.algorithm)]));
   }
   return built;
 }
