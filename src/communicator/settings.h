@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +12,6 @@
 #include "algorithms/choice/measured_choice.h"
 #include "algorithms/choice/select.h"
 #include "banyan/status.h"
-#include "src/base/codec.h"
 #include "src/base/environment.h"
 #include "src/base/log.h"
 #include "src/tuning/shared_tuning.h"
@@ -38,7 +36,6 @@ struct Settings {
   // The network under the ranks once they have met, where its links were measured.
   std::optional<MeasuredNetwork> measured;
   std::vector<int> transports;          // indices into transport_kinds(), preferred first
-  std::span<const Codec> codecs{};      // that calls may number; they outlive the communicator
   std::vector<Hierarchy::Level> tiers;  // how ranks lie above their hosts, where that is known
   Environment environment;
   Log log;

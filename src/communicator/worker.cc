@@ -74,10 +74,10 @@ std::vector<std::string_view> algorithm_names() {
 Worker::Worker(const Surroundings& around, std::vector<std::unique_ptr<Transport>> transports,
                std::vector<int> routes)
     : around_(around),
-      engine_(std::move(transports), std::move(routes), best_kernels(), around.settings.codecs),
+      engine_(std::move(transports), std::move(routes), best_kernels()),
       plans_(around.links.rank, around.links.size, around.medium, around.settings.rules,
              around.settings.log, PlanCache::kMostPlans, PlanCache::kMostBytes, &around.hierarchy,
-             around.measured, around.settings.codecs),
+             around.measured),
       messages_out_(static_cast<size_t>(around.links.size)),
       messages_in_(static_cast<size_t>(around.links.size)),
       patience_(patience_of(around.links, engine_)),

@@ -92,6 +92,12 @@ class Worker {
     around_.settings.rules = rules;
     plans_.use_rules(rules);
   }
+  // Those that the parameters of calls number from now on; they outlive it. Requires that nothing
+  // is under way.
+  void use_codecs(std::span<const Codec> codecs) {
+    plans_.use_codecs(codecs);
+    engine_.use_codecs(codecs);
+  }
   // Takes an operation of the plan and all memory that it needs; where there is none, gives up.
   Result<Operation*> prepare(const std::shared_ptr<Plan>& plan, const Call& call);
   void launch(Operation* operation, const Call& call) noexcept;

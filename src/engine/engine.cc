@@ -44,15 +44,15 @@ Execution::Execution(const Schedule& schedule)
 }
 
 Engine::Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes,
-               const Kernels& kernels, std::span<const Codec> codecs)
+               const Kernels& kernels)
     : transports_(std::move(transports)),
+      host_(kernels),
       kernels_(kernels),
       ports_(routes.size() * 2 * kLaneCount) {
-  owned_work_.push_back(std::make_unique<HostWork>(kernels, codecs));
   for (size_t kind = 0; kind < kMemoryKindCount; ++kind) {
     const bool device = static_cast<MemoryKind>(kind) == MemoryKind::kDevice;
     routes_[kind] = device ? no_routes(routes.size()) : routes;
-    work_[kind] = device ? nullptr : owned_work_.front().get();
+    work_[kind] = device ? nullptr : &host_;
     served_[kind] = finds_all(static_cast<MemoryKind>(kind));
   }
   for (size_t peer = 0; peer < routes.size(); ++peer) {
@@ -73,7 +73,7 @@ void Engine::serve(MemoryKind kind, std::unique_ptr<LocalWork> work, std::vector
   const auto index = static_cast<size_t>(kind);
   work_[index] = work.get();
   only_kernels_ = false;
-  owned_work_.push_back(std::move(work));
+  other_work_.push_back(std::move(work));
   routes_[index] = std::move(routes);
   served_[index] = finds_all(kind);
   if (kind == MemoryKind::kHost) std::fill(quick_lanes_.begin(), quick_lanes_.end(), nullptr);
@@ -249,8 +249,8 @@ bool Engine::run_local(Trouble& trouble) {
 bool Engine::collect_local(Trouble& trouble) {
   bool moved = false;
   std::array<LocalWork::End, 16> ends;
-  for (size_t i = 1; i < owned_work_.size(); ++i) {
-    const size_t count = owned_work_[i]->poll(ends);
+  for (const auto& work : other_work_) {
+    const size_t count = work->poll(ends);
     for (size_t k = 0; k < count && !trouble; ++k) end_local(ends[k], trouble);
     moved = moved || count != 0;
   }
@@ -358,8 +358,11 @@ Result<bool> Engine::collect(Trouble& trouble) {
       const auto step = static_cast<uint32_t>(completion.cookie);
       moved = true;
       if (completion.code == Code::kOk) {
-        if (trace_ != nullptr && trace_->messages())
-          trace_->moved(transfer_for(*execution, step), transport->name(), completion.passage);
+        if (trace_ != nullptr && trace_->messages()) {
+          Transfer transfer = transfer_for(*execution, step);
+          if (transfer.up_to) transfer.envelope.bytes = completion.seen.bytes;
+          trace_->moved(transfer, transport->name(), completion.passage);
+        }
         const uint32_t slot = execution->schedule_.steps[step].dst.slot;
         if (slot != 0) execution->message_bytes_[slot] = completion.seen.bytes;
         complete(*execution, step);
@@ -389,7 +392,7 @@ Result<bool> Engine::progress(Trouble& trouble) {
 void Engine::cancel() {
   if (running_count_ == 0) return;
   for (const auto& transport : transports_) transport->abandon();
-  for (const auto& work : owned_work_) work->abandon();
+  for (const auto& work : other_work_) work->abandon();
   for (PortQueue& queue : ports_) queue = {};
   postable_.clear();
   first_with_work_ = nullptr;
@@ -467,10 +470,10 @@ bool Engine::arm(std::vector<pollfd>& descriptors) {
     add(transport->descriptor());
     if (!quiet) return false;
   }
-  for (size_t i = 1; i < owned_work_.size(); ++i) {
+  for (const auto& work : other_work_) {
     ++armed_;
-    const bool quiet = owned_work_[i]->arm();
-    add(owned_work_[i]->descriptor());
+    const bool quiet = work->arm();
+    add(work->descriptor());
     if (!quiet) return false;
   }
   for (const Execution* execution : gated_) add(execution->gate->descriptor());
@@ -481,13 +484,13 @@ bool Engine::arm(std::vector<pollfd>& descriptors) {
 void Engine::disarm() {
   const size_t transports = std::min(armed_, transports_.size());
   for (size_t i = 0; i < transports; ++i) transports_[i]->disarm();
-  for (size_t i = transports; i < armed_; ++i) owned_work_[i - transports + 1]->disarm();
+  for (size_t i = transports; i < armed_; ++i) other_work_[i - transports]->disarm();
   armed_ = 0;
 }
 
 std::string_view Engine::name_of_armed(size_t index) const {
   if (index < transports_.size()) return transports_[index]->name();
-  const size_t gates = transports_.size() + owned_work_.size() - 1;
+  const size_t gates = transports_.size() + other_work_.size();
   if (index < gates) return "local work";
   return index < gates + gated_.size() ? "a gate" : "a link";
 }

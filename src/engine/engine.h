@@ -48,13 +48,15 @@ class Trace;
 
 class Engine {
  public:
-  // routes[r]: which of `transports` carries messages to rank r; the own entry is ignored. The
-  // codecs are those that schedules number; they outlive the engine.
+  // routes[r]: which of `transports` carries messages to rank r; the own entry is ignored.
   Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<int> routes,
-         const Kernels& kernels, std::span<const Codec> codecs = {});
+         const Kernels& kernels);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine();
+
+  // Those that schedules number; they outlive the engine.
+  void use_codecs(std::span<const Codec> codecs) { host_.use_codecs(codecs); }
 
   // From now on, steps on that memory are run by `work`, and its messages go by those routes, -1
   // where there is none. Without them the host's kernels and the routes of the constructor serve
@@ -145,9 +147,10 @@ class Engine {
 
   std::vector<std::unique_ptr<Transport>> transports_;
   std::array<std::vector<int>, kMemoryKindCount> routes_;
-  std::vector<std::unique_ptr<LocalWork>> owned_work_;  // the host's first
-  std::array<LocalWork*, kMemoryKindCount> work_{};     // of owned_work_; null: nobody
-  bool only_kernels_ = true;                            // all of it is the host's
+  HostWork host_;
+  std::vector<std::unique_ptr<LocalWork>> other_work_;
+  std::array<LocalWork*, kMemoryKindCount> work_{};  // null: nobody
+  bool only_kernels_ = true;                         // all of it is the host's
   std::array<bool, kMemoryKindCount> served_{};
   std::vector<QuickLane*> quick_lanes_;  // by peer, for memory of the host; null: none
   const Trace* trace_ = nullptr;         // null: nothing is told

@@ -59,9 +59,9 @@ class LocalWork {
 // The kernels and codecs of this host: nothing is ever pending.
 class HostWork final : public LocalWork {
  public:
-  // Both outlive it.
-  HostWork(const Kernels& kernels, std::span<const Codec> codecs)
-      : kernels_(kernels), codecs_(codecs) {}
+  explicit HostWork(const Kernels& kernels) : kernels_(kernels) {}
+  // They outlive it.
+  void use_codecs(std::span<const Codec> codecs) { codecs_ = codecs; }
 
   End run(const LocalStep& step, uint64_t cookie) override {
     if (step.step.codec != kNoCodec) return run_codec(step, cookie);

@@ -165,6 +165,15 @@ std::shared_ptr<Plan> PlanCache::look_up(const Problem& problem, int wanted,
 
 void PlanCache::use_rules(Rules rules) {
   rules_ = std::move(rules);
+  clear();
+}
+
+void PlanCache::use_codecs(std::span<const Codec> codecs) {
+  codecs_ = codecs;
+  clear();
+}
+
+void PlanCache::clear() {
   index_.clear();
   order_.clear();
   bytes_ = 0;

@@ -61,12 +61,10 @@ class PlanCache {
   static constexpr size_t kMostBytes = size_t{2} << 20;
 
   // `hierarchy` is the communicator's, simplified(), and `measured` the network under it. A null
-  // hierarchy is flat; a null network was not measured. `codecs` are those that parameters number.
-  // All three outlive the cache.
+  // hierarchy is flat; a null network was not measured. Both outlive the cache.
   PlanCache(int rank, int size, Medium medium, Rules rules, const Log& log = {},
             size_t most_plans = kMostPlans, size_t most_bytes = kMostBytes,
-            const Hierarchy* hierarchy = nullptr, const MeasuredNetwork* measured = nullptr,
-            std::span<const Codec> codecs = {})
+            const Hierarchy* hierarchy = nullptr, const MeasuredNetwork* measured = nullptr)
       : rank_(rank),
         size_(size),
         medium_(medium),
@@ -75,19 +73,21 @@ class PlanCache {
         most_plans_(most_plans),
         most_bytes_(most_bytes),
         hierarchy_(hierarchy),
-        measured_(measured),
-        codecs_(codecs) {}
+        measured_(measured) {}
 
   std::shared_ptr<Plan> find_or_build(const Problem& problem, int wanted,
                                       const Parameters& parameters = {});
   // From now on, what is chosen is in the log, or not.
   void tell(bool wanted) { tells_ = wanted; }
+  // That parameters number from now on; they outlive the cache. Nothing that was planned is kept.
+  void use_codecs(std::span<const Codec> codecs);
   // From now on, for what is planned from now on: nothing that was planned before is kept.
   void use_rules(Rules rules);
 
  private:
   using Order = std::list<std::shared_ptr<Plan>>;  // most recently used first
 
+  void clear();
   void tell_choice(Plan& plan) const;
   std::shared_ptr<Plan> look_up(const Problem& problem, int wanted, const Parameters& parameters);
   std::shared_ptr<Plan> build(const Problem& problem, int wanted,

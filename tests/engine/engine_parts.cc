@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "algorithms/algorithms.h"
+#include "tests/support/delayed_work.h"
 #include "tests/support/kernels_reference.h"
 #include "tests/support/toy_codec.h"
 
@@ -54,7 +55,7 @@ Status Hub::post(int rank, const Transfer& transfer) {
   ++posted_;
   if (moods_.busy_every != 0 && posted_ % moods_.busy_every == 0) return {Code::kBusy, ""};
   if (lost_[{rank, transfer.peer}]) {
-    complete(rank, {transfer.cookie, Code::kPeerLost, {}});
+    complete(rank, {.cookie = transfer.cookie, .code = Code::kPeerLost, .seen = {}});
     return {};
   }
   if (transfer.direction == Direction::kRecv) {
@@ -68,7 +69,7 @@ Status Hub::post(int rank, const Transfer& transfer) {
   sent_[route].push_back({transfer.envelope,
                           Bytes(transfer.memory, transfer.memory + transfer.envelope.bytes),
                           transfer.cookie, awaited});
-  if (!awaited) complete(rank, {transfer.cookie, Code::kOk, {}});
+  if (!awaited) complete(rank, {.cookie = transfer.cookie, .code = Code::kOk, .seen = {}});
   match(route);
   return {};
 }
@@ -92,7 +93,7 @@ void Hub::match(const Route& route) {
       std::memcpy(receive.memory, message.bytes.data(), message.bytes.size());
     }
     complete(to, {.cookie = receive.cookie, .code = Code::kOk, .seen = message.envelope});
-    if (message.awaited) complete(from, {message.cookie, Code::kOk, {}});
+    if (message.awaited) complete(from, {.cookie = message.cookie, .code = Code::kOk, .seen = {}});
     sent.pop_front();
     expected.pop_front();
   }
@@ -116,27 +117,6 @@ std::span<const Moods> all_moods() {
   return kMoods;
 }
 
-DelayedWork::DelayedWork(int later_every, unsigned seed)
-    : host_(best_kernels(), toy_codecs()), later_every_(later_every), random_(seed) {}
-
-LocalWork::End DelayedWork::run(const LocalStep& step, uint64_t cookie) {
-  if (random_() % static_cast<unsigned>(later_every_) != 0) return host_.run(step, cookie);
-  pending_.push_back({&step.step, step.spaces, step.arithmetic, step.message_bytes, cookie});
-  return {cookie, Outcome::kPending, 0};
-}
-
-size_t DelayedWork::poll(std::span<End> ends) {
-  std::shuffle(pending_.begin(), pending_.end(), random_);
-  const size_t count = std::min(ends.size(), random_() % (pending_.size() + 1));
-  for (size_t i = 0; i < count; ++i) {
-    const Pending& last = pending_.back();
-    ends[i] =
-        host_.run({*last.step, last.spaces, last.arithmetic, last.message_bytes}, last.cookie);
-    pending_.pop_back();
-  }
-  return count;
-}
-
 std::vector<std::unique_ptr<Execution>> executions_of(const Calls& calls) {
   std::vector<std::unique_ptr<Execution>> all;
   for (const Schedule& schedule : calls.schedules)
@@ -150,8 +130,8 @@ Engines::Engines(int ranks, const Moods& moods) : hub_(moods), random_(moods.see
     transports.push_back(hub_.transport(rank));
     std::vector<int> routes(static_cast<size_t>(ranks), 0);
     routes[static_cast<size_t>(rank)] = -1;
-    engines_.push_back(
-        std::make_unique<Engine>(std::move(transports), routes, best_kernels(), toy_codecs()));
+    engines_.push_back(std::make_unique<Engine>(std::move(transports), routes, best_kernels()));
+    engines_.back()->use_codecs(toy_codecs());
     if (moods.later_every == 0) continue;
     const unsigned seed = moods.seed + static_cast<unsigned>(rank);
     engines_.back()->serve(MemoryKind::kHost,

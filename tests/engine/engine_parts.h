@@ -15,7 +15,6 @@
 #include "algorithms/problem.h"
 #include "algorithms/schedule.h"
 #include "src/engine/engine.h"
-#include "src/engine/local_work.h"
 #include "transports/transport.h"
 
 namespace banyan::test {
@@ -65,34 +64,6 @@ class Hub {
   std::map<Route, std::deque<Transfer>> expected_;
   std::map<int, std::vector<Completion>> done_;
   std::map<std::pair<int, int>, bool> lost_;
-};
-
-// Runs steps with the host's kernels and the toy codecs, some of them later than they were asked
-// for.
-class DelayedWork final : public LocalWork {
- public:
-  DelayedWork(int later_every, unsigned seed);
-
-  End run(const LocalStep& step, uint64_t cookie) override;
-  size_t poll(std::span<End> ends) override;
-  bool arm() override { return pending_.empty(); }
-  void disarm() override {}
-  int descriptor() const override { return -1; }
-  void abandon() override { pending_.clear(); }
-
- private:
-  struct Pending {
-    const Step* step;
-    Spaces spaces;
-    Arithmetic arithmetic;
-    uint64_t message_bytes;
-    uint64_t cookie;
-  };
-
-  HostWork host_;
-  int later_every_;
-  std::mt19937 random_;
-  std::vector<Pending> pending_;
 };
 
 // A call on all ranks: problems, schedules and memory.

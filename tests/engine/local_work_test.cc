@@ -57,8 +57,9 @@ struct Rank {
     for (const bool gpu : {false, true}) transports.push_back(std::make_unique<Outbox>(gpu));
     host = static_cast<Outbox*>(transports[0].get());
     device = static_cast<Outbox*>(transports[1].get());
-    engine = std::make_unique<Engine>(std::move(transports), std::vector<int>{-1, 0},
-                                      best_kernels(), toy_codecs());
+    engine =
+        std::make_unique<Engine>(std::move(transports), std::vector<int>{-1, 0}, best_kernels());
+    engine->use_codecs(toy_codecs());
   }
   void start(Execution& execution, Bytes& memory, uint32_t call = 1) {
     Envelope envelope;
