@@ -91,7 +91,7 @@ void SmallCalls::by_door() {
 }
 
 void SmallCalls::prepare(size_t count) {
-  const Driver driver(*(*find_communicator(ranks_.front().comm))->membership);
+  const Driver& driver = *ranks_.front().driver;
   Problem problem;
   problem.count = count;
   need(driver->prepare_quick(driver->plan({.problem = problem})) != nullptr, "a program");

@@ -30,7 +30,7 @@ class SmallCalls {
   void by_engines();
   // Through banyan.h; with one rank only, because it returns when the call is done.
   void by_door();
-  // What the first call of so many floats makes before it begins, on one rank.
+  // What the first call of so many floats makes before it begins, on one of several ranks.
   void prepare(size_t count);
   // Counts the steps of one rank.
   size_t steps() const { return ranks_.front().plan->schedule.steps.size(); }

@@ -69,12 +69,13 @@ MessageTimes Membership::message_times() const {
 
 void Membership::take_baton() {
   if (!left_) return;
-  wanted_.store(true);
+  returns_.store(returns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (!baton_.try_acquire()) {
+    wanted_.store(true);
     wake_service();
     baton_.acquire();
+    wanted_.store(false);
   }
-  wanted_.store(false);
   left_ = false;
 }
 
@@ -82,6 +83,8 @@ void Membership::leave_baton() {
   if (left_ || failure_.failed() || !service_.joinable()) return;
   if (!worker_.busy() && worker_.settled()) return;
   left_ = true;
+  const uint64_t started = worker_.engine().started();
+  after_start_.store(std::exchange(started_, started) != started, std::memory_order_relaxed);
   baton_.release();
   if (!alert_.exchange(true)) wake_service();
 }

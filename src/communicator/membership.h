@@ -13,6 +13,8 @@
 #pragma once
 
 #include <atomic>
+#include <cassert>
+#include <cstdint>
 #include <memory>
 #include <semaphore>
 #include <span>
@@ -24,6 +26,7 @@
 
 #include "banyan/status.h"
 #include "src/base/own_sockets.h"
+#include "src/communicator/grace.h"
 #include "src/communicator/settings.h"
 #include "src/communicator/worker.h"
 #include "src/liveness/failure.h"
@@ -84,11 +87,20 @@ class Membership {
   std::span<const std::unique_ptr<Transport>> transports() const {
     return worker_.engine().transports();
   }
+  // Debug builds see to it that there is one Driver at a time.
+  void claim([[maybe_unused]] bool driven) {
+#ifndef NDEBUG
+    const bool before = driven_.exchange(driven);
+    assert(before != driven && "there is another Driver");
+#endif
+  }
   void take_baton();
   // Gives it to the service thread where operations are in flight, or bytes of those that are done
   // have not left.
   void leave_baton();
   void serve();
+  bool comes_back_within(Clock::duration grace);
+  bool take_over();
   void serve_background();
   void wake_service() const;
   void wake_caller() const;
@@ -105,12 +117,18 @@ class Membership {
   Worker worker_;
   Patience service_patience_{Patience::Core::kShared, 0};
 
-  std::binary_semaphore baton_{0};  // the caller holds it at first
-  bool left_ = false;               // the caller gave it away
+  std::binary_semaphore baton_{0};        // the caller holds it at first
+  bool left_ = false;                     // the caller gave it away
+  uint64_t started_ = 0;                  // by the engine, when the caller gave it away
+  std::atomic<bool> after_start_{false};  // of something new, and not to test something again
+  std::atomic<uint32_t> returns_{0};      // how often the caller came back for it
   std::atomic<bool> wanted_{false};
   std::atomic<bool> alert_{false};  // the service thread knows that it may take the baton
   std::atomic<bool> open_{false};
   std::atomic<bool> stop_{false};
+#ifndef NDEBUG
+  std::atomic<bool> driven_{false};
+#endif
   std::thread service_;
 };
 
@@ -119,7 +137,10 @@ class Membership {
 class Driver {
  public:
   // Waits until the service thread gives it back.
-  explicit Driver(Membership& membership) : membership_(&membership) { membership.take_baton(); }
+  explicit Driver(Membership& membership) : membership_(&membership) {
+    membership.take_baton();
+    membership.claim(true);
+  }
   // Requires at_rest(): there is nothing to wait for.
   static Driver of_resting(Membership& membership) { return {membership, AtRest()}; }
   Driver(Driver&& other) noexcept : membership_(std::exchange(other.membership_, nullptr)) {}
@@ -128,11 +149,15 @@ class Driver {
   Driver& operator=(Driver&&) = delete;
   // The service thread goes on with what is not done.
   ~Driver() {
-    if (membership_ != nullptr) membership_->leave_baton();
+    if (membership_ == nullptr) return;
+    membership_->claim(false);
+    membership_->leave_baton();
   }
   // Ends it after a quick call that is done: only over a network may bytes have to leave.
   void leave_quickly() {
-    if (!is_network(membership_->medium())) membership_ = nullptr;
+    if (is_network(membership_->medium())) return;
+    membership_->claim(false);
+    membership_ = nullptr;
   }
 
   Membership& membership() const { return *membership_; }
@@ -140,7 +165,9 @@ class Driver {
 
  private:
   struct AtRest {};
-  Driver(Membership& membership, AtRest /*unused*/) : membership_(&membership) {}
+  Driver(Membership& membership, AtRest /*unused*/) : membership_(&membership) {
+    membership.claim(true);
+  }
 
   Membership* membership_;
 };

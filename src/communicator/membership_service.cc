@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <poll.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "src/base/bell.h"
 #include "src/communicator/membership.h"
@@ -50,24 +52,56 @@ std::string_view Membership::doze(std::span<const pollfd> also, int most_us) {
 }
 
 void Membership::serve() {
-  constexpr int kGraceUs = 200;  // the caller that only tests now and then comes back within this
+  constexpr uint32_t kGracesBetweenLooks = 8;  // at the links, which take longer than the bell
+  prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);        // Linux may add 50 us to a sleep otherwise
+  Grace after_start;
+  Grace after_test;
+  uint32_t graces = 0;
   while (!stop_.load()) {
     if (!alert_.load()) {
       doze({}, -1);
       continue;
     }
-    doze({}, kGraceUs);
-    if (stop_.load() || wanted_.load()) continue;
-    if (!baton_.try_acquire()) {
-      // The caller has it; it says so when it leaves it again.
-      alert_.store(false);
-      if (!baton_.try_acquire()) continue;
-      alert_.store(true);
+    Grace& grace = after_start_.load(std::memory_order_relaxed) ? after_start : after_test;
+    const TimePoint since = Clock::now();
+    const bool waits = grace.length() > Clock::duration();
+    if (waits && comes_back_within(grace.length())) {
+      grace.was_away({});
+      if (++graces % kGracesBetweenLooks == 0) doze({}, 0);
+      continue;
+    }
+    if (!take_over()) {
+      grace.was_away({});  // it was back before this thread looked
+      continue;
     }
     serve_background();
+    if (waits || wanted_.load()) grace.was_away(Clock::now() - since);
     alert_.store(false);
     baton_.release();
   }
+}
+
+// Lets the caller be for so long, which the bell may interrupt. True: it was back meanwhile, so
+// that it may be back again.
+bool Membership::comes_back_within(Clock::duration grace) {
+  const uint32_t returns = returns_.load(std::memory_order_relaxed);
+  const TimePoint until = Clock::now() + grace;
+  pollfd bell{bells_.service.get(), POLLIN, 0};
+  for (TimePoint now = Clock::now(); now < until; now = Clock::now()) {
+    const timespec left{0, std::chrono::nanoseconds(until - now).count()};
+    if (ppoll(&bell, 1, &left, nullptr) > 0) quiet(bells_.service);
+    if (stop_.load() || returns_.load(std::memory_order_relaxed) != returns) return true;
+  }
+  return false;
+}
+
+// False: the caller has it, and says so when it leaves it again.
+bool Membership::take_over() {
+  if (baton_.try_acquire()) return true;
+  alert_.store(false);
+  if (!baton_.try_acquire()) return false;
+  alert_.store(true);
+  return true;
 }
 
 // With the baton: until it is wanted, or nothing is left to do.
