@@ -135,9 +135,10 @@ void Worker::launch(Operation* operation, const Call& call) noexcept {
                 is_message(problem.collective) ? Lane::kMessage : Lane::kCollective);
 }
 
-Result<Operation*> Worker::start(const std::shared_ptr<Plan>& plan, const Call& call) {
+Result<Operation*> Worker::start(const std::shared_ptr<Plan>& plan, const Call& call, Hook* hook) {
   Result<Operation*> operation = prepare(plan, call);
   if (!operation.ok()) return operation;
+  (*operation)->execution.hook = hook;
   if (trace_.calls()) trace_.begins(**operation, next_number(plan->problem));
   launch(*operation, call);
   return operation;
@@ -188,6 +189,7 @@ void Worker::finish(Operation* operation) {
   } else {
     --prepared_;
   }
+  owned->execution.hook = nullptr;
   const std::shared_ptr<Plan> plan = std::move(owned->plan);
   scratch_.give_back(owned->scratch, plan->schedule.scratch_size);
   owned->scratch = nullptr;
@@ -345,6 +347,18 @@ void Worker::sleep(int most_ms) {
   }
   if (armed) engine_.disarm();
   quiet(around_.bells.caller);
+}
+
+void Worker::rest() {
+  pollfd bell{around_.bells.caller.get(), POLLIN, 0};
+  places_.leave();
+  poll(&bell, 1, -1);
+  places_.arrive();
+  quiet(around_.bells.caller);
+}
+
+void Worker::wake() const {
+  ring(around_.bells.caller);
 }
 
 // For the ranks that look for whom everybody waits. It stands until something moves.

@@ -101,7 +101,9 @@ class Worker {
   // Takes an operation of the plan and all memory that it needs; where there is none, gives up.
   Result<Operation*> prepare(const std::shared_ptr<Plan>& plan, const Call& call);
   void launch(Operation* operation, const Call& call) noexcept;
-  Result<Operation*> start(const std::shared_ptr<Plan>& plan, const Call& call);
+  // `hook` hears of the operation's end, which may come before this returns.
+  Result<Operation*> start(const std::shared_ptr<Plan>& plan, const Call& call,
+                           Hook* hook = nullptr);
   // Ends its use: after it is done, after a failure, or before its launch.
   void finish(Operation* operation);
   // This rank cannot take part in a call that others may have begun: SYSTEM for all of them, which
@@ -125,6 +127,11 @@ class Worker {
   void look_around();
   // Sleeps until something may have happened, at most so long.
   void sleep(int most_ms);
+  // Sleeps until somebody wakes it or the communicator fails. Requires that nothing is under way
+  // and that all has left: what peers send meanwhile stays where it is.
+  void rest();
+  // Ends a sleep or a rest, or the next one. Any thread.
+  void wake() const;
   // Begins a wait of the caller.
   Wait wait() { return Wait(patience_, &places_); }
   // All that was posted leaves without another turn.

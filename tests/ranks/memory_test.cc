@@ -9,9 +9,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
+#include "src/c_api/arguments.h"
+#include "src/communicator/owner.h"
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/support/sanitizers.h"
 
@@ -247,6 +251,41 @@ TEST_P(Memory, MissingForTheWorkOfACallMovesNothing) {
       self.expect_ok(banyan_request_destroy(request), "destroy of the request");
       self.expect_ok(banyan_comm_destroy(comm), "destroy");
     });
+}
+
+TEST_P(Memory, MissingForTheWorkOfAnOwnerEndsAllCalls) {
+  if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads share their limits";
+  if (kAddressSanitizer || kThreadSanitizer) GTEST_SKIP() << "sanitizers need address space";
+  constexpr size_t kCount = size_t{16} << 20;
+  run(3, [&](Rank& self) {
+    banyan_comm_t comm = self.join();
+    if (comm == nullptr) return;
+    std::vector<uint16_t> values(kCount);
+    const OpenCommunicator& communicator = **find_communicator(comm);
+    const Call call = *check_call(communicator, call_of([&](banyan_call_t& c) {
+                                    c.send = c.recv = values.data();
+                                    c.count = kCount;
+                                    c.datatype = BANYAN_BFLOAT16;
+                                    c.algorithm = "ring";
+                                  }));
+    const Call barrier =
+        *check_call(communicator, call_of([](banyan_call_t& c) { c.collective = BANYAN_BARRIER; }));
+    std::unique_ptr<Owner> owner = std::move(*Owner::start(Driver(*communicator.membership)));
+    const Submission before = *owner->submit(barrier);
+    self.expect(before.wait(deadline_after(20)) && before.status().ok(), "a call before");
+    self.meet();
+    if (self.rank() == 1) limit_memory(size_t{1} << 20);
+    const Submission without = *owner->submit(call), later = *owner->submit(barrier);
+    for (const Submission& each : {without, later}) {
+      self.expect(each.wait(deadline_after(20)), "it has an end");
+      self.expect(each.status().code() == Code::kSystem, each.status().message());
+    }
+    self.expect(without.status().message().find("bytes of working memory") != std::string::npos,
+                without.status().message());
+    owner.reset();
+    expect_failed(self, comm, 1);
+    self.expect_ok(banyan_comm_destroy(comm), "destroy");
+  });
 }
 
 // A stack that is larger than those which the C library keeps of threads that have ended.

@@ -304,8 +304,9 @@ bool Bench::run(const Case& call, const Table& table, banyan_op_t op) {
     if (!both) sent_ = first_;
     expected_ = output;
     ++calls_;
-    const banyan_result_t result =
-        call.algorithm != nullptr ? call_request(made, comm_) : call_blocking(made, comm_);
+    const banyan_result_t result = make_ != nullptr            ? make_(made, comm_)
+                                   : call.algorithm != nullptr ? call_request(made, comm_)
+                                                               : call_blocking(made, comm_);
     if (!rank_.expect_ok(result, describe(call, table))) return false;
     if (call.shared) take_back(send, first_);
     if (call.shared && !both) take_back(recv, second_);

@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/banyan.h"
@@ -49,7 +51,11 @@ struct Layout;
 // Runs cases on one communicator, as one rank. Buffers are kept between cases.
 class Bench {
  public:
-  Bench(Rank& rank, banyan_comm_t comm) : rank_(rank), comm_(comm) {}
+  // `make` makes the calls; by default they are blocking ones, or requests where an algorithm is
+  // asked for.
+  using Make = std::function<banyan_result_t(const banyan_call_t&, banyan_comm_t)>;
+  Bench(Rank& rank, banyan_comm_t comm, Make make = {})
+      : rank_(rank), comm_(comm), make_(std::move(make)) {}
 
   // False: the call failed, so the communicator has. `op` is table.op() or a handle of premulsum.
   bool run(const Case& call, const Table& table, banyan_op_t op);
@@ -67,6 +73,7 @@ class Bench {
 
   Rank& rank_;
   banyan_comm_t comm_;
+  Make make_;
   Memory first_, second_, sent_, expected_;
   uint64_t digest_ = 0xcbf29ce484222325ULL;
   long calls_ = 0;

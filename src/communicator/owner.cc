@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/communicator/owner.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "src/base/thread.h"
+#include "src/liveness/blame.h"
+
+namespace banyan {
+namespace {
+
+template <typename Condition>
+bool wait_until(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
+                TimePoint deadline, const Condition& condition) {
+  if (deadline != TimePoint::max()) return changed.wait_until(lock, deadline, condition);
+  changed.wait(lock, condition);
+  return true;
+}
+
+}  // namespace
+
+// It is used again once its call is done and nobody has it any more.
+class Submission::Record final : public Hook {
+ public:
+  Record(std::vector<Record*>& all_ended, size_t its_place) : place(its_place), ended_(all_ended) {}
+
+  void ended(const Execution& /*execution*/) override { ended_.push_back(this); }
+
+  void begin_again(Call next) {
+    const std::lock_guard lock(mutex_);
+    call = std::move(next);
+    done_.store(false);
+  }
+  void end(const Status& status) {
+    {
+      const std::lock_guard lock(mutex_);
+      status_ = status;
+      done_.store(true);
+    }
+    changed_.notify_all();
+  }
+  bool done() const { return done_.load(); }
+  bool wait(TimePoint deadline) const {
+    std::unique_lock lock(mutex_);
+    return wait_until(changed_, lock, deadline, [this] { return done_.load(); });
+  }
+  Status status() const {
+    const std::lock_guard lock(mutex_);
+    return status_;
+  }
+
+  const size_t place;              // in Owner::records_
+  Call call;                       // the owner's thread has it
+  Operation* operation = nullptr;  // likewise
+
+ private:
+  std::vector<Record*>& ended_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::atomic<bool> done_{false};
+  Status status_;
+};
+
+bool Submission::done() const {
+  return record_->done();
+}
+
+bool Submission::wait(TimePoint deadline) const {
+  return record_->done() || record_->wait(deadline);
+}
+
+Status Submission::status() const {
+  return record_->status();
+}
+
+Result<std::unique_ptr<Owner>> Owner::start(Driver driver, size_t most) {
+  std::unique_ptr<Owner> owner(new Owner(std::move(driver), most));
+  auto thread =
+      start_thread("makes the calls that are submitted", [own = owner.get()] { own->run(); });
+  if (!thread.ok()) return thread.status();
+  owner->thread_ = std::move(*thread);
+  return owner;
+}
+
+Owner::Owner(Driver driver, size_t most) : driver_(std::move(driver)), queue_(most) {
+  ended_.reserve(most);
+  free_.reserve(most);
+  for (size_t place = 0; place < most; ++place) {
+    records_.push_back(std::make_shared<Record>(ended_, place));
+    free_.push_back(place);
+  }
+}
+
+Owner::~Owner() {
+  stop_.store(true);
+  wake();
+  if (thread_.joinable()) thread_.join();
+}
+
+// Whoever rests looks at what is queued after it has said that it is asleep.
+void Owner::wake() {
+  if (asleep_.exchange(false)) driver_->wake();
+}
+
+Result<Submission> Owner::submit(Call call, TimePoint deadline) {
+  if (is_message(call.problem.collective) && call.problem.root == driver_.membership().rank())
+    return Status(Code::kInvalidUsage, "a message to this rank itself");
+  std::unique_lock lock(mutex_);
+  if (!wait_until(room_, lock, deadline, [this] { return !free_.empty(); }))
+    return Status(Code::kBusy, "too many calls are under way");
+  std::shared_ptr<Record>& record = records_[free_.back()];
+  if (record.use_count() > 1) record = std::make_shared<Record>(ended_, free_.back());
+  record->begin_again(std::move(call));
+  free_.pop_back();
+  queue_[(first_ + queued_.load()) % queue_.size()] = record.get();
+  queued_.fetch_add(1);
+  Submission submission(record);
+  lock.unlock();
+  wake();
+  return submission;
+}
+
+void Owner::run() {
+  constexpr uint32_t kTurnsBetweenClocks = 64;  // a turn may move megabytes
+  Wait wait = driver_->wait();
+  for (uint32_t turns = 1; !over(); ++turns) {
+    const bool moved = turn();
+    settle();
+    if (turns % kTurnsBetweenClocks == 0) driver_->check_deadline(Clock::now());
+    if (moved) {
+      wait.moved();
+    } else if (!wait.linger()) {
+      sleep();
+      wait.slept();
+    }
+  }
+}
+
+bool Owner::over() const {
+  return stop_.load() && queued_.load() == 0 && !driver_->busy();
+}
+
+// Begins what was submitted and goes on with what was begun; true: something moved. Where nothing
+// is under way, nobody is told of a failure.
+bool Owner::turn() {
+  try {
+    bool began = false;
+    for (Record* record = next(); record != nullptr; record = next()) {
+      begin(*record);
+      began = true;
+    }
+    if (resting()) return began;
+    const Result<bool> moved = driver_->turn();
+    if (!moved.ok()) driver_->engine().cancel();
+    return began || (moved.ok() && *moved);
+  } catch (const std::bad_alloc&) {
+    fail_for_memory();
+    return true;
+  }
+}
+
+Owner::Record* Owner::next() {
+  if (queued_.load() == 0) return nullptr;
+  const std::lock_guard lock(mutex_);
+  Record* record = queue_[first_];
+  first_ = (first_ + 1) % queue_.size();
+  queued_.fetch_sub(1);
+  return record;
+}
+
+void Owner::begin(Record& record) {
+  Failure& failure = driver_.membership().failure();
+  if (failure.failed()) return end(record, failure.status());
+  try {
+    const Result<Operation*> started =
+        driver_->start(driver_->plan(record.call), record.call, &record);
+    if (!started.ok()) return end(record, started.status());
+    record.operation = *started;
+  } catch (const std::bad_alloc&) {
+    fail_for_memory();
+    end(record, failure.status());
+  }
+}
+
+// As blocking calls do.
+void Owner::fail_for_memory() {
+  (void)driver_->give_up("out of memory");
+  driver_->engine().cancel();
+}
+
+void Owner::settle() {
+  for (Record* record : ended_) {
+    const bool cancelled = record->operation->execution.cancelled();
+    driver_->finish(std::exchange(record->operation, nullptr));
+    end(*record, cancelled ? driver_.membership().failure().status() : Status());
+  }
+  ended_.clear();
+}
+
+void Owner::end(Record& record, const Status& status) {
+  record.end(status);
+  {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(record.place);  // whoever submits may now use the record
+  }
+  room_.notify_one();
+}
+
+void Owner::sleep() {
+  const bool rests = resting();
+  if (!rests) {
+    driver_->check_deadline(Clock::now());
+    driver_->look_around();
+  }
+  asleep_.store(true);
+  if (queued_.load() == 0 && !(rests && stop_.load())) {
+    if (rests)
+      driver_->rest();
+    else
+      driver_->sleep(
+          std::max(1, milliseconds_until(driver_->engine().deadline(), kSaysAgain.count())));
+  }
+  asleep_.store(false);
+}
+
+}  // namespace banyan

@@ -1,0 +1,104 @@
+// A thread that has a communicator for itself: it makes the calls that other threads submit.
+//
+//   Result<std::unique_ptr<Owner>> owner = Owner::start(Driver(membership));
+//   Result<Submission> sum = (*owner)->submit(call);  // kBusy: too many are under way
+//   // ... other work, other calls ...
+//   sum->wait();
+//   const Status status = sum->status();
+//
+// Calls are started in the order in which they were submitted, several are under way at once, and
+// they may end in any order. All ranks must submit the same collective calls in the same order:
+// where several threads of a rank submit, it is on them to agree on it. The memory that a call
+// names stays as it is until the call is done.
+//
+// The thread holds the Driver, so that no other thread can touch the communicator's worker, and the
+// service thread never takes over. Failures and deadlines end the calls as they end blocking ones:
+// each one gets an end.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "banyan/status.h"
+#include "src/base/clock.h"
+#include "src/communicator/call.h"
+#include "src/communicator/membership.h"
+
+namespace banyan {
+
+// A call that was submitted. Any thread may ask, also when the owner is gone.
+class Submission {
+ public:
+  bool done() const;
+  // Waits until it is done, at most until then. False: it is not.
+  bool wait(TimePoint deadline = TimePoint::max()) const;
+  // How the call ended. Requires that it is done.
+  Status status() const;
+
+ private:
+  friend class Owner;
+  class Record;
+
+  explicit Submission(std::shared_ptr<Record> record) : record_(std::move(record)) {}
+
+  std::shared_ptr<Record> record_;
+};
+
+class Owner {
+ public:
+  static constexpr size_t kMost = 256;
+
+  // At most `most` calls wait or are under way at once. kSystem: there is no thread to be had.
+  static Result<std::unique_ptr<Owner>> start(Driver driver, size_t most = kMost);
+  Owner(const Owner&) = delete;
+  Owner& operator=(const Owner&) = delete;
+  // What was submitted is done first. Whoever has the membership may drive it afterwards.
+  ~Owner();
+
+  // Any thread. The call was checked, as others are; it has no place in the order before this
+  // returns. A failed communicator takes calls, and ends them with its failure.
+  //
+  //   kBusy          there was no room until the deadline, which by default has passed
+  //   kInvalidUsage  it is a message to this rank itself
+  Result<Submission> submit(Call call, TimePoint deadline = {});
+
+ private:
+  using Record = Submission::Record;
+
+  Owner(Driver driver, size_t most);
+
+  void run();
+  bool over() const;
+  Record* next();
+  void begin(Record& record);
+  bool turn();
+  void fail_for_memory();
+  void settle();
+  void end(Record& record, const Status& status);
+  void sleep();
+  bool resting() const { return !driver_->busy() && driver_->settled(); }
+  void wake();
+
+  Driver driver_;
+  std::vector<Record*> ended_;  // in this turn
+
+  std::mutex mutex_;  // of what follows, up to queued_
+  std::condition_variable room_;
+  std::vector<std::shared_ptr<Record>> records_;
+  std::vector<size_t> free_;    // places in records_
+  std::vector<Record*> queue_;  // a ring
+  size_t first_ = 0;            // in the ring
+  std::atomic<size_t> queued_{0};
+  std::atomic<bool> asleep_{false};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace banyan
