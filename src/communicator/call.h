@@ -24,7 +24,7 @@ struct Call {
   Parameters parameters{};            // with which the call wants that algorithm:
   int algorithm = -1;                 // -1: it wants none
   StartGate* gate = nullptr;          // it begins when that opens; null: at once
-  Hook* hook = nullptr;               // hears of its end; null: nobody does
+  Hook* hook = nullptr;               // hears of its end, perhaps as it starts; null: nobody does
 };
 
 }  // namespace banyan

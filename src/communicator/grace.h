@@ -24,7 +24,7 @@ namespace banyan {
 class Grace {
  public:
   static constexpr Clock::duration kLeast = std::chrono::microseconds(50);
-  static constexpr Clock::duration kMost = 5 * kLeast;
+  static constexpr Clock::duration kMost = 3 * kLeast;
 
   Clock::duration length() const { return length_; }
   // The caller stayed away for so long, and perhaps longer.

@@ -27,11 +27,15 @@ class Submission::Record final : public Hook {
  public:
   Record(std::vector<Record*>& all_ended, size_t its_place) : place(its_place), ended_(all_ended) {}
 
-  void ended(const Execution& /*execution*/) override { ended_.push_back(this); }
+  void ended(const Execution& execution) override {
+    if (told_ != nullptr) told_->ended(execution);
+    ended_.push_back(this);
+  }
 
   void begin_again(Call next) {
     const std::lock_guard lock(mutex_);
     call = std::move(next);
+    told_ = std::exchange(call.hook, this);
     done_.store(false);
   }
   void end(const Status& status) {
@@ -58,6 +62,7 @@ class Submission::Record final : public Hook {
 
  private:
   std::vector<Record*>& ended_;
+  Hook* told_ = nullptr;  // by the caller's wish
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::atomic<bool> done_{false};
@@ -175,8 +180,7 @@ void Owner::begin(Record& record) {
   Failure& failure = driver_.membership().failure();
   if (failure.failed()) return end(record, failure.status());
   try {
-    const Result<Operation*> started =
-        driver_->start(driver_->plan(record.call), record.call, &record);
+    const Result<Operation*> started = driver_->start(driver_->plan(record.call), record.call);
     if (!started.ok()) return end(record, started.status());
     record.operation = *started;
   } catch (const std::bad_alloc&) {

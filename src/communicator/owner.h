@@ -63,7 +63,8 @@ class Owner {
   ~Owner();
 
   // Any thread. The call was checked, as others are; it has no place in the order before this
-  // returns. A failed communicator takes calls, and ends them with its failure.
+  // returns. Its gate and its hook are the owner's thread's until it is done. A failed communicator
+  // takes calls, and ends them with its failure, of which their hooks do not hear.
   //
   //   kBusy          there was no room until the deadline, which by default has passed
   //   kInvalidUsage  it is a message to this rank itself

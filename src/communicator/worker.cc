@@ -135,10 +135,9 @@ void Worker::launch(Operation* operation, const Call& call) noexcept {
                 is_message(problem.collective) ? Lane::kMessage : Lane::kCollective);
 }
 
-Result<Operation*> Worker::start(const std::shared_ptr<Plan>& plan, const Call& call, Hook* hook) {
+Result<Operation*> Worker::start(const std::shared_ptr<Plan>& plan, const Call& call) {
   Result<Operation*> operation = prepare(plan, call);
   if (!operation.ok()) return operation;
-  (*operation)->execution.hook = hook;
   if (trace_.calls()) trace_.begins(**operation, next_number(plan->problem));
   launch(*operation, call);
   return operation;
@@ -189,6 +188,7 @@ void Worker::finish(Operation* operation) {
   } else {
     --prepared_;
   }
+  owned->execution.gate = nullptr;
   owned->execution.hook = nullptr;
   const std::shared_ptr<Plan> plan = std::move(owned->plan);
   scratch_.give_back(owned->scratch, plan->schedule.scratch_size);

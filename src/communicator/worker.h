@@ -101,9 +101,7 @@ class Worker {
   // Takes an operation of the plan and all memory that it needs; where there is none, gives up.
   Result<Operation*> prepare(const std::shared_ptr<Plan>& plan, const Call& call);
   void launch(Operation* operation, const Call& call) noexcept;
-  // `hook` hears of the operation's end, which may come before this returns.
-  Result<Operation*> start(const std::shared_ptr<Plan>& plan, const Call& call,
-                           Hook* hook = nullptr);
+  Result<Operation*> start(const std::shared_ptr<Plan>& plan, const Call& call);
   // Ends its use: after it is done, after a failure, or before its launch.
   void finish(Operation* operation);
   // This rank cannot take part in a call that others may have begun: SYSTEM for all of them, which

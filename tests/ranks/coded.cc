@@ -3,6 +3,7 @@
 #include "tests/ranks/coded.h"
 
 #include <memory>
+#include <utility>
 
 #include "algorithms/algorithms.h"
 #include "src/c_api/group.h"
@@ -40,6 +41,12 @@ void delay_local_work(banyan_comm_t comm, unsigned seed) {
   const auto routes = driver->engine().routes();
   driver->engine().serve(MemoryKind::kHost, std::make_unique<DelayedWork>(2, seed),
                          {routes.begin(), routes.end()});
+}
+
+std::unique_ptr<Owner> own(banyan_comm_t comm) {
+  const Pinned open(comm);
+  Result<std::unique_ptr<Owner>> owner = Owner::start(Driver(*open.get()->membership));
+  return owner.ok() ? std::move(*owner) : nullptr;
 }
 
 Call coded_allreduce(const char* algorithm, CodecId top, CodecId inside,

@@ -5,12 +5,14 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "banyan/banyan.h"
 #include "banyan/status.h"
 #include "src/base/codec.h"
 #include "src/communicator/call.h"
+#include "src/communicator/owner.h"
 
 namespace banyan::test {
 
@@ -18,6 +20,9 @@ namespace banyan::test {
 void use_toys(banyan_comm_t comm);
 // From now on local steps end later, by chance.
 void delay_local_work(banyan_comm_t comm, unsigned seed);
+
+// The communicator is its own until it is destroyed; null: there is no thread.
+std::unique_ptr<Owner> own(banyan_comm_t comm);
 
 // An allreduce of float32 sums by that algorithm; `top` and `inside` are the codecs of its levels.
 Call coded_allreduce(const char* algorithm, CodecId top, CodecId inside,

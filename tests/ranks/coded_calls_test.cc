@@ -1,9 +1,13 @@
 // Sums by a toy codec run over every transport, in groups, after a split, and where a rank dies.
 // SPDX-License-Identifier: Apache-2.0
 
+#include <atomic>
 #include <csignal>
+#include <thread>
 #include <utility>
 
+#include "src/base/bell.h"
+#include "src/communicator/owner.h"
 #include "tests/ranks/coded.h"
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/support/sanitizers.h"
@@ -46,7 +50,7 @@ class CodedCalls : public testing::TestWithParam<Where> {
   }
 };
 
-// Of both codecs, among exact calls.
+// They are made by both codecs, among exact calls.
 void check_sums(Rank& self, banyan_comm_t comm, size_t count, size_t salt) {
   const std::vector<float> send = small_numbers(count, self.rank(), salt);
   std::vector<float> recv;
@@ -98,6 +102,63 @@ TEST_P(CodedCalls, JoinGroups) {
                        "an exact call of a group");
       }
       self.expect_ok(banyan_group_end(), "group_end");
+      for (size_t i = 0; i < std::size(kCounts); ++i) {
+        self.expect(coded[i] == toy_sums(kCounts[i], self.size(), kCounts[i]), "a coded sum");
+        self.expect(exact[i] == sums_of_small_numbers(kCounts[i], self.size(), kCounts[i]),
+                    "an exact sum");
+      }
+    }
+  });
+}
+
+class Opened final : public StartGate {
+ public:
+  bool is_open() override { return open_.load(); }
+  int descriptor() const override { return bell_.get(); }
+  void open() {
+    open_.store(true);
+    ring(bell_);
+  }
+
+ private:
+  std::atomic<bool> open_{false};
+  Descriptor bell_ = std::move(*make_bell());
+};
+
+class Counted final : public Hook {
+ public:
+  void ended(const Execution& execution) override { ends += execution.cancelled() ? 100 : 1; }
+  std::atomic<int> ends{0};
+};
+
+// Several at once, coded and exact, behind gates that another thread opens, with local steps that
+// end later.
+TEST_P(CodedCalls, AreMadeByAThreadOfTheirOwn) {
+  run(3, [](Rank& self, banyan_comm_t comm) {
+    constexpr size_t kCounts[] = {1000, 30000, 7, 200000};
+    delay_local_work(comm, static_cast<unsigned>(self.rank()));
+    const std::unique_ptr<Owner> owner = own(comm);
+    if (!self.expect(owner != nullptr, "a thread")) return;
+    for (int round = 0; round < 5; ++round) {
+      std::vector<std::vector<float>> sent, coded(std::size(kCounts)), exact(std::size(kCounts));
+      std::vector<Submission> made;
+      Opened gate;
+      Counted hook;
+      for (const size_t count : kCounts) sent.push_back(small_numbers(count, self.rank(), count));
+      for (size_t i = 0; i < std::size(kCounts); ++i)
+        for (const bool by_codec : {true, false}) {
+          Call call = coded_allreduce("direct", by_codec ? kToy : kNoCodec, kNoCodec, sent[i],
+                                      by_codec ? coded[i] : exact[i]);
+          if (i == 0) call.gate = &gate;
+          call.hook = &hook;
+          made.push_back(*owner->submit(call));
+        }
+      std::this_thread::sleep_for(std::chrono::milliseconds(round));
+      self.expect(!made.front().done() && !made.back().done(), "one began before its gate opened");
+      gate.open();
+      for (const Submission& each : made)
+        self.expect(each.wait(deadline_after(20 * time_factor())) && each.status().ok(), "a call");
+      self.expect(hook.ends == static_cast<int>(made.size()), "not all hooks heard of their ends");
       for (size_t i = 0; i < std::size(kCounts); ++i) {
         self.expect(coded[i] == toy_sums(kCounts[i], self.size(), kCounts[i]), "a coded sum");
         self.expect(exact[i] == sums_of_small_numbers(kCounts[i], self.size(), kCounts[i]),
