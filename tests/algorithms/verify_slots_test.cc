@@ -176,6 +176,33 @@ std::string fault_after_copy(Slice left, Use use) {
   return fault_of({std::move(builder).finish()});
 }
 
+// Two ranks have the same sum, and then what a codec says of it, in so many messages.
+Schedule coded_sum(int rank, CodecId codec, uint64_t messages) {
+  ScheduleBuilder builder;
+  const Slice landing = builder.scratch(8);
+  builder.send(kInput, 1 - rank);
+  builder.recv(landing, 1 - rank);
+  builder.reduce(kFloat, kInput, landing, kOutput);
+  for (uint64_t message = 0; message < messages; ++message) {
+    const Slice values = kOutput.sub(8 / messages * message, 8 / messages);
+    const Slice slot = builder.wire_slot(4);
+    builder.encode_by(codec, kFloat, values, slot);
+    builder.decode_by(codec, kFloat, slot, values);
+  }
+  return std::move(builder).finish();
+}
+
+TEST(VerifySlots, TheSameValuesAreEncodedAlikeOnlyByOneCodecAndTogether) {
+  const auto otherwise = [](uint64_t end) {
+    return "ranks 0 and 1: bytes [0.." + std::to_string(end) +
+           ") of the output were combined in another order, or encoded otherwise";
+  };
+  EXPECT_EQ(fault_of({coded_sum(0, 1, 1), coded_sum(1, 1, 1)}), "");
+  EXPECT_EQ(fault_of({coded_sum(0, 1, 2), coded_sum(1, 1, 2)}), "");
+  EXPECT_EQ(fault_of({coded_sum(0, 1, 1), coded_sum(1, 2, 1)}), otherwise(8));
+  EXPECT_EQ(fault_of({coded_sum(0, 1, 1), coded_sum(1, 1, 2)}), otherwise(4));
+}
+
 TEST(VerifySlots, WhatIsLeftOverIsNobodysContribution) {
   const Slice place{Space::kScratch, 0, 8};
   const auto decode = [](ScheduleBuilder& builder, Slice slot) {
