@@ -165,7 +165,7 @@ class LeftAlone : public testing::Test {
     ASSERT_TRUE(started.ok()) << started.status().message();
     operation_ = *started;
   }
-  void test() { ASSERT_TRUE(Driver(*rank_.membership)->turn().ok()); }
+  void test() const { ASSERT_TRUE(Driver(*rank_.membership)->turn().ok()); }
   void end() {
     if (operation_ == nullptr) return;
     Driver driver(*rank_.membership);
