@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "src/base/bell.h"
+#include "src/base/float_mode.h"
 #include "src/communicator/membership.h"
 
 namespace banyan {
@@ -106,6 +107,7 @@ bool Membership::take_over() {
 
 // With the baton: until it is wanted, or nothing is left to do.
 void Membership::serve_background() {
+  const DefaultFloatMode mode;  // a thread begins with that of whoever has made it
   std::vector<pollfd> armed;
   Wait wait(service_patience_);
   while (!wanted_.load() && !stop_.load() && !failure_.failed() &&

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "src/base/bell.h"
+#include "src/base/float_mode.h"
 #include "src/communicator/quick_call.h"
 
 namespace banyan {
@@ -302,6 +303,7 @@ void Worker::trouble(const Trouble& found) {
 }
 
 void Worker::look_around() {
+  const DefaultFloatMode mode;
   if (!around_.settings.environment.check) return;
   if (const Trouble found = engine_.find_other_call()) trouble(found);
 }
@@ -333,7 +335,9 @@ std::string_view Worker::waker_of(std::span<const pollfd> waited) const {
   return which == 0 ? "the bell" : engine_.name_of_armed(which - 1);
 }
 
+// A transport may sum what has come when it is asked to be armed.
 void Worker::sleep(int most_ms) {
+  const DefaultFloatMode mode;
   sleep_descriptors_.clear();
   sleep_descriptors_.push_back({around_.bells.caller.get(), POLLIN, 0});
   const bool armed = !around_.failure.failed();
