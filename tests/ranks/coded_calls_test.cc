@@ -9,32 +9,15 @@
 #include "src/base/bell.h"
 #include "src/communicator/owner.h"
 #include "tests/ranks/coded.h"
+#include "tests/ranks/over_transports.h"
 #include "tests/ranks/ranks_fixture.h"
-#include "tests/support/sanitizers.h"
 #include "tests/support/toy_codec.h"
-#include "transports/transport.h"
 
 namespace banyan::test {
 namespace {
 
-struct Where {
-  Kind kind;
-  std::string_view transport;
-};
-std::ostream& operator<<(std::ostream& out, const Where& where) {
-  return out << where.kind << "_" << where.transport;
-}
-
-class CodedCalls : public testing::TestWithParam<Where> {
+class CodedCalls : public OverTransports {
  protected:
-  void SetUp() override {
-    if (kThreadSanitizer && GetParam().kind == Kind::kProcesses && GetParam().transport == "ucx")
-      GTEST_SKIP() << "UCX dies in a child of fork() under the thread sanitizer";
-    for (const TransportKind& kind : transport_kinds())
-      if (kind.name == GetParam().transport && !kind.missing().empty())
-        GTEST_SKIP() << kind.missing();
-  }
-
   void run(int size, const std::function<void(Rank&, banyan_comm_t)>& body) {
     const std::string transport(GetParam().transport);
     run_ranks(GetParam().kind, size, [&](Rank& self) {
@@ -250,12 +233,7 @@ TEST_P(CodedCalls, TellOfARankThatDies) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CodedCalls,
-                         testing::Values(Where{Kind::kThreads, "loopback"},
-                                         Where{Kind::kThreads, "shm"},
-                                         Where{Kind::kProcesses, "shm"},
-                                         Where{Kind::kProcesses, "ucx"}),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(All, CodedCalls, everywhere(), testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace banyan::test

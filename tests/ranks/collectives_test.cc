@@ -12,33 +12,15 @@
 #include <utility>
 
 #include "algorithms/algorithms.h"
+#include "tests/ranks/over_transports.h"
 #include "tests/ranks/ranks.h"
 #include "tests/ranks/ranks_cases.h"
-#include "tests/support/sanitizers.h"
-#include "transports/transport.h"
 
 namespace banyan::test {
 namespace {
 
-struct Where {
-  Kind kind;
-  std::string_view transport;
-};
-
-std::ostream& operator<<(std::ostream& out, const Where& where) {
-  return out << where.kind << "_" << where.transport;
-}
-
-class Collectives : public testing::TestWithParam<Where> {
+class Collectives : public OverTransports {
  protected:
-  void SetUp() override {
-    if (kThreadSanitizer && GetParam().kind == Kind::kProcesses && GetParam().transport == "ucx")
-      GTEST_SKIP() << "UCX dies in a child of fork() under the thread sanitizer";
-    for (const TransportKind& kind : transport_kinds())
-      if (kind.name == GetParam().transport && !kind.missing().empty())
-        GTEST_SKIP() << kind.missing();
-  }
-
   bool quick() const {
     const auto& [kind, transport] = GetParam();
     return kThreadSanitizer || transport == "ucx" || (kind == Kind::kThreads && transport == "shm");
@@ -245,15 +227,7 @@ TEST_P(CollectivesInMemory, TakeEitherWayOfLongMessages) {
     run_each({7, 1000, 20001, 600000}, {.environment = {{"BANYAN_SINGLE_COPY", way}}});
 }
 
-std::vector<Where> places() {
-  return {{Kind::kThreads, "loopback"},
-          {Kind::kThreads, "shm"},
-          {Kind::kProcesses, "shm"},
-          {Kind::kProcesses, "ucx"}};
-}
-
-INSTANTIATE_TEST_SUITE_P(All, Collectives, testing::ValuesIn(places()),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(All, Collectives, everywhere(), testing::PrintToStringParamName());
 INSTANTIATE_TEST_SUITE_P(All, CollectivesInMemory,
                          testing::Values(Where{Kind::kThreads, "shm"},
                                          Where{Kind::kProcesses, "shm"}),
