@@ -1,9 +1,9 @@
 // One rank's place in a communicator: its links, its failure, its worker, and the thread that
 // serves it while the caller does something else.
 //
-// Whoever waits drives: the calling thread has the Driver and runs the engine without a lock. Only
-// operations that nobody waits on are left to the service thread, which gives the right to drive
-// back as soon as it is wanted. One thread at a time may call, except for abort() and failure().
+// Whoever waits drives: the calling thread has the Driver and runs the engine without a lock. What
+// nobody waits on is left to the service thread (grace.h), which gives the right to drive back as
+// soon as it is wanted. One thread at a time may call, except for abort() and failure().
 //
 //   Result<std::unique_ptr<Membership>> joined = assemble(exchange, settings, deadline);
 //   Driver driver(**joined);

@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <csignal>
+#include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -31,6 +33,28 @@ class CodedCalls : public OverTransports {
       self.leave(comm);
     });
   }
+};
+
+// Who makes the calls of a communicator.
+enum class Maker : uint8_t { kCaller, kThreadOfItsOwn };
+
+// Makes one call after the other.
+class Calls {
+ public:
+  Calls(banyan_comm_t comm, Maker maker) : comm_(comm) {
+    if (maker == Maker::kThreadOfItsOwn) owner_ = own(comm);
+  }
+  Status run(const Call& call) {
+    if (owner_ == nullptr) return run_coded(comm_, call);
+    const Result<Submission> made = owner_->submit(call);
+    if (!made.ok()) return made.status();
+    if (!made->wait(deadline_after(60 * time_factor()))) return {Code::kTimeout, "it has no end"};
+    return made->status();
+  }
+
+ private:
+  banyan_comm_t comm_;
+  std::unique_ptr<Owner> owner_;
 };
 
 // They are made by both codecs, among exact calls.
@@ -160,11 +184,14 @@ TEST_P(CodedCalls, WorkAfterASplit) {
     use_toys(half);
     const int place = self.rank() < 2 ? 1 : 0;  // by their keys
     std::vector<float> recv;
-    for (const size_t count : {size_t{9}, size_t{50000}}) {
-      const std::vector<float> send = small_numbers(count, place, count);
-      self.expect(run_coded(half, coded_allreduce("direct", kToy, kNoCodec, send, recv)).ok(),
-                  "a coded call of a half");
-      self.expect(recv == toy_sums(count, 2, count), "the sum of a half");
+    for (const Maker maker : {Maker::kCaller, Maker::kThreadOfItsOwn}) {
+      Calls calls(half, maker);
+      for (const size_t count : {size_t{9}, size_t{50000}}) {
+        const std::vector<float> send = small_numbers(count, place, count);
+        self.expect(calls.run(coded_allreduce("direct", kToy, kNoCodec, send, recv)).ok(),
+                    "a coded call of a half");
+        self.expect(recv == toy_sums(count, 2, count), "the sum of a half");
+      }
     }
     self.leave(half);
   });
@@ -195,9 +222,12 @@ TEST_P(CodedCalls, OfAnotherCodecAreAMismatch) {
 // Everybody else is told whom they lost, in the middle of coded calls.
 TEST_P(CodedCalls, TellOfARankThatDies) {
   if (GetParam().kind == Kind::kThreads) GTEST_SKIP() << "threads cannot be killed";
-  for (const size_t count : {size_t{100}, size_t{1} << 20}) {
+  const std::pair<Maker, size_t> cases[] = {{Maker::kCaller, 100},
+                                            {Maker::kCaller, size_t{1} << 20},
+                                            {Maker::kThreadOfItsOwn, size_t{1} << 18}};
+  for (const auto& [maker, count] : cases) {
     const std::string transport(GetParam().transport);
-    Job job(GetParam().kind, 4, [&](Rank& self) {
+    Job job(GetParam().kind, 4, [&, maker = maker, count = count](Rank& self) {
       banyan_config_t config = BANYAN_CONFIG_INIT;
       config.transports = transport.c_str();
       banyan_comm_t comm = self.join(&config);
@@ -206,16 +236,18 @@ TEST_P(CodedCalls, TellOfARankThatDies) {
       const std::vector<float> send = small_numbers(count, self.rank(), count);
       const std::vector<float> wanted = toy_sums(count, self.size(), count);
       std::vector<float> recv;
+      if (self.rank() % 2 == 1) delay_local_work(comm, static_cast<unsigned>(self.rank()));
+      std::optional<Calls> calls(std::in_place, comm, maker);
       self.mark(1);
       for (;;) {
-        const Status status =
-            run_coded(comm, coded_allreduce("direct", kToy, kNoCodec, send, recv));
+        const Status status = calls->run(coded_allreduce("direct", kToy, kNoCodec, send, recv));
         if (!status.ok()) {
           self.report(comm, static_cast<banyan_result_t>(status.code()));
           break;
         }
         if (!self.expect(recv == wanted, "a wrong sum before the failure")) break;
       }
+      calls.reset();
       self.expect_ok(banyan_comm_destroy(comm), "destroy");
     });
     ASSERT_TRUE(job.wait_for_marks(1, 20));

@@ -77,7 +77,7 @@ TimePoint patience() {
 class Owners : public WithRanks {};
 
 TEST_P(Owners, MakeEveryCall) {
-  for (const int size : {1, 2, 3, 5}) {
+  for (const int size : {1, 2, 3, 4, 5}) {
     const Table table(DataType::kFloat32, ReduceOp::kSum, size, 1);
     run_joined(size, [&](Rank& self, banyan_comm_t comm) {
       const std::unique_ptr<Owner> owner = own(comm);
