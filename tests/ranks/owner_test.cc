@@ -102,7 +102,7 @@ TEST_P(Owners, MakeEveryCall) {
 }
 
 // A lock makes the order the same on all ranks: calls are known by their numbers.
-TEST_P(Owners, TakeCallsOfManyThreads) {
+TEST_P(Owners, TakeCallsFromManyAtOnce) {
   run_joined(3, [](Rank& self, banyan_comm_t comm) {
     constexpr size_t kCalls = 600, kThreads = 10;
     std::vector<Sum> all = sums(self, kCalls, 0);
