@@ -107,7 +107,7 @@ struct OneEnd {
   static uint64_t tag(FrameKind kind, uint32_t number) {
     return frame_tag(kEpoch, kind, Lane::kCollective, 1, number);
   }
-  void post_up_to(uint64_t longest, std::byte* memory) {
+  void post_up_to(uint64_t longest, std::byte* memory) const {
     Transfer transfer;
     transfer.direction = Direction::kRecv;
     transfer.peer = 1;
@@ -117,7 +117,7 @@ struct OneEnd {
     ASSERT_TRUE(transport->post(transfer).ok());
   }
   // kBusy: nothing is complete.
-  Completion poll() {
+  Completion poll() const {
     std::array<Completion, 1> completions{{{.code = Code::kBusy, .seen = {}}}};
     EXPECT_TRUE(transport->poll(completions).ok());
     return completions[0];
