@@ -48,8 +48,8 @@ struct Slice {
 
 // "T" is the call's element type, "A" its accumulator type: accumulator_of(T, op).
 //
-// With a codec, kEncode, kDecode and kDecodeAdd turn values into the message of a wire slot and
-// back; Step::type is that of the values then, and nothing is divided or scaled.
+// kEncode, kDecode and kDecodeAdd, where they have a codec, turn values into the message of a wire
+// slot and back; Step::type is that of the values then, and nothing is divided or scaled.
 enum class Op : uint8_t {
   kSend,       // src -> peer; of a wire slot, the message in it
   kRecv,       // peer -> dst

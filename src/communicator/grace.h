@@ -6,7 +6,7 @@
 //   sooner, once                             leaves it to the caller for kLeast
 //   sooner, again and again                  leaves it ever longer, for kMost in the end
 //
-// To take over from a caller that comes back costs both threads more than a test takes, and so does
+// Taking over from a caller that comes back costs both threads more than a test takes, and so does
 // each look whether it came back. What follows a start and what follows a test are learnt each by
 // itself: a caller that computes after it has started something may test it in a loop when it is
 // back.

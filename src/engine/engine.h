@@ -58,7 +58,7 @@ class Engine {
   // Those that schedules number; they outlive the engine.
   void use_codecs(std::span<const Codec> codecs) { host_.use_codecs(codecs); }
 
-  // From now on, steps on that memory are run by `work`, and its messages go by those routes, -1
+  // Steps on that memory are run by `work` from now on, and its messages go by those routes, -1
   // where there is none. Without them the host's kernels and the routes of the constructor serve
   // what the host can touch, and nothing serves kDevice.
   void serve(MemoryKind kind, std::unique_ptr<LocalWork> work, std::vector<int> routes);

@@ -333,6 +333,10 @@ TEST(Signature, TheFirstDifferenceIsNamedWithBothRanks) {
               AllOf(HasSubstr("op differs"), HasSubstr("sum"), HasSubstr("max")));
   EXPECT_THAT(differing([](CallSignature& s) { s.root = 2; }), HasSubstr("root differs"));
   EXPECT_THAT(differing([](CallSignature& s) { s.algorithm = 2; }), HasSubstr("algorithm differs"));
+  EXPECT_THAT(differing([](CallSignature& s) { s.codec = 2; }),
+              HasSubstr("codec differs: rank 0 has none, rank 3 has number 2"));
+  EXPECT_THAT(differing([](CallSignature& s) { s.memory = MemoryKind::kDevice; }),
+              HasSubstr("memory differs: rank 0 has host, rank 3 has device"));
   EXPECT_THAT(differing([](CallSignature& s) {
                 s.collective = Collective::kFinalize;
                 s.count = 0;

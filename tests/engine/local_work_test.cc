@@ -38,12 +38,13 @@ class Outbox final : public Transport {
     done_.erase(done_.begin(), done_.begin() + static_cast<ptrdiff_t>(count));
     return count;
   }
-  std::optional<Envelope> peek(int, Lane) override { return std::nullopt; }
+  std::optional<Envelope> peek(int, Lane) override { return waiting; }
   bool arm() override { return done_.empty(); }
   void disarm() override {}
   int descriptor() const override { return 7; }
 
   std::vector<Transfer> sent;
+  std::optional<Envelope> waiting;  // from whomever
 
  private:
   bool device_;
@@ -61,18 +62,18 @@ struct Rank {
         std::make_unique<Engine>(std::move(transports), std::vector<int>{-1, 0}, best_kernels());
     engine->use_codecs(toy_codecs());
   }
-  void start(Execution& execution, Bytes& memory, uint32_t call = 1) {
+  void start(Execution& execution, Bytes& memory, uint32_t call = 1) const {
     Envelope envelope;
     envelope.call = call;
     engine->start(execution, Spaces(memory.data(), memory.data(), memory.data()), {}, envelope,
                   Lane::kCollective);
   }
-  Trouble turn() {
+  Trouble turn() const {
     Trouble trouble;
     EXPECT_TRUE(engine->progress(trouble).ok());
     return trouble;
   }
-  void run() {
+  void run() const {
     for (int turns = 0; turns < 1000 && !engine->idle(); ++turns) EXPECT_FALSE(turn());
     EXPECT_TRUE(engine->idle());
   }
@@ -282,6 +283,24 @@ TEST(LocalWork, NeedsARouteToEachPeerThatCarriesItsMemory) {
   EXPECT_FALSE(rank.engine->serves(MemoryKind::kDevice)) << "that transport does not carry it";
   rank.engine->serve(MemoryKind::kDevice, std::make_unique<Hesitant>(), {-1, -1});
   EXPECT_FALSE(rank.engine->serves(MemoryKind::kDevice));
+}
+
+// A rank whose memory is of another kind sends by another route.
+TEST(LocalWork, FindsACallOnAnotherKindOfMemory) {
+  Rank rank;
+  const Schedule schedule = copies(1, 64);
+  Execution execution(schedule);
+  Bytes memory(128);
+  rank.start(execution, memory, 5);
+  EXPECT_FALSE(rank.engine->find_other_call());
+  Envelope theirs;
+  theirs.call = 5;
+  theirs.signature.memory = MemoryKind::kDevice;
+  rank.device->waiting = theirs;
+  const Trouble found = rank.engine->find_other_call();
+  EXPECT_EQ(found.code, Code::kMismatch);
+  EXPECT_EQ(found.seen.signature.memory, MemoryKind::kDevice);
+  rank.engine->cancel();
 }
 
 TEST(LocalWork, ThatIsPendingIsAbandonedWithItsOperation) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "algorithms/algorithms.h"
+#include "tests/support/toy_codec.h"
 
 namespace banyan {
 namespace {
@@ -36,6 +37,8 @@ std::vector<Problem> different_problems() {
   add([](Problem& p) { p.op = ReduceOp::kMax; });
   add([](Problem& p) { p.count = 101; });
   add([](Problem& p) { p.in_place = true; });
+  add([](Problem& p) { p.memory = MemoryKind::kManaged; });
+  add([](Problem& p) { p.memory = MemoryKind::kDevice; });
   for (const std::vector<uint64_t>& counts :
        {std::vector<uint64_t>{1, 2, 3}, std::vector<uint64_t>{1, 3, 2}}) {
     add([&](Problem& p) {
@@ -69,6 +72,31 @@ TEST(PlanCache, SharesPlansOfEqualProblemsOnly) {
   EXPECT_NE(wanted, plans[0]) << "a call that names its algorithm is another call";
   EXPECT_EQ(wanted->choice.algorithm, ring);
   EXPECT_EQ(cache.find_or_build(problems[0], ring), wanted);
+}
+
+// Ranks that ask for other codecs make another call.
+TEST(PlanCache, KnowsCodecsByTheirNumbers) {
+  PlanCache cache(0, 3, Medium::kMemory, {});
+  cache.use_codecs(test::toy_codecs());
+  const int direct = find_algorithm("direct");
+  Parameters toy, whole;
+  toy.inter_codec = test::kToy;
+  whole.inter_codec = test::kToyWhole;
+  const auto exact = cache.find_or_build(sum_of(100), direct);
+  const auto one = cache.find_or_build(sum_of(100), direct, toy);
+  const auto other = cache.find_or_build(sum_of(100), direct, whole);
+  EXPECT_EQ(exact->schedule.slots, 0U);
+  EXPECT_GT(one->schedule.slots, 0U);
+  EXPECT_EQ(exact->signature.codec, kNoCodec);
+  EXPECT_EQ(one->signature.codec, test::kToy);
+  EXPECT_EQ(other->signature.codec, test::kToyWhole);
+  EXPECT_EQ(cache.find_or_build(sum_of(100), direct, toy), one);
+  Problem device = sum_of(100);
+  device.memory = MemoryKind::kDevice;
+  EXPECT_EQ(cache.find_or_build(device, direct)->signature.memory, MemoryKind::kDevice);
+  device.memory = MemoryKind::kPinned;
+  EXPECT_EQ(cache.find_or_build(device, direct)->signature, exact->signature)
+      << "a peer need not know";
 }
 
 TEST(PlanCache, ForgetsTheLeastRecentlyUsed) {
@@ -171,6 +199,8 @@ TEST(Signature, DiffersWhereRanksMustAgree) {
       const bool same = signature_of(a, -1) == signature_of(b, -1);
       // Where a buffer lies and where blocks lie in it is each rank's own.
       a.in_place = b.in_place = false;
+      for (Problem* each : {&a, &b})  // the host's, for who sends to it
+        if (each->memory == MemoryKind::kManaged) each->memory = MemoryKind::kHost;
       a.recv_displacements = b.recv_displacements = {};
       EXPECT_EQ(same, a == b) << i << " and " << j;
     }

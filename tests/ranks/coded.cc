@@ -43,9 +43,9 @@ void delay_local_work(banyan_comm_t comm, unsigned seed) {
                          {routes.begin(), routes.end()});
 }
 
-std::unique_ptr<Owner> own(banyan_comm_t comm) {
+std::unique_ptr<Owner> own(banyan_comm_t comm, size_t most) {
   const Pinned open(comm);
-  Result<std::unique_ptr<Owner>> owner = Owner::start(Driver(*open.get()->membership));
+  Result<std::unique_ptr<Owner>> owner = Owner::start(Driver(*open.get()->membership), most);
   return owner.ok() ? std::move(*owner) : nullptr;
 }
 

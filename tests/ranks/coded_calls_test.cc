@@ -160,6 +160,7 @@ TEST_P(CodedCalls, AreMadeByAThreadOfTheirOwn) {
           call.hook = &hook;
           made.push_back(*owner->submit(call));
         }
+      // What ignores its gate would have begun by then.
       std::this_thread::sleep_for(std::chrono::milliseconds(round));
       self.expect(!made.front().done() && !made.back().done(), "one began before its gate opened");
       gate.open();
@@ -217,6 +218,22 @@ TEST_P(CodedCalls, OfAnotherCodecAreAMismatch) {
       self.expect(recv == std::vector<float>(1000, -1), "the output was written");
       self.expect_ok(banyan_comm_destroy(comm), "destroy");
     });
+}
+
+// No transport carries it, and nobody works on it; nothing is under way after that.
+TEST_P(CodedCalls, OnMemoryOfAGpuAreRefused) {
+  run(2, [](Rank& self, banyan_comm_t comm) {
+    const std::vector<float> send = small_numbers(1000, self.rank(), 1);
+    std::vector<float> recv;
+    for (const CodecId codec : {kNoCodec, kToy}) {
+      Call call = coded_allreduce("direct", codec, kNoCodec, send, recv);
+      call.problem.memory = MemoryKind::kDevice;
+      const Status status = run_coded(comm, call);
+      self.expect(status.code() == Code::kUnsupported, std::string(status.message()));
+      self.expect(recv == std::vector<float>(1000, -1), "the output was written");
+    }
+    self.verify(comm, 1000, 1);
+  });
 }
 
 // Everybody else is told whom they lost, in the middle of coded calls.

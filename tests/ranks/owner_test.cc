@@ -15,18 +15,12 @@
 
 #include "src/c_api/arguments.h"
 #include "src/c_api/handles.h"
+#include "tests/ranks/coded.h"
 #include "tests/ranks/ranks_cases.h"
 #include "tests/ranks/ranks_fixture.h"
 
 namespace banyan::test {
 namespace {
-
-// The communicator is its own until it is destroyed.
-std::unique_ptr<Owner> own(banyan_comm_t comm, size_t most = Owner::kMost) {
-  Result<std::unique_ptr<Owner>> owner =
-      Owner::start(Driver(*(*find_communicator(comm))->membership), most);
-  return std::move(*owner);
-}
 
 Call checked(banyan_comm_t comm, const banyan_call_t& call) {
   return *check_call(**find_communicator(comm), call);
@@ -210,6 +204,7 @@ TEST_P(Owners, RestWhereNothingIsToDo) {
     Sum sum(self, 1000, 1);
     self.expect(submit(*owner, sum) && sum.submission->wait(patience()), "a call");
     self.meet();
+    // The owner looks for a millisecond before it rests.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     const std::clock_t before = std::clock();
     std::this_thread::sleep_for(std::chrono::milliseconds(500));

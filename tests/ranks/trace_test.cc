@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <functional>
@@ -12,9 +13,11 @@
 #include <vector>
 
 #include "src/c_api/inspect.h"
+#include "tests/ranks/coded.h"
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/toy_codec.h"
 
 namespace banyan::test {
 namespace {
@@ -153,6 +156,32 @@ TEST_P(Traces, MessagesOverANetworkDoToo) {
     EXPECT_THAT(lines(rank, "net: call 1: "),
                 Contains(ContainsRegex(fmt::format("[0-9]+ bytes {} by ucx, in pieces$", peer))));
   }
+}
+
+// The receiver learns a length that was not planned.
+TEST_P(Traces, MessagesOfACodecSayHowLongTheyWere) {
+  constexpr size_t kCount = 2000;
+  run_logged("net=trace", [](Rank& self, banyan_comm_t comm) {
+    use_toys(comm);
+    const std::vector<float> send = small_numbers(kCount, self.rank(), 1);
+    std::vector<float> recv;
+    self.expect(run_coded(comm, coded_allreduce("direct", kToy, kNoCodec, send, recv)).ok(),
+                "a coded call");
+  });
+  const auto lengths = [&](int rank, std::string_view peer) {
+    std::vector<std::string> found;
+    for (const std::string& line : lines(rank, fmt::format(" bytes {}", peer))) {
+      const size_t begin = line.find("call 0: ") + 8;
+      if (begin > 8 && line.find("call 0: ") != std::string::npos)
+        found.push_back(line.substr(begin, line.find(" bytes") - begin));
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+  };
+  const std::vector<std::string> sent = lengths(0, "to rank 1");
+  ASSERT_EQ(sent.size(), 2U) << "a share of what rank 0 has, and of the sum";
+  EXPECT_EQ(lengths(1, "from rank 0"), sent);
+  EXPECT_NE(sent, std::vector<std::string>(2, std::to_string(kCount))) << "all of both was said";
 }
 
 TEST_P(Traces, SleepsSayWhatForAndWhatEndedThem) {

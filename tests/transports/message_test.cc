@@ -108,6 +108,9 @@ TEST(Judge, ShorterMessagesAreTakenByWhoSaysSo) {
       EXPECT_EQ(judge(seen, receive, kEpoch), Judgement::kMismatch) << bytes;
       seen.signature.op = static_cast<ReduceOp>(200);
       EXPECT_EQ(judge(seen, receive, kEpoch), Judgement::kCorrupt);
+      seen.signature = {};
+      seen.signature.memory = static_cast<MemoryKind>(4);
+      EXPECT_EQ(judge(seen, receive, kEpoch), Judgement::kCorrupt);
     }
 }
 
