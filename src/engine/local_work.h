@@ -75,7 +75,7 @@ class HostWork final : public LocalWork {
   void abandon() override {}
 
  private:
-  End run_codec(const LocalStep& step, uint64_t cookie) const;
+  End run_codec(const LocalStep& local, uint64_t cookie) const;
 
   const Kernels& kernels_;
   std::span<const Codec> codecs_;
