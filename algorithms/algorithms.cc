@@ -229,11 +229,11 @@ Parameters effective(const Parameters& parameters, int algorithm, Collective col
   if (algorithm < 0) return {};
   const Algorithm& which = algorithms()[static_cast<size_t>(algorithm)];
   const bool has_levels = which.by_levels && hierarchy != nullptr && hierarchy->depth() != 0;
-  const CodecId codec = which.encodes(collective) ? parameters.inter_codec : kNoCodec;
+  const CodecChoice codec = which.encodes(collective) ? parameters.inter_codec : CodecChoice();
   if (which.by_levels && !has_levels) return {.inter_codec = codec};
   Parameters kept = parameters;
   kept.inter_codec = codec;
-  if (!has_levels || !which.encodes(collective)) kept.intra_codec = kNoCodec;
+  if (!has_levels || !which.encodes(collective)) kept.intra_codec = {};
   if (!which.takes(kSegment, collective)) kept.segment = 0;
   if (!which.takes(kIntra, collective)) kept.intra = Phase::kOwn;
   if (!which.takes(kInter, collective)) kept.inter = Phase::kOwn;
@@ -249,7 +249,7 @@ std::string text_of(int algorithm, const Parameters& parameters) {
 }
 
 Schedule build_schedule(const Problem& problem, const Group& group, const Algorithm& algorithm) {
-  assert((group.parameters.intra_codec == kNoCodec && group.parameters.inter_codec == kNoCodec) ||
+  assert(!group.parameters.encodes() ||
          (may_encode(problem) && algorithm.encodes(problem.collective)));
   ScheduleBuilder builder;
   if (group.size() == 1) {

@@ -118,29 +118,58 @@ Slice ScheduleBuilder::wire_slot(uint64_t capacity) {
   return slot;
 }
 
-void ScheduleBuilder::encode_by(CodecId codec, DataType type, Slice values, Slice slot,
-                                Slice left) {
+StepCodec ScheduleBuilder::step_codec(CodecId codec, const Coding& coding) {
+  assert(coding.selection == nullptr);
+  if (codings_.empty()) codings_.emplace_back();
+  const auto found = std::find(codings_.begin(), codings_.end(), coding);
+  const auto index = static_cast<uint32_t>(found - codings_.begin());
+  if (found == codings_.end()) codings_.push_back(coding);
+  return {codec, index};
+}
+
+Slice ScheduleBuilder::select_by(StepCodec codec, DataType type, Slice values) {
+  const Slice selection = scratch(sizeof(Selection));
+  append({.op = Op::kSelect,
+          .type = type,
+          .codec = codec.codec,
+          .coding = codec.coding,
+          .src = values,
+          .src2 = {},
+          .dst = selection});
+  return selection;
+}
+
+void ScheduleBuilder::encode_by(StepCodec codec, DataType type, Slice values, Slice slot,
+                                Slice left, Slice selection) {
   assert(slot.is_slot() && (left.size == 0 || left.size == values.size));
   append({.op = Op::kEncode,
           .type = type,
-          .codec = codec,
+          .codec = codec.codec,
+          .coding = codec.coding,
           .src = values,
-          .src2 = {},
+          .src2 = selection,
           .dst = slot,
           .dst2 = left});
 }
 
-void ScheduleBuilder::decode_by(CodecId codec, DataType type, Slice slot, Slice values) {
+void ScheduleBuilder::decode_by(StepCodec codec, DataType type, Slice slot, Slice values) {
   assert(slot.is_slot());
-  append({.op = Op::kDecode, .type = type, .codec = codec, .src = slot, .src2 = {}, .dst = values});
+  append({.op = Op::kDecode,
+          .type = type,
+          .codec = codec.codec,
+          .coding = codec.coding,
+          .src = slot,
+          .src2 = {},
+          .dst = values});
 }
 
-void ScheduleBuilder::decode_add_by(CodecId codec, DataType type, Slice addend, Slice slot,
+void ScheduleBuilder::decode_add_by(StepCodec codec, DataType type, Slice addend, Slice slot,
                                     Slice sum) {
   assert(slot.is_slot() && addend.size == sum.size);
   append({.op = Op::kDecodeAdd,
           .type = type,
-          .codec = codec,
+          .codec = codec.codec,
+          .coding = codec.coding,
           .src = addend,
           .src2 = slot,
           .dst = sum});
@@ -223,6 +252,7 @@ Schedule ScheduleBuilder::finish() && {
   schedule.steps = std::move(steps_);
   schedule.scratch_size = scratch_size_;
   schedule.slots = slots_;
+  schedule.codings = std::move(codings_);
   link_dependencies(schedule, predecessors_);
   link_ports(schedule);
   return schedule;
@@ -297,6 +327,7 @@ Schedule fuse(Schedule schedule) {
   Schedule fused;
   fused.scratch_size = schedule.scratch_size;
   fused.slots = schedule.slots;
+  fused.codings = schedule.codings;
   for (uint32_t step = 0; step < steps.size(); ++step) {
     if (recv_of[step] != kNone) {
       place[step] = place[recv_of[step]];

@@ -42,6 +42,14 @@ struct StepLists {
 // By step: those that it waits for, ascending.
 StepLists predecessors_of(const Schedule& schedule);
 
+struct StepCodec {
+  CodecId codec = kNoCodec;
+  uint32_t coding = 0;
+
+  // NOLINTNEXTLINE(google-explicit-constructor): a codec that goes by the plain coding
+  constexpr StepCodec(CodecId id = kNoCodec, uint32_t goes_by = 0) : codec(id), coding(goes_by) {}
+};
+
 class ScheduleBuilder {
  public:
   // 64-byte aligned, never overlapping an earlier one.
@@ -58,11 +66,15 @@ class ScheduleBuilder {
 
   // A wire slot, for messages of at most so many bytes. It is sent and received as a whole.
   Slice wire_slot(uint64_t capacity);
+  // A codec with what its steps go by.
+  StepCodec step_codec(CodecId codec, const Coding& coding);
   // Steps by a codec; values are of `type`. What a message does not say of them goes to `left`, if
-  // it is not empty.
-  void encode_by(CodecId codec, DataType type, Slice values, Slice slot, Slice left = {});
-  void decode_by(CodecId codec, DataType type, Slice slot, Slice values);
-  void decode_add_by(CodecId codec, DataType type, Slice addend, Slice slot, Slice sum);
+  // it is not empty. A selection is what select_by() has made of what the values are a part of.
+  Slice select_by(StepCodec codec, DataType type, Slice values);
+  void encode_by(StepCodec codec, DataType type, Slice values, Slice slot, Slice left = {},
+                 Slice selection = {});
+  void decode_by(StepCodec codec, DataType type, Slice slot, Slice values);
+  void decode_add_by(StepCodec codec, DataType type, Slice addend, Slice slot, Slice sum);
 
   // Every later step waits for every earlier one.
   void fence();
@@ -89,6 +101,7 @@ class ScheduleBuilder {
   std::vector<Step> steps_;
   uint64_t scratch_size_ = 0;
   uint32_t slots_ = 0;
+  std::vector<Coding> codings_;
   StepLists predecessors_;
   std::vector<uint8_t> has_successor_;
   std::vector<Run> runs_[kSpaceCount];  // sorted, disjoint

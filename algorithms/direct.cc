@@ -106,7 +106,7 @@ void direct_allgather_phase(ScheduleBuilder& builder, const Group& group, const 
 }
 
 void direct_allreduce(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
-  if (group.parameters.inter_codec != kNoCodec) return coded_allreduce(builder, group, problem);
+  if (!group.parameters.inter_codec.is_exact()) return coded_allreduce(builder, group, problem);
   const Slice input = whole_input(group, problem);
   const Slice output = whole_output(group, problem);
   if (input.size <= kOneShotBytes) {
@@ -122,12 +122,10 @@ void direct_allreduce(ScheduleBuilder& builder, const Group& group, const Proble
 }
 
 void direct_reduce_scatter(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
+  if (!group.parameters.inter_codec.is_exact())
+    return coded_reduce_scatter(builder, group, problem);
   Accumulators sums = accumulate_scatter(builder, group, problem);
-  const Coder coder(builder, group, problem, group.parameters.inter_codec);
-  if (coder.encodes())
-    coded_reduce_scatter_phase(builder, group, coder, sums);
-  else
-    direct_reduce_scatter_phase(builder, group, sums, problem);
+  direct_reduce_scatter_phase(builder, group, sums, problem);
 }
 
 // A small vector goes from all to the root, and a word from it to all others. Of a large one each

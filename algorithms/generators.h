@@ -183,38 +183,52 @@ void direct_allgather_phase(ScheduleBuilder& builder, const Group& group, const 
 // message is a plain empty one.
 class Coder {
  public:
-  // kNoCodec: it does nothing, and nothing is asked of it. Requires may_encode(problem) otherwise.
-  Coder(ScheduleBuilder& builder, const Group& group, const Problem& problem, CodecId codec);
+  // Whose values: contributions of this rank, or sums, which all owners encode alike.
+  enum class Of : uint8_t { kContributions, kSums };
+
+  // Exact: it does nothing, and nothing is asked of it. Requires may_encode(problem) otherwise.
+  // `raw`: contributions are elements of the caller, or sums are elements of the result.
+  Coder(ScheduleBuilder& builder, const Group& group, const Problem& problem, CodecChoice codec,
+        Of what, bool raw);
 
   bool encodes() const { return codec_ != nullptr; }
   // A slot for the message of so many values.
   Slice room(Slice values) const;
-  // Into a slot of its own.
-  Slice encode(Slice values) const;
+  // It encodes what it has selected from a whole vector.
+  bool selects() const { return encodes() && codec_->select != nullptr; }
+  // Empty if it does not.
+  Slice select(Slice vector) const;
+  // Into a slot of its own: values from element `first` of the call's vector on.
+  Slice encode(Slice values, uint64_t first, Slice selection = {}) const;
   void decode(Slice slot, Slice values) const;
   void decode_add(Slice addend, Slice slot, Slice sum) const;
 
  private:
   ScheduleBuilder& builder_;
   const Codec* codec_ = nullptr;
-  CodecId id_;
+  CodecId id_ = kNoCodec;
   DataType type_;
+  Coding coding_{};
 };
 
 // A sum by a codec: everybody encodes all of its contribution, the own block, too, and sends block
 // b to member b, which adds what the messages say in the order of indices. After it, block `me` is
 // finished and stored, and is exact: it is encoded where the next phase does so.
+// `first` has the places of the blocks in the call's vector. A selection is from all of them.
 void coded_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group, const Coder& coder,
-                                Accumulators& sums);
+                                Accumulators& sums, const std::vector<uint64_t>& first,
+                                Slice selection = {});
 // Block `me` of the values is there; after it, everybody has of all blocks what a message of them
 // says, of its own one, too.
 void coded_allgather_phase(ScheduleBuilder& builder, const Group& group, Phase phase,
-                           const Coder& coder, const std::vector<Slice>& values);
+                           const Coder& coder, const std::vector<Slice>& values,
+                           const std::vector<uint64_t>& first);
 // Makes elements of a finished sum: of accumulators, which are where the elements go, if they are
 // of one type.
 void finish_sum(ScheduleBuilder& builder, const Problem& problem, Slice sum, Slice elements);
 // By the codec of the only level.
 void coded_allreduce(ScheduleBuilder& builder, const Group& group, const Problem& problem);
+void coded_reduce_scatter(ScheduleBuilder& builder, const Group& group, const Problem& problem);
 
 // Picks the phase by name. kOwn is direct where that sends raw elements. Otherwise it is circulant,
 // whose blocks must lie one behind the other, or pairwise where they do not (`together` is false).

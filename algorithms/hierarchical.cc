@@ -61,11 +61,12 @@ void in_slots(std::vector<SegmentFlow>& segments, int layers, Up up, Down down) 
 std::vector<SegmentFlow> segments_for(ScheduleBuilder& builder, const Group& group,
                                       const Problem& problem, const Stages& stages, int count,
                                       bool chained) {
+  const uint64_t unit = unit_of(group);
   std::vector<SegmentFlow> segments;
   segments.reserve(static_cast<size_t>(count));
   for (int index = 0; index < count; ++index)
-    segments.emplace_back(builder, group, problem, stages, part_of(problem.count, count, index),
-                          chained);
+    segments.emplace_back(builder, group, problem, stages,
+                          part_of_units(problem.count, unit, count, index), chained);
   return segments;
 }
 
@@ -74,7 +75,7 @@ std::vector<SegmentFlow> segments_for(ScheduleBuilder& builder, const Group& gro
 void hierarchical_allreduce(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
   const Levels levels(group);
   if (levels->depth() == 0) {
-    const bool coded = group.parameters.inter_codec != kNoCodec;
+    const bool coded = !group.parameters.inter_codec.is_exact();
     return (coded ? coded_allreduce : circulant_allreduce)(builder, group, problem);
   }
   const Stages stages(group, *levels);

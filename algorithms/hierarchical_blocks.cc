@@ -112,8 +112,8 @@ class BlockSums {
         group_(group),
         levels_(levels),
         problem_(problem),
-        intra_{group.parameters.intra, {builder, group, problem, group.parameters.intra_codec}},
-        inter_{group.parameters.inter, {builder, group, problem, group.parameters.inter_codec}} {}
+        intra_{group.parameters.intra, coder_of(group.parameters.intra_codec, levels.depth() == 1)},
+        inter_{group.parameters.inter, coder_of(group.parameters.inter_codec, false)} {}
 
   // Inside the parts first; `target` is where this rank's block ends up.
   void add(int level, const Team& team, bool are_sums, Slice target) {
@@ -143,6 +143,14 @@ class BlockSums {
   }
 
  private:
+  // Of blocks that are apart; what goes by chance needs them to differ, and no more.
+  static std::vector<uint64_t> places_of(const std::vector<Slice>& blocks) {
+    std::vector<uint64_t> places;
+    places.reserve(blocks.size());
+    for (const Slice& block : blocks) places.push_back(block.offset);
+    return places;
+  }
+
   // For the sums of members i of all parts, one behind the other.
   std::vector<Slice> room_for(const Crossing& crossing, int member, bool are_sums) {
     const uint64_t narrow = are_sums ? 1 : problem_.element();
@@ -165,6 +173,10 @@ class BlockSums {
     Coder coder;
   };
 
+  Coder coder_of(CodecChoice codec, bool raw) const {
+    return {builder_, group_, problem_, codec, Coder::Of::kContributions, raw};
+  }
+
   void add_among(const Group& members, const Way& way, std::vector<Slice> blocks, Slice target,
                  Ends ends) {
     if (members.size() == 1) {
@@ -172,9 +184,10 @@ class BlockSums {
       return;
     }
     const bool together = packed(blocks);
+    const std::vector<uint64_t> places = places_of(blocks);
     Accumulators sums(builder_, problem_, std::move(blocks), members.me, target, ends);
     if (way.coder.encodes())
-      coded_reduce_scatter_phase(builder_, members, way.coder, sums);
+      coded_reduce_scatter_phase(builder_, members, way.coder, sums, places);
     else
       named_reduce_scatter_phase(builder_, members, problem_, way.phase, together, sums);
   }
@@ -242,7 +255,7 @@ void hierarchical_reduce_scatter(ScheduleBuilder& builder, const Group& group,
                                  const Problem& problem) {
   const Levels levels(group);
   if (levels->depth() == 0) {
-    const bool coded = group.parameters.inter_codec != kNoCodec;
+    const bool coded = !group.parameters.inter_codec.is_exact();
     return (coded ? direct_reduce_scatter : circulant_reduce_scatter)(builder, group, problem);
   }
   const std::vector<Part> blocks = input_blocks(group, problem);

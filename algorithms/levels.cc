@@ -74,7 +74,7 @@ Levels::Levels(const Group& group) {
 }
 
 Part Cut::shard(Part vector, int index) const {
-  const Part part = part_of(vector.count, shards, index);
+  const Part part = part_of_units(vector.count, unit, shards, index);
   return {vector.begin + part.begin, part.count};
 }
 
@@ -95,6 +95,7 @@ Stages::Stages(const Group& group, const Hierarchy& levels, int root) {
     std::vector<int> places;
     int source;  // a place, -1: none
   };
+  const uint64_t unit = unit_of(group);
   std::vector<Team> teams(1, {{}, root});  // everybody
   layers_.emplace_back(1);
   for (int level = 0; level < levels.depth(); ++level) {
@@ -110,7 +111,7 @@ Stages::Stages(const Group& group, const Hierarchy& levels, int root) {
       const std::span<const int> mine = part_of(group.me);
       stage.inside = group_of(group, mine);
       const int shards = level == 0 ? shards_of(levels, group.parameters) : parts.largest();
-      stage.cut = {shards, static_cast<int>(mine.size())};
+      stage.cut = {shards, static_cast<int>(mine.size()), unit};
       const int source = teams[index].source;
       stage.source = index_of(mine, source);
       for (int shard = stage.cut.first(stage.inside.me);
@@ -136,7 +137,7 @@ Stages::Stages(const Group& group, const Hierarchy& levels, int root) {
         return positions[static_cast<size_t>(a)] < positions[static_cast<size_t>(b)];
       });
     stage.inside = group_of(group, teams[index].places);
-    stage.cut = {stage.inside.size(), stage.inside.size()};
+    stage.cut = {stage.inside.size(), stage.inside.size(), unit};
     stage.source = index_of(teams[index].places, teams[index].source);
   }
 }

@@ -73,6 +73,7 @@ Group group_of(const Group& all, std::span<const int> places);
 struct Cut {
   int shards = 1;
   int members = 1;
+  uint64_t unit = 1;  // elements that shards do not tear
 
   int owner(int shard) const {
     if (members == shards) return shard;  // of most parts, and there may be thousands

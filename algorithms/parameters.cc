@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "compression/grammar.h"
 #include "src/base/parse.h"
 #include "src/base/same_word.h"
 
@@ -119,6 +120,10 @@ std::string text_of(const Parameters& parameters) {
   for (const uint16_t length : parameters.dimensions)
     if (length != 0) dimensions += fmt::format("{}{}", dimensions.empty() ? "dims=" : "x", length);
   if (!dimensions.empty()) words.push_back(std::move(dimensions));
+  if (!parameters.inter_codec.is_exact())
+    words.push_back(fmt::format("codec={}", text_of(parameters.inter_codec)));
+  if (!parameters.intra_codec.is_exact())
+    words.push_back(fmt::format("intra_codec={}", text_of(parameters.intra_codec)));
   return fmt::format("{}", fmt::join(words, ","));
 }
 

@@ -36,10 +36,11 @@ struct Parameters {
   // Codecs by which sums travel: inside the parts of lower levels, and at the top or only level.
   // Only who makes a call may set them. No rule and no table does, so nothing lossy is chosen by
   // what it takes.
-  CodecId intra_codec = kNoCodec;
-  CodecId inter_codec = kNoCodec;
+  CodecChoice intra_codec{};
+  CodecChoice inter_codec{};
 
   bool operator==(const Parameters&) const = default;
+  bool encodes() const { return !intra_codec.is_exact() || !inter_codec.is_exact(); }
 };
 
 // "seg", "intra", ...; and with its values: "seg=SIZE".

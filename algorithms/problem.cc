@@ -49,4 +49,11 @@ Part part_of(uint64_t n, int parts, int index) {
   return {at * size + std::min(at, rest), size + (at < rest ? 1 : 0)};
 }
 
+Part part_of_units(uint64_t n, uint64_t unit, int parts, int index) {
+  if (unit == 1) return part_of(n, parts, index);
+  const Part units = part_of(n / unit + (n % unit != 0 ? 1 : 0), parts, index);
+  const uint64_t begin = std::min(n, units.begin * unit);
+  return {begin, std::min(n - begin, units.count * unit)};
+}
+
 }  // namespace banyan

@@ -42,11 +42,28 @@ struct Group {
   // The index of a rank that is in the group.
   int place_of(int rank) const;
 };
+// Where vectors are cut that go by the group's codecs: at multiples of so many elements.
+uint64_t unit_of(const Group& group);
 
 // One rank to one other; no collective.
 inline bool is_message(Collective collective) {
   return collective == Collective::kSend || collective == Collective::kRecv;
 }
+
+// In place of a codec: the one, or none, that is predicted to take the least time.
+inline constexpr CodecId kAutomatic = UINT8_MAX;
+
+// By which codecs sums may travel.
+struct Compression {
+  CodecChoice intra{};          // inside hosts, where there are several
+  CodecChoice inter{};          // between hosts
+  CodecChoice alone{};          // on one host
+  uint64_t least_bytes = 4096;  // shorter vectors stay exact
+  uint64_t seed = 0;            // of what goes by chance
+
+  bool operator==(const Compression&) const = default;
+  bool is_exact() const { return intra.is_exact() && inter.is_exact() && alone.is_exact(); }
+};
 
 struct Problem {
   Collective collective = Collective::kAllreduce;
@@ -61,6 +78,7 @@ struct Problem {
   std::vector<uint64_t> send_counts, send_displacements, recv_counts, recv_displacements;
 
   MemoryKind memory = MemoryKind::kHost;  // of the caller's buffers
+  Compression compression{};              // what the caller accepts
 
   bool operator==(const Problem&) const = default;
 
@@ -81,5 +99,7 @@ struct Part {
   uint64_t count;
 };
 Part part_of(uint64_t n, int parts, int index);
+// The same in units of so many elements; the last unit may be shorter.
+Part part_of_units(uint64_t n, uint64_t unit, int parts, int index);
 
 }  // namespace banyan

@@ -13,6 +13,7 @@ std::string_view name_of(Op op) {
     case Op::kEncode: return "encode";
     case Op::kDecode: return "decode";
     case Op::kDecodeAdd: return "decode_add";
+    case Op::kSelect: return "select";
     case Op::kRecvReduce: return "recv_reduce";
     case Op::kRecvDecodeAdd: return "recv_decode_add";
   }

@@ -49,7 +49,8 @@ struct Slice {
 // "T" is the call's element type, "A" its accumulator type: accumulator_of(T, op).
 //
 // kEncode, kDecode and kDecodeAdd, where they have a codec, turn values into the message of a wire
-// slot and back; Step::type is that of the values then, and nothing is divided or scaled.
+// slot and back; Step::type is that of the values then, and nothing is divided or scaled. Whoever
+// encodes a part of what was selected from reads the selection as src2.
 enum class Op : uint8_t {
   kSend,       // src -> peer; of a wire slot, the message in it
   kRecv,       // peer -> dst
@@ -59,6 +60,7 @@ enum class Op : uint8_t {
                // wire slot, and what its message does not say of src goes to dst2, if there is one
   kDecode,     // dst = src, T -> A, times this rank's scalar for kPreMulSum
   kDecodeAdd,  // dst = src (+) widened src2; dst and src are A, src2 is T; no scalar
+  kSelect,     // dst = the codec's selection from src
   // Made by fuse() from a receive into scratch that only a reduction reads:
   kRecvReduce,     // dst = src (+) message, all of Step::type
   kRecvDecodeAdd,  // dst = src (+) widened message; dst and src are A, the message is T
@@ -75,7 +77,8 @@ struct Step {
   CodecId codec = kNoCodec;         // of a step from or to a wire slot
   // Where its operands lie, which decides who runs it, or by which route it goes.
   MemoryKind memory = MemoryKind::kHost;
-  int32_t peer = -1;  // a rank of the communicator
+  int32_t peer = -1;    // a rank of the communicator
+  uint32_t coding = 0;  // of a codec's step: index into Schedule::codings
   Slice src;
   Slice src2;
   Slice dst;
@@ -104,7 +107,8 @@ struct Schedule {
   std::vector<uint32_t> port_steps;
   std::vector<int32_t> port_of;  // per step: index into ports, -1 for local steps
   uint64_t scratch_size = 0;
-  uint32_t slots = 0;  // wire slots are numbered from 1 to this
+  uint32_t slots = 0;           // wire slots are numbered from 1 to this
+  std::vector<Coding> codings;  // without selections; the first, and where none is, the plain one
 
   std::span<const uint32_t> successors_of(uint32_t step) const {
     return std::span(successors)

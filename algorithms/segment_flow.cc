@@ -28,8 +28,8 @@ SegmentFlow::SegmentFlow(ScheduleBuilder& builder, const Group& group, const Pro
       is_root_(is_source(stages.at(0).front())),
       intra_(group.parameters.intra),
       inter_(group.parameters.inter),
-      intra_coder_(builder, group, problem, group.parameters.intra_codec),
-      inter_coder_(builder, group, problem, group.parameters.inter_codec),
+      intra_coders_(builder, group, problem, group.parameters.intra_codec, stages.layers() == 2),
+      inter_coders_(builder, group, problem, group.parameters.inter_codec, false),
       pieces_(static_cast<size_t>(stages.layers())) {
   const uint64_t element = problem.element();
   const Stage& lowest = stages.at(0).front();
@@ -45,7 +45,7 @@ SegmentFlow::SegmentFlow(ScheduleBuilder& builder, const Group& group, const Pro
   }
   if (has_sums(stages.top())) {
     const uint64_t width = size_of(problem.accumulator());
-    summed_ = intra_coder_.encodes() ? vector : lowest.cut.block(vector, lowest.inside.me);
+    summed_ = intra_coders_.encode() ? vector : lowest.cut.block(vector, lowest.inside.me);
     sums_ = width == element ? result(summed_) : builder.scratch(summed_.count * width);
   }
   pieces_.front().push_back({vector, input_, false});
@@ -100,11 +100,15 @@ SegmentFlow::Piece SegmentFlow::reduce_inside(const Stage& stage, const Piece& g
   Accumulators sums(builder_, problem_,
                     Blocks(given.where, given.elements.count, width_of(given), stage.cut),
                     stage.inside.me, target, {.sums_in = given.is_sum, .sums_out = !stores});
-  if (coder(layer).encodes())
-    coded_reduce_scatter_phase(builder_, stage.inside, coder(layer), sums);
-  else
-    named_reduce_scatter_phase(builder_, stage.inside, problem_, at_top ? inter_ : intra_, true,
-                               sums);
+  if (coders(layer).encode()) {
+    std::vector<uint64_t> first;
+    for (int member = 0; member < stage.inside.size(); ++member)
+      first.push_back(stage.cut.block(given.elements, member).begin);
+    coded_reduce_scatter_phase(builder_, stage.inside, coders(layer).contributions, sums, first);
+    return {own, target, true};
+  }
+  named_reduce_scatter_phase(builder_, stage.inside, problem_, at_top ? inter_ : intra_, true,
+                             sums);
   return {own, target, true};
 }
 
@@ -151,26 +155,29 @@ void SegmentFlow::gather_coded(const Stage& stage, Part vector, int layer) const
   const Cut& cut = stage.cut;
   for (int round = 0; round * cut.members < cut.shards; ++round) {
     std::vector<Slice> values(static_cast<size_t>(cut.members));
+    std::vector<uint64_t> first(values.size());
     for (int member = 0; member < cut.members; ++member) {
       const int shard = cut.first(member) + round;
-      if (shard < cut.first(member + 1))
-        values[static_cast<size_t>(member)] = sum(cut.shard(vector, shard));
+      if (shard >= cut.first(member + 1)) continue;
+      const Part elements = cut.shard(vector, shard);
+      values[static_cast<size_t>(member)] = sum(elements);
+      first[static_cast<size_t>(member)] = elements.begin;
     }
     coded_allgather_phase(builder_, stage.inside, layer == stages_.top() ? inter_ : intra_,
-                          coder(layer), values);
+                          coders(layer).sums, values, first);
   }
 }
 
 void SegmentFlow::gather(int layer) const {
   const std::span<const Stage> here = stages_.at(layer);
   const bool at_top = layer == stages_.top();
-  const bool stores = layer == 0 || !intra_coder_.encodes();  // in layers below are elements
+  const bool stores = layer == 0 || !intra_coders_.encode();  // in layers below are elements
   const uint64_t width = has_sums(layer) ? size_of(problem_.accumulator()) : problem_.element();
   for (size_t index = 0; index < here.size(); ++index) {
     const Stage& stage = here[index];
     if (chained_ && at_top) continue;
     const Part vector = piece(layer, index).elements;
-    if (coder(layer).encodes())
+    if (coders(layer).encode())
       gather_coded(stage, vector, layer);
     else if (stage.inside.size() > 1)
       named_allgather_phase(

@@ -45,11 +45,22 @@ class SegmentFlow {
   Slice given(const Stage& stage, Part part) const;
   Piece widened(const Piece& given);
   Piece reduce_inside(const Stage& stage, const Piece& given, int layer);
-  const Coder& coder(int layer) const {
-    return layer == stages_.top() ? inter_coder_ : intra_coder_;
+  // The coders of a level.
+  struct Coders {
+    Coder contributions;
+    Coder sums;
+
+    Coders(ScheduleBuilder& builder, const Group& group, const Problem& problem, CodecChoice codec,
+           bool raw)
+        : contributions(builder, group, problem, codec, Coder::Of::kContributions, raw),
+          sums(builder, group, problem, codec, Coder::Of::kSums, true) {}
+    bool encode() const { return sums.encodes(); }
+  };
+  const Coders& coders(int layer) const {
+    return layer == stages_.top() ? inter_coders_ : intra_coders_;
   }
   // What comes down to that layer are sums still.
-  bool has_sums(int layer) const { return intra_coder_.encodes() || coder(layer).encodes(); }
+  bool has_sums(int layer) const { return intra_coders_.encode() || coders(layer).encode(); }
   // Where the sums of a part are on their way down.
   Slice sum(Part part) const;
   void gather_coded(const Stage& stage, Part vector, int layer) const;
@@ -63,8 +74,8 @@ class SegmentFlow {
   bool is_root_;
   Phase intra_;  // below the top
   Phase inter_;  // at the top
-  Coder intra_coder_;
-  Coder inter_coder_;
+  Coders intra_coders_;
+  Coders inter_coders_;
   Slice input_;
   Part kept_{};  // elements whose results this rank has room for, at `results_`
   Slice results_;

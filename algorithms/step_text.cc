@@ -39,7 +39,8 @@ uint64_t message_bytes(const Step& step) {
     case Op::kReduce:
     case Op::kEncode:
     case Op::kDecode:
-    case Op::kDecodeAdd: return 0;
+    case Op::kDecodeAdd:
+    case Op::kSelect: return 0;
   }
   return 0;
 }
@@ -64,7 +65,8 @@ StepText text_of(const Step& step) {
       return {moved(step.dst, message_bytes(step)) + from, src + " -> " + dst};
     case Op::kCopy:
     case Op::kEncode:
-    case Op::kDecode: return {written + codec, src + " -> " + dst + left};
+    case Op::kDecode:
+    case Op::kSelect: return {written + codec, src + " -> " + dst + left};
     case Op::kReduce:
     case Op::kDecodeAdd: return {written + codec, src + " + " + text_of(step.src2) + " -> " + dst};
   }

@@ -61,7 +61,8 @@ const Kind& kind_of(Op op) {
     case Op::kReduce:
     case Op::kDecodeAdd: return kKinds[3];
     case Op::kEncode:
-    case Op::kDecode: return kKinds[4];
+    case Op::kDecode:
+    case Op::kSelect: return kKinds[4];
     case Op::kCopy: return kKinds[5];
   }
   return kKinds[5];

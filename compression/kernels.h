@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "banyan/types.h"
+#include "src/base/codec.h"
 #include "src/base/kernel_types.h"
 
 namespace banyan {
@@ -39,6 +40,7 @@ struct Kernels {
   CombineKernel decode_reduce[kDataTypeCount][kReduceOpCount];
   DecodeKernel decode[kDataTypeCount];
   EncodeKernel encode[kDataTypeCount];
+  std::span<const Codec> codecs;  // what codecs() lists, by this instruction set
 };
 
 // What this machine can run, scalar first, the best one last.

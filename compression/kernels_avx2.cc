@@ -58,6 +58,41 @@ void store_octets(std::byte* to, Words below_2_8) {
   store(to, _mm_cvtsi128_si64(_mm_packus_epi16(halves, halves)));
 }
 
+int32_t largest_lane(SignedWords words) {
+  const auto all = reinterpret_cast<__m256i>(words);
+  __m128i four = _mm_max_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+  four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0b01'00'11'10));
+  four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0b10'11'00'01));
+  return _mm_cvtsi128_si32(four);
+}
+
+Floats load_codes(const std::byte* from) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_cvtsi64_si128(load<int64_t>(from))));
+}
+
+// Packing works within halves of a vector.
+void store_codes(std::byte* to, Floats first, Floats second, Floats third, Floats fourth) {
+  const auto pack = [](Floats a, Floats b) {
+    return _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
+  };
+  const __m256i codes = _mm256_packs_epi16(pack(first, second), pack(third, fourth));
+  store(to, _mm256_permutevar8x32_epi32(codes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+}
+
+Words load_eighths(const std::byte* from) {
+  return reinterpret_cast<Words>(_mm256_set1_epi32(load<int32_t>(from)));
+}
+
+Words gather(const uint32_t* table, Words place) {
+  return reinterpret_cast<Words>(_mm256_i32gather_epi32(reinterpret_cast<const int*>(table),
+                                                        reinterpret_cast<__m256i>(place), 4));
+}
+
+LaneBits below_zero(Floats floats) {
+  const __m256 below = _mm256_cmp_ps(floats, _mm256_setzero_ps(), _CMP_LT_OQ);
+  return static_cast<LaneBits>(_mm256_movemask_ps(below));
+}
+
 }  // namespace
 }  // namespace banyan
 

@@ -1,6 +1,7 @@
 // The scalar table: the specification of all the others, and what a machine without them uses.
 // SPDX-License-Identifier: Apache-2.0
 
+#include "compression/codecs/blocks_plain.inc"
 #include "compression/float_formats.h"
 #include "compression/kernel_tables.h"
 #include "compression/loops.h"

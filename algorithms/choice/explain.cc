@@ -8,7 +8,9 @@
 #include <string_view>
 #include <tuple>
 
+#include "algorithms/choice/compression.h"
 #include "algorithms/messages.h"
+#include "compression/codecs.h"
 #include "src/base/parse.h"
 
 namespace banyan {
@@ -25,9 +27,12 @@ bool levels_missing(int algorithm, bool levels) {
 
 // What a call gets, as it would get it.
 Choice choice_of(const CallSite& call, const Hierarchy& simple) {
-  if (call.algorithm >= 0) return {call.algorithm, "call itself", -1, call.parameters};
-  return choose(call.problem, call.ranks, call.medium, call.rules, &simple,
-                call.measured ? &*call.measured : nullptr);
+  const Choice choice = call.algorithm >= 0
+                            ? Choice{call.algorithm, "call itself", -1, call.parameters}
+                            : choose(call.problem, call.ranks, call.medium, call.rules, &simple,
+                                     call.measured ? &*call.measured : nullptr);
+  return encoded(choice, codecs_for(call.problem, call.ranks, call.medium, &simple),
+                 call.problem.collective, &simple);
 }
 
 // Empty: nothing does. `faster`: by the model than what a call gets.
@@ -54,10 +59,12 @@ std::optional<ScheduleSize> size_of_schedule(const CallSite& call, int algorithm
                                              const Hierarchy& simple) {
   if (call.ranks > kMostRanksBuilt) return std::nullopt;
   std::vector<Schedule> schedules;
-  for (int rank = 0; rank < call.ranks; ++rank)
-    schedules.push_back(build_schedule(call.problem,
-                                       Group::everyone(call.ranks, rank, &simple, parameters),
-                                       algorithms()[static_cast<size_t>(algorithm)]));
+  for (int rank = 0; rank < call.ranks; ++rank) {
+    Group group = Group::everyone(call.ranks, rank, &simple, parameters);
+    group.codecs = codecs();
+    schedules.push_back(
+        build_schedule(call.problem, group, algorithms()[static_cast<size_t>(algorithm)]));
+  }
   ScheduleSize size{.steps = schedules.front().steps.size(),
                     .bytes_sent = schedules.front().bytes_sent()};
   const std::vector<Message> messages =
@@ -124,8 +131,9 @@ Explanation explain(const CallSite& call) {
   const Hierarchy simple = call.hierarchy.simplified();
   const bool levels = simple.depth() > 0;
   const Choice choice = choice_of(call, simple);
+  // What codecs take is not predicted.
   const auto predicted = [&](int algorithm, const Parameters& parameters) {
-    return call.model
+    return call.model && !parameters.encodes()
                ? predict(call.problem, algorithm, call.ranks, *call.model, hierarchy, parameters)
                : 0;
   };

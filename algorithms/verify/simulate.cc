@@ -180,7 +180,8 @@ class Simulation {
       case Op::kReduce:
       case Op::kEncode:
       case Op::kDecode:
-      case Op::kDecodeAdd: return cost.recv_byte;
+      case Op::kDecodeAdd:
+      case Op::kSelect: return cost.recv_byte;
     }
     return cost.recv_byte;
   }
@@ -201,7 +202,8 @@ class Simulation {
       }
       case Op::kCopy: return of_bytes(work.copy_byte, step.dst.size);
       case Op::kReduce: return of_bytes(work.reduce_byte, step.dst.size);
-      case Op::kEncode: return of_bytes(work.codec_byte, step.src.size);
+      case Op::kEncode:
+      case Op::kSelect: return of_bytes(work.codec_byte, step.src.size);
       case Op::kDecode:
       case Op::kDecodeAdd: return of_bytes(work.codec_byte, step.dst.size);
     }

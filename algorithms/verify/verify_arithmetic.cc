@@ -86,7 +86,11 @@ ScheduleFault SymbolArithmetic::decode_message(const Step& step, std::vector<Run
   return {};
 }
 
-ScheduleFault SymbolArithmetic::encode_message(const Step& step, std::vector<Run>& runs) {
+ScheduleFault SymbolArithmetic::encode_message(const Step& step, std::vector<Run>& runs,
+                                               const std::vector<Run>& selection) {
+  if (!selection.empty() && (symbols_.stage(selection.front().symbol) != SymbolStage::kMessage ||
+                             symbols_.said(selection.front().symbol).codec != step.codec))
+    return "encodes by what is no selection of its codec";
   for (const Run& run : runs) {
     if (is_torn(run, size_of(call_.accumulator))) return "encodes a part of an element";
     if (symbols_.stage(run.symbol) != SymbolStage::kPartial) return "encodes what is not decoded";
@@ -121,7 +125,9 @@ ScheduleFault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Ru
     case Op::kSend:
     case Op::kCopy: return {};
     case Op::kRecv: left.swap(right); return {};
-    case Op::kEncode: return step.codec != kNoCodec ? encode_message(step, left) : encode(left);
+    case Op::kEncode:
+      return step.codec != kNoCodec ? encode_message(step, left, right) : encode(left);
+    case Op::kSelect: return encode_message(step, left, {});
     case Op::kDecode:
       return step.codec != kNoCodec ? decode_message(step, left) : decode(left, rank, true);
     case Op::kReduce:

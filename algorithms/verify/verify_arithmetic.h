@@ -29,7 +29,8 @@ class SymbolArithmetic {
   ScheduleFault encode(std::vector<Run>& runs);
   // By the step's codec.
   ScheduleFault decode_message(const Step& step, std::vector<Run>& runs) const;
-  ScheduleFault encode_message(const Step& step, std::vector<Run>& runs);
+  ScheduleFault encode_message(const Step& step, std::vector<Run>& runs,
+                               const std::vector<Run>& selection);
   ScheduleFault combine(std::vector<Run>& left, const std::vector<Run>& right);
   ScheduleFault compare_result(const Run& found, uint64_t origin) const;
 

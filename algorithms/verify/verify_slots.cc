@@ -25,6 +25,7 @@ Slice Step::*slot_by_codec(Op op) {
     case Op::kRecv:
     case Op::kCopy:
     case Op::kReduce:
+    case Op::kSelect:
     case Op::kRecvReduce:
     case Op::kRecvDecodeAdd: break;
   }
@@ -76,13 +77,16 @@ ScheduleFault check_codec(const VerifiedCall& call, int rank, const Step& step) 
   const Problem& problem = call.problems[static_cast<size_t>(rank)];
   const bool coded = step.codec != kNoCodec;
   Slice Step::*const slot = coded ? slot_by_codec(step.op) : slot_that_travels(step.op);
-  if (coded && slot == nullptr) return "has a codec, but neither encodes nor decodes";
+  const bool selects = step.op == Op::kSelect;
+  if (selects && !coded) return "selects without a codec";
+  if (coded && slot == nullptr && !selects) return "has a codec, but neither encodes nor decodes";
   if (coded && !may_encode(problem)) return "goes by a codec, but the call's values must be exact";
-  if (coded && !(step.*slot).is_slot()) return "goes by a codec from or to what is no wire slot";
+  if (slot != nullptr && coded && !(step.*slot).is_slot())
+    return "goes by a codec from or to what is no wire slot";
   for (Slice Step::*const operand : kOperands)
     if ((step.*operand).is_slot() && operand != slot)
       return "takes " + name_of_slot((step.*operand).slot) + " for plain bytes";
-  if (coded && (step.op == Op::kEncode ? step.src : step.dst).size == 0)
+  if (coded && (step.op == Op::kEncode || selects ? step.src : step.dst).size == 0)
     return "goes by a codec, but has no values";
   const bool encodes = coded && step.op == Op::kEncode;
   if (step.dst2.size != 0 && (!encodes || step.dst2.size != step.src.size))

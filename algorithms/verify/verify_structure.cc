@@ -86,7 +86,7 @@ Shape coded_shape_of(const VerifiedCall& call, Op op) {
           false,
           op == Op::kDecode ? 0 : wide,
           0,
-          op == Op::kEncode ? 0 : wide};
+          op == Op::kEncode || op == Op::kSelect ? 0 : wide};
 }
 
 Shape shape_of(const VerifiedCall& call, Op op) {
@@ -102,6 +102,7 @@ Shape shape_of(const VerifiedCall& call, Op op) {
     case Op::kDecodeAdd: return {call.type, true, true, true, wide, narrow, wide};
     case Op::kRecvReduce: return {call.accumulator, true, true, false, wide, 0, wide};
     case Op::kRecvDecodeAdd: return {call.type, true, true, true, wide, 0, wide};
+    case Op::kSelect: break;  // by a codec only
   }
   return {};
 }
@@ -111,6 +112,10 @@ ScheduleFault check_shape(const VerifiedCall& call, Step step) {
   const Shape shape = coded ? coded_shape_of(call, step.op) : shape_of(call, step.op);
   for (Slice* slice : {&step.src, &step.src2, &step.dst})
     if (coded && slice->is_slot()) *slice = {};
+  Slice* const selection = step.op == Op::kSelect   ? &step.dst
+                           : step.op == Op::kEncode ? &step.src2
+                                                    : nullptr;
+  if (coded && selection != nullptr && selection->size == sizeof(Selection)) *selection = {};
   if (shape.combines && !call.reduces) return "combines, but the call is no reduction";
   if (shape.converts && !call.has_codec()) return "converts, but there is nothing to convert";
   if (shape.typed && step.type != shape.type)

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "algorithms/choice/compression.h"
 #include "algorithms/choice/measured_choice.h"
 #include "algorithms/choice/show_explanation.h"
 #include "bench/info/described.h"
@@ -31,6 +32,7 @@ Medium medium_for(const DescribedMachine& machine) {
 
 struct KnownRules {
   Rules all;
+  Compression compression;
   TuningFile tuning;
 };
 
@@ -45,6 +47,11 @@ Result<KnownRules> rules_of(const RawEnvironment& raw) {
     auto parsed = parse_algorithm_variable(*text);
     if (!parsed.ok()) return about("BANYAN_ALGO", parsed.status());
     of_variable = std::move(parsed->rules);
+  }
+  if (const std::string* text = raw.find("BANYAN_COMPRESS"); text != nullptr && !text->empty()) {
+    const auto parsed = parse_compression(*text);
+    if (!parsed.ok()) return about("BANYAN_COMPRESS", parsed.status());
+    known.compression = *parsed;
   }
   Rules of_file;
   if (const std::string* path = raw.find("BANYAN_TUNE_FILE")) {
@@ -139,6 +146,7 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
   // What was measured here says nothing of another machine.
   if (!options.from.empty())
     for (Rule& rule : explained.call.rules) rule.measured.reset();
+  explained.call.problem.compression = rules->compression;
   explained.explanation = explain(explained.call);
   return explained;
 }

@@ -8,7 +8,9 @@
 //   memcpy              the yardstick of the machine
 //   "plain"             what the compiler makes of a plain loop for the same instruction set (for
 //                       "scalar": for what every processor of the kind has)
-//   "behind"            into memory that lies 16 bytes behind a page, as that of malloc does, from
+//   "int8_encode",      a codec, in bytes of its values; its row "memcpy" copies as many bytes as
+//   it "int8_decode_add"   reads and writes, so that the rates of both compare "behind" into memory
+//   that lies 16 bytes behind a page, as that of malloc does, from
 //                       memory that begins at one, as slots do (copy.h)
 // SPDX-License-Identifier: Apache-2.0
 
@@ -19,8 +21,10 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "bench/micro/plain_loops.h"
+#include "compression/codecs.h"
 #include "compression/kernels.h"
 #include "src/base/copy.h"
 
@@ -149,6 +153,49 @@ void run_encode(benchmark::State& state, const Kernels& kernels, DataType type, 
   finish(state);
 }
 
+enum class CodecRun { kEncode, kEncodeAndKeep, kDecodeAdd };
+
+// What is read and written, in bytes.
+uint64_t traffic(CodecRun run, uint64_t size, uint64_t message) {
+  return (run == CodecRun::kEncode ? size : 2 * size) + message;
+}
+
+void run_coding(benchmark::State& state, const Kernels& kernels, const Codec& codec, CodecRun run) {
+  constexpr DataType kType = DataType::kFloat32;
+  const auto size = static_cast<size_t>(state.range(0));
+  const size_t count = size / size_of(kType);
+  const Coding coding;
+  Memory values(size);
+  Memory message(codec.capacity(coding, kType, count));
+  Memory result(run == CodecRun::kEncode ? 0 : size);
+  fill_ones(kernels, kType, values.data(), count);
+  const Encoded said = codec.encode(coding, kType, values.data(), count, message.data(), nullptr);
+  const CodecMessage view = {message.data(), said.size, said.flags};
+  std::byte* left = run == CodecRun::kEncode ? nullptr : result.data();
+  while (state.KeepRunning()) {
+    if (run == CodecRun::kDecodeAdd) {
+      codec.decode_add(coding, kType, view, count, values.data(), result.data());
+    } else {
+      codec.encode(coding, kType, values.data(), count, message.data(), left);
+    }
+    benchmark::ClobberMemory();
+  }
+  finish(state);
+}
+
+void run_memcpy_of_traffic(benchmark::State& state, const Codec& codec, CodecRun run) {
+  constexpr DataType kType = DataType::kFloat32;
+  const auto size = static_cast<size_t>(state.range(0));
+  const uint64_t half = traffic(run, size, codec.capacity({}, kType, size / size_of(kType))) / 2;
+  Memory src(half);
+  Memory dst(half);
+  while (state.KeepRunning()) {
+    std::memcpy(dst.data(), src.data(), half);
+    benchmark::ClobberMemory();
+  }
+  finish(state);
+}
+
 template <typename Run>
 void add(const std::string& name, bool far, Run run) {
   auto* entry = benchmark::RegisterBenchmark(name.c_str(), run);
@@ -209,6 +256,25 @@ void add_type(const Kernels& kernels, const PlainLoops* plain, DataType type) {
   }
 }
 
+void add_codec(size_t place) {
+  constexpr std::pair<CodecRun, std::string_view> kRuns[] = {
+      {CodecRun::kEncode, "_encode"},
+      {CodecRun::kEncodeAndKeep, "_encode_and_keep"},
+      {CodecRun::kDecodeAdd, "_decode_add"}};
+  for (const auto& [run, what] : kRuns) {
+    const Codec& codec = codecs()[place];
+    const std::string name = std::string(codec.name) + std::string(what) + "/float32/";
+    add(name + "memcpy", true,
+        [&codec, run = run](benchmark::State& state) { run_memcpy_of_traffic(state, codec, run); });
+    for (const Kernels* kernels : available_kernels()) {
+      add(name + std::string(kernels->name), true,
+          [kernels, place, run = run](benchmark::State& state) {
+            run_coding(state, *kernels, kernels->codecs[place], run);
+          });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace banyan
 
@@ -218,6 +284,7 @@ int main(int argc, char** argv) {
   banyan::add("memcpy", true, banyan::run_memcpy);
   banyan::add("memcpy_behind", false, banyan::run_memcpy_behind);
   banyan::add("copy_bytes_behind", false, banyan::run_copy_bytes_behind);
+  for (size_t i = 0; i < banyan::codecs().size(); i++) banyan::add_codec(i);
   const auto tables = banyan::available_kernels();
   const auto loops = banyan::available_plain_loops();
   for (int type = 0; type < banyan::kDataTypeCount; type++) {

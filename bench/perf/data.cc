@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kIntervalBits = 12;
 constexpr size_t kIntervals = size_t{1} << kIntervalBits;
-constexpr double kFarthest = 4;  // the two outer intervals end here
+constexpr double kFarthest = Data::kFarthest;  // the two outer intervals end here
 
 // Steele, Lea and Flood's SplitMix64, the finalizer.
 uint64_t mix(uint64_t z) {

@@ -20,6 +20,9 @@ namespace banyan::perf {
 
 class Data {
  public:
+  // No magnitude of sums' floating types is greater.
+  static constexpr double kFarthest = 4;
+
   Data(DataType type, ReduceOp op);
 
   DataType type() const { return type_; }

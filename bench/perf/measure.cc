@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "bench/perf/calls.h"
@@ -144,6 +145,16 @@ Result<uint64_t> run_all(const Work& work, uint64_t bytes, Times& times) {
   return wrong;
 }
 
+// As the library says it: "hierarchical(codec=int8,intra_codec=int8)".
+int codecs_in(std::string_view algorithm) {
+  constexpr std::string_view kWord = "codec=";
+  int count = 0;
+  for (size_t at = algorithm.find(kWord); at != std::string_view::npos;
+       at = algorithm.find(kWord, at + 1))
+    ++count;
+  return count;
+}
+
 size_t times_kept_by(int ranks) {
   return std::clamp(kMostTimesOfAll / static_cast<size_t>(ranks), size_t{64}, kMostTimes);
 }
@@ -175,9 +186,10 @@ Result<CallPlan> plan_at(Job& job, const Options& options, const Buffers& buffer
 
 Result<Row> measure(Job& job, const Options& options, const Data& data, const Buffers& buffers,
                     const Size& size, int round) {
-  const Work work = make_work(job, options, data, buffers, size.count);
+  Work work = make_work(job, options, data, buffers, size.count);
   const auto plan = plan_of_work(work);
   if (!plan.ok()) return plan.status();
+  work.codecs = codecs_in(plan->algorithm);
   Times times(times_kept_by(job.size()));
   const auto wrong = run_all(work, size.bytes, times);
   if (!wrong.ok()) return wrong.status();

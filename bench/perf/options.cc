@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "algorithms/choice/compression.h"
 #include "algorithms/choice/select.h"
 #include "bench/machine.h"
 #include "src/base/environment.h"
@@ -72,8 +73,7 @@ void declare(CLI::App& app, Words& words, Options& options) {
   app.add_flag("--bind", options.bind, "pin local rank r to core r modulo cores");
   app.add_option("--algo", options.algorithm, "as BANYAN_ALGO")->type_name("A");
   app.add_option("--transports", options.transports, "as BANYAN_TRANSPORTS")->type_name("T");
-  app.add_option("--compress", options.compress, "as BANYAN_COMPRESS; this version has only off")
-      ->type_name("C");
+  app.add_option("--compress", options.compress, "as BANYAN_COMPRESS")->type_name("C");
   app.add_option("--csv", options.csv, "write rows to FILE; -: to stdout, and nothing else")
       ->type_name("FILE");
   app.add_option("--json", options.json, "write a report to FILE; -: to stdout, nothing else")
@@ -184,8 +184,8 @@ Status check_transports(const Options& options) {
 }
 
 Status check_compression(const Options& options) {
-  const RawEnvironment raw({{"BANYAN_COMPRESS", options.compress}});
-  const Status status = parse_environment(raw).status();
+  if (options.compress.empty()) return {};
+  const Status status = parse_compression(options.compress).status();
   if (status.ok()) return {};
   return {status.code(), fmt::format("--compress: {}", status.message())};
 }

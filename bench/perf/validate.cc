@@ -88,8 +88,8 @@ Result<uint64_t> wrong_here(const Work& work, uint64_t digest, std::optional<uin
   }
   uint64_t wrong = 0;
   if (digest != right)
-    wrong = tell_wrong_elements(
-        work, check_output(work.which, work.data, work.options.op, work.output, begin, end));
+    wrong = tell_wrong_elements(work, check_output(work.which, work.data, work.options.op,
+                                                   work.output, begin, end, work.codecs));
   // Bits that differ within what is accepted are wrong all the same; counted once, at rank 0.
   if (!alike && wrong == 0 && work.which.rank == 0) wrong = 1;
   return wrong;

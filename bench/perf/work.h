@@ -23,6 +23,7 @@ struct Work {
   std::byte* input = nullptr;  // null: this rank has none
   std::byte* output = nullptr;
   Call call;
+  int codecs = 0;  // levels at which the call's sums travel by a codec
 
   bool onlooker() const { return is_pair(which.pattern) && which.rank > 1; }
   uint64_t bytes_of(uint64_t elements) const { return elements * size_of(options.type); }

@@ -432,8 +432,11 @@ BANYAN_API banyan_result_t banyan_explain(banyan_comm_t comm, const banyan_call_
                                           size_t* bytes);
 /** @}
  * @name Compression and the gradient reducer
- * Vocabulary only in this version: a #banyan_compression_t in a config or a call is `UNSUPPORTED`
- * unless its fidelity is `BANYAN_EXACT`, and the reducer has no functions yet.
+ * Sums of float32, float16 and bfloat16 (SUM, AVG and premulsum) in allreduce and reduce_scatter(v)
+ * may travel by a codec; everything else is exact. A #banyan_compression_t in a config is the most
+ * that its calls may lose, and what they do where they have none of their own; without it it is
+ * BANYAN_COMPRESS, and without that calls are exact and may ask for any codec. In this version
+ * bounds and all codecs but "int8" are `UNSUPPORTED`, and the reducer has no functions yet.
  * @{ */
 
 /** What a compressed call promises. */
@@ -450,7 +453,7 @@ typedef struct banyan_compression {
   banyan_fidelity_t fidelity;
   double bound;
   const char* codec; /**< as BANYAN_COMPRESS: "int8", "topk:0.01", "inter=int8,intra=off", "auto" */
-  size_t min_bytes;  /**< smaller messages stay exact */
+  size_t min_bytes;  /**< shorter vectors stay exact; 0: 4 KiB */
   uint64_t seed;     /**< of stochastic rounding and random choice */
 } banyan_compression_t;
 /** Exact. */

@@ -74,14 +74,17 @@ std::string describe_difference(const CallSignature& mine, int my_rank, const Ca
     return sentence("algorithm", text_of(a.algorithm, algorithms), text_of(b.algorithm, algorithms),
                     call);
   };
+  const auto codec_differs = [&] {
+    return sentence("codec", text_of_codec(a.codec), text_of_codec(b.codec), call);
+  };
   const bool with_parameters = ((a.algorithm | b.algorithm) & kWithParameters) != 0;
+  if (with_parameters && a.codec != b.codec) return codec_differs();
   if (with_parameters && a.algorithm != b.algorithm) return algorithm_differs();
   if (a.count != b.count) {
     if (with_parameters)
       return fmt::format(
           "count or parameters differ: rank {} and rank {} ask for {} with parameters, not the "
-          "same "
-          "or not for the same count ({}, call {})",
+          "same or not for the same count ({}, call {})",
           rank_a, rank_b, name_of_algorithm(a.algorithm & ~uint32_t{kWithParameters}, algorithms),
           call, call_number);
     if (has_blocks_of_own_length(a.collective))
@@ -95,8 +98,7 @@ std::string describe_difference(const CallSignature& mine, int my_rank, const Ca
   if (reduces(a.collective)) call += ", " + text_of(a.op);
   if (a.root != b.root) return sentence("root", text_of(a.root), text_of(b.root), call);
   if (a.algorithm != b.algorithm) return algorithm_differs();
-  if (a.codec != b.codec)
-    return sentence("codec", text_of_codec(a.codec), text_of_codec(b.codec), call);
+  if (a.codec != b.codec) return codec_differs();
   if (a.memory != b.memory) return sentence("memory", text_of(a.memory), text_of(b.memory), call);
   return fmt::format("nothing differs between rank {} and rank {} ({}, call {})", rank_a, rank_b,
                      call, call_number);

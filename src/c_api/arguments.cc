@@ -10,6 +10,7 @@
 #include <limits>
 #include <numeric>
 
+#include "algorithms/choice/compression.h"
 #include "algorithms/choice/select.h"
 #include "src/c_api/device_memory.h"
 #include "src/c_api/structs.h"
@@ -132,7 +133,20 @@ class Checker {
     result_.timeout_s = call_.timeout_s;
     if (call_.on_stream != 0)
       return {Code::kUnsupported, "on_stream is set, and this build has no CUDA"};
-    return check_exact(call_.compression);
+    return compression();
+  }
+
+  // The call's own, within the communicator's, or the communicator's.
+  Status compression() {
+    const Settings& settings = communicator_.membership->settings();
+    problem().compression = settings.compression;
+    if (call_.compression == nullptr) return {};
+    const Result<Compression> asked = read_compression(call_.compression);
+    BANYAN_TRY(asked.status());
+    problem().compression = *asked;
+    if (!settings.has_ceiling || keeps_within(*asked, settings.compression)) return {};
+    return wrong("compression.codec is '{}', and the communicator accepts '{}' at most",
+                 text_of(*asked), text_of(settings.compression));
   }
 
   Status counts() {
@@ -434,14 +448,27 @@ Status check_timeout(double seconds, std::string_view name) {
   return {};
 }
 
-Status check_exact(const banyan_compression_t* compression) {
+Result<Compression> read_compression(const banyan_compression_t* compression) {
   const banyan_compression_t defaults = BANYAN_COMPRESSION_INIT;
   const Result<banyan_compression_t> whole = complete_struct(compression, defaults, "compression");
   BANYAN_TRY(whole.status());
-  if (number_in(whole->fidelity) == BANYAN_EXACT) return {};
-  return {Code::kUnsupported,
-          fmt::format("compression.fidelity is {}; this version is exact (BANYAN_EXACT) only",
-                      number_in(whole->fidelity))};
+  const int fidelity = number_in(whole->fidelity);
+  if (fidelity == BANYAN_EXACT) return Compression();
+  if (fidelity == BANYAN_BOUND_ABSOLUTE || fidelity == BANYAN_BOUND_RELATIVE)
+    return Status(Code::kUnsupported,
+                  fmt::format("compression.fidelity is {}; this version has no bounds, but exact "
+                              "sums (0) and codecs (1)",
+                              fidelity));
+  if (fidelity != BANYAN_CODEC)
+    return wrong("compression.fidelity is {}; valid: 0 (exact) to 3 (relative bound)", fidelity);
+  if (whole->codec == nullptr) return wrong("compression.codec is NULL; valid: off, int8");
+  Result<Compression> read = parse_compression(whole->codec);
+  if (!read.ok())
+    return Status(read.status().code(),
+                  fmt::format("compression.codec '{}': {}", whole->codec, read.status().message()));
+  if (whole->min_bytes != 0) read->least_bytes = whole->min_bytes;
+  read->seed = whole->seed;
+  return read;
 }
 
 }  // namespace banyan

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "algorithms/choice/compression.h"
 #include "banyan/banyan.h"
 #include "banyan/status.h"
 #include "src/c_api/handles.h"
@@ -19,7 +20,7 @@ Result<Call> check_call(const OpenCommunicator& communicator, const banyan_call_
 Result<DataType> check_type(int datatype);
 // timeout_s or init_timeout_s: not negative, not NaN.
 Status check_timeout(double seconds, std::string_view name);
-// A compression that asks for anything but exactness.
-Status check_exact(const banyan_compression_t* compression);
+// What a call or a communicator accepts. kUnsupported: a bound, or a codec of later versions.
+Result<Compression> read_compression(const banyan_compression_t* compression);
 
 }  // namespace banyan

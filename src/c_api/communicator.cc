@@ -62,7 +62,12 @@ Result<banyan::Wishes> wishes_of(const banyan_config_t* given) {
   BANYAN_TRY(config.status());
   BANYAN_TRY(banyan::check_timeout(config->timeout_s, "timeout_s"));
   BANYAN_TRY(banyan::check_timeout(config->init_timeout_s, "init_timeout_s"));
-  BANYAN_TRY(banyan::check_exact(config->compression));
+  std::optional<banyan::Compression> compression;
+  if (config->compression != nullptr) {
+    const Result<banyan::Compression> read = banyan::read_compression(config->compression);
+    BANYAN_TRY(read.status());
+    compression = *read;
+  }
   const int determinism = banyan::number_in(config->determinism);
   if (determinism < 0 || determinism > BANYAN_INVARIANT)
     return wrong("determinism is {}; valid: 0 (default), 1 (deterministic), 2 (invariant)",
@@ -75,6 +80,7 @@ Result<banyan::Wishes> wishes_of(const banyan_config_t* given) {
   wishes.timeout_s = config->timeout_s;
   wishes.init_timeout_s = config->init_timeout_s;
   wishes.determinism = determinism;
+  wishes.compression = compression;
   return wishes;
 }
 

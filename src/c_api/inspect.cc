@@ -41,7 +41,10 @@ Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call) {
   } else if (membership.size() == 1) {
     result.algorithm = "copy";
   } else {
-    result.algorithm = algorithms()[static_cast<size_t>(plan->choice.algorithm)].name;
+    Parameters codecs;  // of the parameters, only these change what comes out
+    codecs.intra_codec = plan->choice.parameters.intra_codec;
+    codecs.inter_codec = plan->choice.parameters.inter_codec;
+    result.algorithm = text_of(plan->choice.algorithm, codecs);
   }
   return result;
 }

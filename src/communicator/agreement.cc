@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/choice/compression.h"
 #include "src/base/bytes.h"
 #include "src/base/parse.h"
 #include "src/base/process.h"
@@ -31,10 +32,17 @@ struct SharedSetting {
   std::string value;
 };
 
+std::string compression_text(const Settings& settings) {
+  const Compression& compression = settings.compression;
+  if (compression.is_exact()) return settings.has_ceiling ? "exact" : "off";
+  return fmt::format("{} from {} bytes on", text_of(compression),
+                     compression.least_bytes);
+}
+
 std::vector<SharedSetting> shared_settings(const Settings& settings) {
   return {{"the wire version", std::to_string(kMessagesVersion)},
           {"BANYAN_ALGO", settings.environment.algorithm},
-          {"BANYAN_COMPRESS", settings.environment.compress},
+          {"the compression", compression_text(settings)},
           {"BANYAN_CHECK", settings.environment.check ? "on" : "off"},
           {"BANYAN_TRANSPORTS", transport_list(settings.transports)},
           {"determinism", std::to_string(settings.determinism)}};

@@ -29,6 +29,12 @@ Result<AlgorithmVariable> algorithm_of(const std::string& text) {
   return read;
 }
 
+Result<Compression> compression_of(const std::string& text) {
+  Result<Compression> read = parse_compression(text);
+  if (!read.ok()) return named("BANYAN_COMPRESS", text, read.status());
+  return read;
+}
+
 Result<std::vector<int>> transports_of(std::string_view where, const std::string& text) {
   Result<std::vector<int>> transports = parse_transports(text);
   if (!transports.ok()) return named(where, text, transports.status());
@@ -57,6 +63,11 @@ Result<Settings> make_settings(const Wishes& wishes, const RawEnvironment& raw, 
   settings.rules = std::move(algorithm->rules);
   settings.explain = algorithm->explain;
 
+  const Result<Compression> compression = compression_of(values.compress);
+  BANYAN_TRY(compression.status());
+  settings.compression = wishes.compression.value_or(*compression);
+  settings.has_ceiling = wishes.compression || !settings.compression.is_exact();
+
   const bool own = !wishes.transports.empty();
   Result<std::vector<int>> transports = own ? transports_of("transports", wishes.transports)
                                             : transports_of("BANYAN_TRANSPORTS", values.transports);
@@ -80,10 +91,11 @@ Result<std::optional<TuningFile>> read_tuning(const Environment& values) {
 
 std::vector<Status> wrong_values(const RawEnvironment& raw) {
   auto [values, wrong] = read_environment(raw);
-  for (const Status& status : {algorithm_of(values.algorithm).status(),
-                               transports_of("BANYAN_TRANSPORTS", values.transports).status(),
-                               choose_net_devices(values.net_devices, net_devices()).status(),
-                               read_tuning(values).status()}) {
+  for (const Status& status :
+       {algorithm_of(values.algorithm).status(), compression_of(values.compress).status(),
+        transports_of("BANYAN_TRANSPORTS", values.transports).status(),
+        choose_net_devices(values.net_devices, net_devices()).status(),
+        read_tuning(values).status()}) {
     if (!status.ok()) wrong.push_back(status);
   }
   // Elsewhere than under a launcher nothing says which rank this is, which is no wrong value.

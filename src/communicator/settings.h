@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "algorithms/choice/compression.h"
 #include "algorithms/choice/measured_choice.h"
 #include "algorithms/choice/select.h"
 #include "banyan/status.h"
@@ -35,6 +36,9 @@ struct Settings {
   std::optional<SharedTuning> tuning;
   // The network under the ranks once they have met, where its links were measured.
   std::optional<MeasuredNetwork> measured;
+  // What calls go by that do not ask for something else: the configuration's, or BANYAN_COMPRESS.
+  Compression compression;
+  bool has_ceiling = false;             // calls may lose no more than that
   std::vector<int> transports;          // indices into transport_kinds(), preferred first
   std::vector<Hierarchy::Level> tiers;  // how ranks lie above their hosts, where that is known
   Environment environment;
@@ -48,6 +52,7 @@ struct Wishes {
   double timeout_s = 0;    // 0: BANYAN_TIMEOUT
   double init_timeout_s = 0;
   int determinism = 0;
+  std::optional<Compression> compression{};  // nothing: BANYAN_COMPRESS
 };
 
 // Errors name the variable or field. The rank is for the log; -1 where it is not known yet.

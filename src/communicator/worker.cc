@@ -11,6 +11,7 @@
 #include <new>
 #include <utility>
 
+#include "compression/codecs.h"
 #include "src/base/bell.h"
 #include "src/base/float_mode.h"
 #include "src/communicator/quick_call.h"
@@ -84,6 +85,7 @@ Worker::Worker(const Surroundings& around, std::vector<std::unique_ptr<Transport
       patience_(patience_of(around.links, engine_)),
       places_(around.failure.board().places(around.links.rank)) {
   if (trace_.on()) engine_.tell(trace_);
+  use_codecs(codecs());
 }
 
 Worker::~Worker() {

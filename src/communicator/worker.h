@@ -92,8 +92,8 @@ class Worker {
     around_.settings.rules = rules;
     plans_.use_rules(rules);
   }
-  // Those that the parameters of calls number from now on; they outlive it. Requires that nothing
-  // is under way.
+  // In place of the library's: those that calls number from now on. They outlive it. Requires that
+  // nothing is under way.
   void use_codecs(std::span<const Codec> codecs) {
     plans_.use_codecs(codecs);
     engine_.use_codecs(codecs);

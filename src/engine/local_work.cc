@@ -2,13 +2,40 @@
 
 #include "src/engine/local_work.h"
 
+#include <cstring>
+
 namespace banyan {
+
+namespace {
+
+// As the step has it; a selection is copied to where `selection` points.
+Coding coding_of(const LocalStep& local, Selection* selection) {
+  const Step& step = local.step;
+  Coding coding = local.codings.empty() ? Coding() : local.codings[step.coding];
+  coding.step = local.call;
+  if (step.op == Op::kEncode && step.src2.size != 0) {
+    std::memcpy(selection, local.spaces.at(step.src2), sizeof *selection);
+    coding.selection = selection;
+  }
+  return coding;
+}
+
+// The flags of a codec that has any are the last byte of what travels.
+CodecMessage message_in(const Codec& codec, const std::byte* slot, uint64_t bytes) {
+  if (!codec.has_flags) return {slot, bytes, 0};
+  return {slot, bytes - 1, static_cast<uint8_t>(slot[bytes - 1])};
+}
+
+}  // namespace
 
 LocalWork::End HostWork::run_codec(const LocalStep& local, uint64_t cookie) const {
   const Step& step = local.step;
   const Spaces& spaces = local.spaces;
   const Codec& codec = codecs_[step.codec - size_t{1}];
+  Selection selection;
+  const Coding coding = coding_of(local, &selection);
   const auto elements = [&](Slice values) { return values.size / size_of(step.type); };
+  const bool is_cut = codec.has_flags && local.message_bytes == 0;
   const auto end = [&](bool good) {
     return End{cookie, good ? Outcome::kDone : Outcome::kCorrupt, 0};
   };
@@ -17,12 +44,22 @@ LocalWork::End HostWork::run_codec(const LocalStep& local, uint64_t cookie) cons
   switch (step.op) {
     case Op::kEncode: {
       std::byte* left = step.dst2.size == 0 ? nullptr : spaces.at(step.dst2);
-      return {cookie, Outcome::kDone, codec.encode(step.type, src, elements(step.src), dst, left)};
+      Encoded said = codec.encode(coding, step.type, src, elements(step.src), dst, left);
+      if (codec.has_flags) dst[said.size++] = static_cast<std::byte>(said.flags);
+      return {cookie, Outcome::kDone, said.size};
     }
+    case Op::kSelect:
+      selection = codec.select(coding, step.type, src, elements(step.src));
+      std::memcpy(dst, &selection, sizeof selection);
+      return end(true);
     case Op::kDecode:
-      return end(codec.decode(step.type, src, local.message_bytes, elements(step.dst), dst));
+      return end(!is_cut &&
+                 codec.decode(coding, step.type, message_in(codec, src, local.message_bytes),
+                              elements(step.dst), dst));
     case Op::kDecodeAdd:
-      return end(codec.decode_add(step.type, spaces.at(step.src2), local.message_bytes,
+      return end(!is_cut &&
+                 codec.decode_add(coding, step.type,
+                                  message_in(codec, spaces.at(step.src2), local.message_bytes),
                                   elements(step.dst), src, dst));
     case Op::kSend:
     case Op::kRecv:

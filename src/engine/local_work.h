@@ -27,7 +27,9 @@ struct LocalStep {
   const Step& step;
   const Spaces& spaces;
   const Arithmetic& arithmetic;
-  uint64_t message_bytes = 0;  // of the message in the wire slot that the step reads
+  uint64_t message_bytes = 0;         // of the message in the wire slot that the step reads
+  std::span<const Coding> codings{};  // of the schedule
+  uint32_t call = 0;                  // its number on the communicator, for what goes by chance
 };
 
 // Belongs to its engine, and to the same thread. No call blocks.

@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <utility>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/choice/compression.h"
 
 namespace banyan {
 namespace {
@@ -25,12 +27,26 @@ class Digest {
   uint64_t state_ = 0xcbf29ce484222325ULL;
 };
 
+void add(Digest& digest, const CodecChoice& choice) {
+  digest.add(uint64_t{choice.codec} | uint64_t{choice.stochastic} << 8 |
+             uint64_t{choice.half} << 9 | uint64_t{choice.reselects} << 10);
+  digest.add(std::bit_cast<uint64_t>(choice.parameter));
+}
+
+void add(Digest& digest, const Compression& compression) {
+  for (const CodecChoice& choice : {compression.intra, compression.inter, compression.alone})
+    add(digest, choice);
+  digest.add(compression.least_bytes);
+  digest.add(compression.seed);
+}
+
 void add(Digest& digest, const Parameters& parameters) {
   digest.add(parameters.segment);
   digest.add(uint64_t{static_cast<uint8_t>(parameters.intra)} |
              uint64_t{static_cast<uint8_t>(parameters.inter)} << 8 |
-             uint64_t{parameters.rails} << 16 | uint64_t{parameters.intra_codec} << 32 |
-             uint64_t{parameters.inter_codec} << 40);
+             uint64_t{parameters.rails} << 16);
+  add(digest, parameters.intra_codec);
+  add(digest, parameters.inter_codec);
   for (size_t i = 0; i < parameters.dimensions.size() && parameters.dimensions[i] != 0; ++i)
     digest.add(parameters.dimensions[i]);
 }
@@ -49,6 +65,7 @@ size_t hash_of(const Problem& problem, int wanted, const Parameters& parameters)
              uint64_t{static_cast<uint16_t>(problem.root)} << 40 |
              uint64_t{static_cast<uint8_t>(problem.memory)} << 56);
   digest.add(problem.count);
+  add(digest, problem.compression);
   if (!problem.recv_counts.empty()) {
     digest.add(problem.send_counts);
     digest.add(problem.send_displacements);
@@ -74,7 +91,6 @@ CallSignature signature_of(const Problem& problem, int wanted, const Parameters&
   signature.count = problem.count;
   signature.algorithm = static_cast<uint8_t>(wanted + 1);
   if (problem.memory == MemoryKind::kDevice) signature.memory = MemoryKind::kDevice;
-  if (wanted >= 0) signature.codec = parameters.inter_codec;
   if (reduces(problem.collective)) signature.op = problem.op;
   if (!is_message(problem.collective)) signature.root = static_cast<uint16_t>(problem.root);
   // All ranks share these lists. Those of alltoallv are each rank's own, and its messages are
@@ -95,6 +111,37 @@ CallSignature signature_of(const Problem& problem, int wanted, const Parameters&
   return signature;
 }
 
+namespace {
+
+// What the number of the top level's codec does not say goes into the count.
+void sign_codecs(CallSignature& signature, const Parameters& parameters,
+                 const Compression& compression) {
+  if (!parameters.encodes()) return;
+  const CodecChoice& top = parameters.inter_codec;
+  signature.codec = top.codec;
+  if (top == CodecChoice{.codec = top.codec} && parameters.intra_codec.is_exact()) return;
+  Digest digest;
+  digest.add(signature.count);
+  add(digest, parameters.intra_codec);
+  add(digest, top);
+  digest.add(compression.seed);
+  signature.count = digest.value();
+  signature.algorithm |= kWithParameters;
+}
+
+}  // namespace
+
+// Codecs that the parameters of the call number go before those that it accepts.
+Choice PlanCache::choice_of(const Problem& problem, int wanted,
+                            const Parameters& parameters) const {
+  const Choice choice = wanted >= 0
+                            ? Choice{wanted, "named by the call", -1, parameters}
+                            : choose(problem, size_, medium_, rules_, hierarchy_, measured_);
+  if (choice.parameters.encodes()) return choice;
+  return encoded(choice, codecs_for(problem, size_, medium_, hierarchy_), problem.collective,
+                 hierarchy_);
+}
+
 std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted,
                                        const Parameters& parameters) const {
   auto plan = std::make_shared<Plan>();
@@ -106,8 +153,8 @@ std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted,
     plan->schedule = build_message(problem);
     return plan;
   }
-  plan->choice = wanted >= 0 ? Choice{wanted, "named by the call", -1, parameters}
-                             : choose(problem, size_, medium_, rules_, hierarchy_, measured_);
+  plan->choice = choice_of(problem, wanted, parameters);
+  if (problem.check) sign_codecs(plan->signature, plan->choice.parameters, problem.compression);
   Group group = Group::everyone(size_, rank_, hierarchy_, plan->choice.parameters);
   group.codecs = codecs_;
   plan->schedule =

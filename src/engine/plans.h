@@ -88,6 +88,7 @@ class PlanCache {
   using Order = std::list<std::shared_ptr<Plan>>;  // most recently used first
 
   void clear();
+  Choice choice_of(const Problem& problem, int wanted, const Parameters& parameters) const;
   void tell_choice(Plan& plan) const;
   std::shared_ptr<Plan> look_up(const Problem& problem, int wanted, const Parameters& parameters);
   std::shared_ptr<Plan> build(const Problem& problem, int wanted,

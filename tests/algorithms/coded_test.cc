@@ -52,7 +52,7 @@ bool has_slots(const BuiltCase& built) {
 bool must_encode(const VerifiedCase& call) {
   const bool has_levels = call.shape != nullptr && call.shape->hierarchy.simplified().depth() != 0;
   return call.ranks > 1 && call.count >= 2 &&
-         (has_levels || call.parameters.inter_codec != kNoCodec);
+         (has_levels || !call.parameters.inter_codec.is_exact());
 }
 
 // With each number of messages between two ranks in turn, and as at scale.
@@ -92,7 +92,7 @@ TEST(Coded, DirectIsRightInEveryWay) {
     for (int ranks = 1; ranks <= 9; ++ranks)
       for (const uint64_t count : counts_of(ranks)) {
         VerifiedCase each = case_of("direct", collective, ranks, count);
-        each.parameters.inter_codec = kToy;
+        each.parameters.inter_codec.codec = kToy;
         for_each_way(each, [&](VerifiedCase call) {
           call.check = ++turn % 5 != 4;
           expect_right(call, turn);
@@ -114,8 +114,8 @@ TEST(Coded, HierarchicalIsRightOnEveryHierarchy) {
           call.count = counts[turn % counts.size()];
           call.check = turn % 5 != 4;
           const auto [intra, inter] = kPairs[turn / 3 % std::size(kPairs)];
-          call.parameters.inter_codec = inter;
-          call.parameters.intra_codec = intra;
+          call.parameters.inter_codec.codec = inter;
+          call.parameters.intra_codec.codec = intra;
           expect_right(call, turn);
         });
       }
@@ -137,8 +137,8 @@ TEST(Coded, HierarchicalIsRightWithItsParameters) {
                              .intra = phase,
                              .inter = phase,
                              .rails = static_cast<uint16_t>(rails),
-                             .intra_codec = intra,
-                             .inter_codec = inter};
+                             .intra_codec = {intra},
+                             .inter_codec = {inter}};
           expect_right(call, turn);
         }
 }
@@ -148,13 +148,13 @@ TEST(Coded, HierarchicalIsRightOnManyRanks) {
   for (int rank = 0; rank < 90; ++rank) hosts.push_back(rank < 84 ? rank / 8 : 11);  // 8, 4, 6
   VerifiedCase call = case_of("hierarchical", Collective::kAllreduce, 90, 4711);
   call.shape = std::make_shared<Shape>(shape_of("eights, a four and a six", hosts));
-  call.parameters = {.segment = 1000, .intra_codec = kToyWhole, .inter_codec = kToy};
+  call.parameters = {.segment = 1000, .intra_codec = {kToyWhole}, .inter_codec = {kToy}};
   expect_right(call, 1);
 }
 
 TEST(Coded, EverybodyEncodesItsOwnShareToo) {
   VerifiedCase call = case_of("direct", Collective::kAllreduce, 4, 37);
-  call.parameters.inter_codec = kToy;
+  call.parameters.inter_codec.codec = kToy;
   for (const Schedule& schedule : build_case(call).schedules) {
     const auto count = [&](Op op) {
       return std::count_if(schedule.steps.begin(), schedule.steps.end(),
@@ -195,12 +195,12 @@ TEST(Coded, ProblemsThatMayBeEncoded) {
 
 // Codecs are dropped where nothing is encoded.
 TEST(Coded, ParametersKeepTheCodecsThatCount) {
-  const Parameters given{.intra_codec = kToyWhole, .inter_codec = kToy};
+  const Parameters given{.intra_codec = {kToyWhole}, .inter_codec = {kToy}};
   const Hierarchy hosts = shapes_of(6).front().hierarchy;
   const auto expect = [&](const char* algorithm, Collective collective, const Hierarchy* levels,
                           Codecs codecs) {
     const Parameters kept = effective(given, find_algorithm(algorithm), collective, levels);
-    EXPECT_EQ(kept, (Parameters{.intra_codec = codecs.intra, .inter_codec = codecs.inter}))
+    EXPECT_EQ(kept, (Parameters{.intra_codec = {codecs.intra}, .inter_codec = {codecs.inter}}))
         << algorithm << ' ' << name_of(collective);
   };
   for (const Collective collective : kCollectives) {
@@ -225,7 +225,7 @@ std::string fault_of(const std::vector<Schedule>& schedules, const std::vector<P
 TEST(Coded, AnOwnerThatKeepsItsExactSumIsFound) {
   for (const char* algorithm : {"direct", "hierarchical"}) {
     VerifiedCase call = case_of(algorithm, Collective::kAllreduce, 4, 37);
-    call.parameters.inter_codec = kToy;
+    call.parameters.inter_codec.codec = kToy;
     call.shape = std::make_shared<Shape>(shapes_of(4)[2]);  // two hosts of two
     BuiltCase built = build_case(call);
     Schedule& schedule = built.schedules[1];

@@ -47,6 +47,7 @@ std::vector<Step> other_operations(const Step& step) {
       add(Op::kRecvReduce, step.src);
       break;
     case Op::kEncode:
+    case Op::kSelect:
     case Op::kDecode: add(Op::kCopy, step.src); break;
     case Op::kSend:
     case Op::kRecv:
@@ -389,11 +390,11 @@ TEST(Mutants, OfSumsByCodecsAreCaughtOrExplained) {
         call.op = kSums[turn % std::size(kSums)].second;
         call.in_place = turn % 3 == 0;
         call.codecs = test::toy_codecs();
-        call.parameters.inter_codec = test::kToy;
+        call.parameters.inter_codec.codec = test::kToy;
         if (algorithms()[static_cast<size_t>(call.algorithm)].by_levels) {
           call.shape = std::make_shared<Shape>(shapes_of(ranks)[turn % 5]);
-          call.parameters.intra_codec = kPairs[turn % 3].first;
-          call.parameters.inter_codec = kPairs[turn % 3].second;
+          call.parameters.intra_codec.codec = kPairs[turn % 3].first;
+          call.parameters.inter_codec.codec = kPairs[turn % 3].second;
         }
         BuiltCase built = build_case(call);
         for (Schedule& schedule : built.schedules) schedule = with_left_over(std::move(schedule));

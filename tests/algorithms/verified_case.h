@@ -99,7 +99,8 @@ inline std::ostream& operator<<(std::ostream& out, const VerifiedCase& call) {
              << (call.in_place ? " in place " : " ") << name_of(call.type) << ' '
              << name_of(call.op) << (call.check ? "" : " unchecked")
              << (call.shape == nullptr ? "" : ", " + call.shape->name) << ", codecs "
-             << int{call.parameters.intra_codec} << " and " << int{call.parameters.inter_codec};
+             << int{call.parameters.intra_codec.codec} << " and "
+             << int{call.parameters.inter_codec.codec};
 }
 
 inline bool is_synchronisation(Collective collective) {

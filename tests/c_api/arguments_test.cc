@@ -176,9 +176,14 @@ TEST_F(Arguments, RefusesWhatThisVersionHasNot) {
   call.compression = &compression;
   EXPECT_EQ(banyan_request_create(comm_, &call, &request), BANYAN_SUCCESS) << "exact is exact";
   EXPECT_EQ(banyan_request_destroy(request), BANYAN_SUCCESS);
+  compression.fidelity = BANYAN_BOUND_ABSOLUTE;
+  refused(banyan_request_create(comm_, &call, &request), BANYAN_ERR_UNSUPPORTED, "no bounds");
   compression.fidelity = BANYAN_CODEC;
-  compression.codec = "int8";
-  EXPECT_EQ(banyan_request_create(comm_, &call, &request), BANYAN_ERR_UNSUPPORTED);
+  refused(banyan_request_create(comm_, &call, &request), BANYAN_ERR_INVALID_ARGUMENT, "NULL");
+  compression.codec = "int9";
+  refused(banyan_request_create(comm_, &call, &request), BANYAN_ERR_INVALID_ARGUMENT, "int9");
+  compression.codec = "topk:0.01";
+  refused(banyan_request_create(comm_, &call, &request), BANYAN_ERR_UNSUPPORTED, "topk:0.01");
   banyan_config_t config = BANYAN_CONFIG_INIT;
   config.compression = &compression;
   banyan_unique_id_t id;

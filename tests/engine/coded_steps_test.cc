@@ -35,10 +35,10 @@ struct Way {
 };
 std::vector<Way> ways() {
   Parameters top, both, segments;
-  top.inter_codec = kToy;
-  both.inter_codec = kToyWhole;
-  both.intra_codec = kToy;
-  segments.inter_codec = kToy;
+  top.inter_codec.codec = kToy;
+  both.inter_codec.codec = kToyWhole;
+  both.intra_codec.codec = kToy;
+  segments.inter_codec.codec = kToy;
   segments.segment = 64;
   return {
       {"direct", top}, {"hierarchical", top}, {"hierarchical", both}, {"hierarchical", segments}};
@@ -102,7 +102,7 @@ TEST(Coded, SumsAreNearTheSums) {
   constexpr uint64_t kCount = 1003;
   for (const int ranks : {2, 3, 7}) {
     Parameters parameters;
-    parameters.inter_codec = kToyWhole;
+    parameters.inter_codec.codec = kToyWhole;
     Calls calls = make_calls(Collective::kAllreduce, DataType::kFloat32, ReduceOp::kSum, ranks,
                              kCount, false, find_algorithm("direct"), 3, parameters);
     for (Bytes& input : calls.inputs)

@@ -173,18 +173,10 @@ namespace {
 using Lengths = std::map<uint32_t, uint64_t>;
 
 void run_codec(const Step& step, const Spaces& spaces, Lengths& lengths) {
-  const Codec& codec = toy_codecs()[step.codec - size_t{1}];
-  std::byte* dst = spaces.at(step.dst);
-  const std::byte* src = spaces.at(step.src);
-  constexpr auto kType = DataType::kFloat32;
-  const uint64_t count = (step.op == Op::kEncode ? step.src : step.dst).size / size_of(kType);
-  if (step.op == Op::kEncode)
-    lengths[step.dst.slot] =
-        codec.encode(kType, src, count, dst, step.dst2.size == 0 ? nullptr : spaces.at(step.dst2));
-  else if (step.op == Op::kDecode)
-    codec.decode(kType, src, lengths[step.src.slot], count, dst);
-  else
-    codec.decode_add(kType, spaces.at(step.src2), lengths[step.src2.slot], count, src, dst);
+  HostWork host(best_kernels());
+  host.use_codecs(toy_codecs());
+  const LocalWork::End end = host.run({step, spaces, Arithmetic(), lengths[slot_read_by(step)]}, 0);
+  if (step.dst.is_slot()) lengths[step.dst.slot] = end.message_bytes;
 }
 
 void run_local(const Step& step, const Spaces& spaces, const Arithmetic& arithmetic,
@@ -211,6 +203,7 @@ void run_local(const Step& step, const Spaces& spaces, const Arithmetic& arithme
           dst, src, step.src.size / size_of(step.type),
           arithmetic.op == ReduceOp::kPreMulSum ? arithmetic.scalar.data() : nullptr);
       break;
+    case Op::kSelect:
     case Op::kSend:
     case Op::kRecv: break;
   }

@@ -80,8 +80,8 @@ TEST(PlanCache, KnowsCodecsByTheirNumbers) {
   cache.use_codecs(test::toy_codecs());
   const int direct = find_algorithm("direct");
   Parameters toy, whole;
-  toy.inter_codec = test::kToy;
-  whole.inter_codec = test::kToyWhole;
+  toy.inter_codec.codec = test::kToy;
+  whole.inter_codec.codec = test::kToyWhole;
   const auto exact = cache.find_or_build(sum_of(100), direct);
   const auto one = cache.find_or_build(sum_of(100), direct, toy);
   const auto other = cache.find_or_build(sum_of(100), direct, whole);

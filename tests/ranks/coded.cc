@@ -18,13 +18,13 @@ namespace {
 // What a message of these values says of them.
 std::vector<float> said_of(const std::vector<float>& values) {
   const Codec& codec = toy_codecs().front();
-  std::vector<std::byte> message(codec.capacity(DataType::kFloat32, values.size()));
+  std::vector<std::byte> message(codec.capacity({}, DataType::kFloat32, values.size()));
   std::vector<float> said(values.size());
-  const uint64_t bytes =
-      codec.encode(DataType::kFloat32, reinterpret_cast<const std::byte*>(values.data()),
+  const Encoded encoded =
+      codec.encode({}, DataType::kFloat32, reinterpret_cast<const std::byte*>(values.data()),
                    values.size(), message.data(), nullptr);
-  codec.decode(DataType::kFloat32, message.data(), bytes, values.size(),
-               reinterpret_cast<std::byte*>(said.data()));
+  codec.decode({}, DataType::kFloat32, {message.data(), encoded.size, encoded.flags},
+               values.size(), reinterpret_cast<std::byte*>(said.data()));
   return said;
 }
 
@@ -59,8 +59,8 @@ Call coded_allreduce(const char* algorithm, CodecId top, CodecId inside,
   call.recv = recv.data();
   call.send_bytes = call.recv_bytes = send.size() * sizeof(float);
   call.algorithm = find_algorithm(algorithm);
-  call.parameters.inter_codec = top;
-  call.parameters.intra_codec = inside;
+  call.parameters.inter_codec.codec = top;
+  call.parameters.intra_codec.codec = inside;
   return call;
 }
 

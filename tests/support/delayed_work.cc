@@ -15,7 +15,8 @@ DelayedWork::DelayedWork(int later_every, unsigned seed)
 
 LocalWork::End DelayedWork::run(const LocalStep& step, uint64_t cookie) {
   if (random_() % static_cast<unsigned>(later_every_) != 0) return host_.run(step, cookie);
-  pending_.push_back({&step.step, step.spaces, step.arithmetic, step.message_bytes, cookie});
+  pending_.push_back({&step.step, step.spaces, step.arithmetic, step.message_bytes, step.codings,
+                      step.call, cookie});
   return {cookie, Outcome::kPending, 0};
 }
 
@@ -24,8 +25,9 @@ size_t DelayedWork::poll(std::span<End> ends) {
   const size_t count = std::min(ends.size(), random_() % (pending_.size() + 1));
   for (size_t i = 0; i < count; ++i) {
     const Pending& last = pending_.back();
-    ends[i] =
-        host_.run({*last.step, last.spaces, last.arithmetic, last.message_bytes}, last.cookie);
+    ends[i] = host_.run(
+        {*last.step, last.spaces, last.arithmetic, last.message_bytes, last.codings, last.call},
+        last.cookie);
     pending_.pop_back();
   }
   return count;

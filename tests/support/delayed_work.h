@@ -29,6 +29,8 @@ class DelayedWork final : public LocalWork {
     Spaces spaces;
     Arithmetic arithmetic;
     uint64_t message_bytes;
+    std::span<const Coding> codings;
+    uint32_t call;
     uint64_t cookie;
   };
 

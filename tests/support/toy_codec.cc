@@ -19,7 +19,7 @@ void put_value(std::byte* values, uint64_t index, float value) {
   std::memcpy(values + index * sizeof value, &value, sizeof value);
 }
 
-uint64_t capacity(DataType, uint64_t count) {
+uint64_t capacity(const Coding&, DataType, uint64_t count) {
   return count * sizeof(uint16_t);
 }
 
@@ -38,42 +38,42 @@ float said(const std::byte* message, uint64_t bytes, uint64_t index) {
   return std::bit_cast<float>(uint32_t{half} << 16);
 }
 
-uint64_t encode_first(uint64_t kept, const std::byte* values, uint64_t count, std::byte* message,
-                      std::byte* left) {
+Encoded encode_first(uint64_t kept, const std::byte* values, uint64_t count, std::byte* message,
+                     std::byte* left) {
   for (uint64_t i = 0; i < count; ++i) {
     const float value = value_at(values, i);
     const auto half = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
     if (i < kept) std::memcpy(message + i * sizeof half, &half, sizeof half);
     if (left != nullptr) put_value(left, i, value - said(message, kept * sizeof half, i));
   }
-  return kept * sizeof(uint16_t);
+  return {kept * sizeof(uint16_t), 0, kept, 0};
 }
 
-uint64_t encode(DataType, const std::byte* values, uint64_t count, std::byte* message,
-                std::byte* left) {
+Encoded encode(const Coding&, DataType, const std::byte* values, uint64_t count, std::byte* message,
+               std::byte* left) {
   return encode_first(kept_of(values, count), values, count, message, left);
 }
 
-uint64_t encode_whole(DataType, const std::byte* values, uint64_t count, std::byte* message,
-                      std::byte* left) {
+Encoded encode_whole(const Coding&, DataType, const std::byte* values, uint64_t count,
+                     std::byte* message, std::byte* left) {
   return encode_first(count, values, count, message, left);
 }
 
-bool is_message(uint64_t bytes, uint64_t count) {
-  return bytes % sizeof(uint16_t) == 0 && bytes <= count * sizeof(uint16_t);
+bool is_message(CodecMessage message, uint64_t count) {
+  return message.size % sizeof(uint16_t) == 0 && message.size <= count * sizeof(uint16_t);
 }
 
-bool decode(DataType, const std::byte* message, uint64_t bytes, uint64_t count, std::byte* values) {
-  if (!is_message(bytes, count)) return false;
-  for (uint64_t i = 0; i < count; ++i) put_value(values, i, said(message, bytes, i));
+bool decode(const Coding&, DataType, CodecMessage message, uint64_t count, std::byte* values) {
+  if (!is_message(message, count)) return false;
+  for (uint64_t i = 0; i < count; ++i) put_value(values, i, said(message.bytes, message.size, i));
   return true;
 }
 
-bool decode_add(DataType, const std::byte* message, uint64_t bytes, uint64_t count,
+bool decode_add(const Coding&, DataType, CodecMessage message, uint64_t count,
                 const std::byte* addend, std::byte* sum) {
-  if (!is_message(bytes, count)) return false;
+  if (!is_message(message, count)) return false;
   for (uint64_t i = 0; i < count; ++i)
-    put_value(sum, i, value_at(addend, i) + said(message, bytes, i));
+    put_value(sum, i, value_at(addend, i) + said(message.bytes, message.size, i));
   return true;
 }
 

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/choice/compression.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "algorithms/algorithms.h"
+#include "compression/grammar.h"
+#include "src/base/parse.h"
+
+namespace banyan {
+namespace {
+
+Status wrong_word(size_t position, std::string_view word, std::string_view why) {
+  return {Code::kInvalidArgument,
+          fmt::format("word {} '{}' is no compression: {}", position, printable(word), why)};
+}
+
+constexpr std::string_view kForms = "valid: CODEC, or inter=CODEC and intra=CODEC, each once";
+
+Result<CodecChoice> parse_name(std::string_view name, size_t position, std::string_view word) {
+  if (name == "auto") return CodecChoice{.codec = kAutomatic};
+  Result<CodecChoice> choice = parse_codec(name);
+  if (choice.ok()) return choice;
+  return wrong_word(position, word, fmt::format("{}, auto", choice.status().message()));
+}
+
+std::string text_of_name(const CodecChoice& choice) {
+  return choice.codec == kAutomatic ? "auto" : text_of(choice);
+}
+
+// Of all blocks, where a call has several.
+uint64_t vector_bytes(const Problem& problem, int ranks) {
+  const uint64_t bytes = selection_bytes(problem);
+  const auto blocks = static_cast<uint64_t>(ranks);
+  if (problem.collective != Collective::kReduceScatter || bytes > UINT64_MAX / blocks) return bytes;
+  return bytes * blocks;
+}
+
+}  // namespace
+
+Result<Compression> parse_compression(std::string_view text) {
+  Compression read;
+  bool intra = false, inter = false;
+  const std::vector<std::string_view> words = split(text, ',');
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = trim(words[i]);
+    const size_t equals = word.find('=');
+    const bool alone = equals == std::string_view::npos;
+    const std::string_view level = alone ? "" : trim(word.substr(0, equals));
+    bool& said = level == "intra" ? intra : inter;
+    if (alone ? words.size() != 1 : (level != "intra" && level != "inter") || said)
+      return wrong_word(i + 1, word, kForms);
+    said = true;
+    const Result<CodecChoice> codec =
+        parse_name(alone ? word : trim(word.substr(equals + 1)), i + 1, word);
+    BANYAN_TRY(codec.status());
+    if (alone) return Compression{.inter = *codec, .alone = *codec};
+    (level == "intra" ? read.intra : read.inter) = *codec;
+  }
+  read.alone = read.intra;
+  return read;
+}
+
+Parameters codecs_for(const Problem& problem, int ranks, Medium medium,
+                      const Hierarchy* hierarchy) {
+  Parameters codecs;
+  const Compression& compression = problem.compression;
+  const bool sums = problem.collective == Collective::kAllreduce ||
+                    problem.collective == Collective::kReduceScatter ||
+                    problem.collective == Collective::kReduceScatterv;
+  if (compression.is_exact() || !sums || !may_encode(problem) || ranks == 1 ||
+      vector_bytes(problem, ranks) < compression.least_bytes)
+    return codecs;
+  const bool several_hosts = nodes_of(ranks, medium, hierarchy) > 1;
+  codecs.inter_codec = several_hosts ? compression.inter : compression.alone;
+  if (several_hosts) codecs.intra_codec = compression.intra;
+  return codecs;
+}
+
+bool keeps_within(const Compression& asked, const Compression& ceiling) {
+  const auto keeps = [](const CodecChoice& one, const CodecChoice& most) {
+    return one.is_exact() || one == most || most.codec == kAutomatic;
+  };
+  return keeps(asked.intra, ceiling.intra) && keeps(asked.inter, ceiling.inter) &&
+         keeps(asked.alone, ceiling.alone);
+}
+
+std::string text_of(const Compression& compression) {
+  const bool bare = compression.intra.is_exact() && compression.alone == compression.inter;
+  return bare ? text_of_name(compression.inter)
+              : fmt::format("inter={},intra={}", text_of_name(compression.inter),
+                            text_of_name(compression.intra));
+}
+
+Choice encoded(Choice choice, const Parameters& codecs, Collective collective,
+               const Hierarchy* hierarchy) {
+  if (!codecs.encodes()) return choice;
+  const bool levels = hierarchy != nullptr && hierarchy->depth() > 0;
+  const auto serves = [&](int algorithm) {
+    const Algorithm& which = algorithms()[static_cast<size_t>(algorithm)];
+    return which.encodes(collective) &&
+           (which.by_levels == levels || codecs.intra_codec.is_exact());
+  };
+  if (choice.algorithm < 0 || !serves(choice.algorithm))
+    choice = {find_algorithm(levels ? "hierarchical" : "direct"), "compression", -1};
+  choice.parameters.intra_codec = levels ? codecs.intra_codec : CodecChoice();
+  choice.parameters.inter_codec = codecs.inter_codec;
+  return choice;
+}
+
+}  // namespace banyan

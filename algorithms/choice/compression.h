@@ -1,0 +1,38 @@
+// By which codecs sums travel, level by level, as BANYAN_COMPRESS says it.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "algorithms/choice/select.h"
+#include "algorithms/problem.h"
+#include "banyan/status.h"
+#include "src/base/codec.h"
+
+namespace banyan {
+
+// Reads CODEC or 'inter=' CODEC ',' 'intra=' CODEC, either of the two alone, too; a CODEC is as
+// compression/grammar.h has it, or 'auto'. A CODEC alone is that of the only level, or between
+// hosts where there are several.
+//
+//   kInvalidArgument  names the word, its position and what would be valid
+Result<Compression> parse_compression(std::string_view text);
+
+// The codecs of a call's levels, in otherwise empty parameters; none where it must be exact. Where
+// one is automatic it still is.
+Parameters codecs_for(const Problem& problem, int ranks, Medium medium, const Hierarchy* hierarchy);
+// Whether all that `asked` would lose is what `ceiling` would lose, too.
+bool keeps_within(const Compression& asked, const Compression& ceiling);
+// "int8", "inter=int8,intra=off", "off".
+std::string text_of(const Compression& compression);
+
+// What the choice becomes where sums travel by these codecs. An algorithm that can do that goes on
+// with its parameters; in place of another comes hierarchical where there are levels, else direct.
+Choice encoded(Choice choice, const Parameters& codecs, Collective collective,
+               const Hierarchy* hierarchy);
+
+}  // namespace banyan
