@@ -26,6 +26,11 @@ bool may_encode(const Problem& problem) {
   return reduces(problem.collective) && sums && floats;
 }
 
+bool sums_in_rank_order(const Problem& problem) {
+  const bool extremes = problem.op == ReduceOp::kMin || problem.op == ReduceOp::kMax;
+  return problem.invariant && reduces(problem.collective) && is_floating(problem.type) && !extremes;
+}
+
 Problem equal_blocks(Collective collective, DataType type, uint64_t count, int ranks) {
   Problem problem;
   problem.collective = collective;

@@ -79,6 +79,7 @@ struct Problem {
 
   MemoryKind memory = MemoryKind::kHost;  // of the caller's buffers
   Compression compression{};              // what the caller accepts
+  bool invariant = false;                 // sums_in_rank_order()
 
   bool operator==(const Problem&) const = default;
 
@@ -89,6 +90,10 @@ struct Problem {
 // Whether a codec may stand for the values of this call: it sums float32, float16 or bfloat16,
 // whose accumulators are float32.
 bool may_encode(const Problem& problem);
+
+// Whether the call's bits must be those of its ranks' values and of their numbers alone: it is
+// `invariant`, and sums or multiplies floats, whose roundings depend on the order.
+bool sums_in_rank_order(const Problem& problem);
 
 // With `count` elements; where blocks may be of different lengths, all have so many.
 Problem equal_blocks(Collective collective, DataType type, uint64_t count, int ranks);

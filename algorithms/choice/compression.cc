@@ -75,6 +75,10 @@ Parameters codecs_for(const Problem& problem, int ranks, Medium medium,
   if (compression.is_exact() || !sums || !may_encode(problem) || ranks == 1 ||
       vector_bytes(problem, ranks) < compression.least_bytes)
     return codecs;
+  if (sums_in_rank_order(problem)) {
+    if (compression.inter == compression.alone) codecs.inter_codec = compression.inter;
+    return codecs;
+  }
   const bool several_hosts = nodes_of(ranks, medium, hierarchy) > 1;
   codecs.inter_codec = several_hosts ? compression.inter : compression.alone;
   if (several_hosts) codecs.intra_codec = compression.intra;

@@ -23,7 +23,8 @@ namespace banyan {
 Result<Compression> parse_compression(std::string_view text);
 
 // The codecs of a call's levels, in otherwise empty parameters; none where it must be exact. Where
-// one is automatic it still is.
+// one is automatic it still is. Sums in rank order may not depend on where the hosts are: they go
+// by the codec that is alike between hosts and on one, or by none.
 Parameters codecs_for(const Problem& problem, int ranks, Medium medium, const Hierarchy* hierarchy);
 // Whether all that `asked` would lose is what `ceiling` would lose, too.
 bool keeps_within(const Compression& asked, const Compression& ceiling);

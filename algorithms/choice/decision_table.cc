@@ -18,8 +18,13 @@ constexpr uint64_t kMostTried = uint64_t{1} << 40;  // bytes; beyond, only rules
 class Asker {
  public:
   Asker(Collective collective, DataType type, int ranks, Medium medium, const Rules& rules,
-        const Hierarchy* hierarchy, const MeasuredNetwork* measured)
-      : ranks_(ranks), medium_(medium), rules_(rules), hierarchy_(hierarchy), measured_(measured) {
+        const Hierarchy* hierarchy, const MeasuredNetwork* measured, bool invariant)
+      : ranks_(ranks),
+        medium_(medium),
+        rules_(rules),
+        hierarchy_(hierarchy),
+        measured_(measured),
+        invariant_(invariant) {
     problem_.collective = collective;
     problem_.type = type;
   }
@@ -34,6 +39,7 @@ class Asker {
   // `steps` times step() bytes.
   Choice at(uint64_t steps) {
     problem_ = equal_blocks(problem_.collective, problem_.type, steps, ranks_);
+    problem_.invariant = invariant_;
     return choose(problem_, ranks_, medium_, rules_, hierarchy_, measured_);
   }
 
@@ -65,6 +71,7 @@ class Asker {
   const Rules& rules_;
   const Hierarchy* hierarchy_;
   const MeasuredNetwork* measured_;
+  bool invariant_;
 };
 
 bool same(const Choice& a, const Choice& b) {
@@ -96,8 +103,8 @@ std::string sizes_of(const std::vector<Decision>& all, const Decision& each) {
 
 std::vector<Decision> decisions(Collective collective, DataType type, int ranks, Medium medium,
                                 const Rules& rules, const Hierarchy* hierarchy,
-                                const MeasuredNetwork* measured) {
-  Asker asker(collective, type, ranks, medium, rules, hierarchy, measured);
+                                const MeasuredNetwork* measured, bool invariant) {
+  Asker asker(collective, type, ranks, medium, rules, hierarchy, measured, invariant);
   std::vector<Decision> found{{.choice = asker.at(0)}};
   if (asker.one_answer()) return found;
   const std::vector<uint64_t> places = asker.places();
@@ -113,8 +120,8 @@ std::vector<Decision> decisions(Collective collective, DataType type, int ranks,
 }
 
 std::vector<std::string> decision_lines(int ranks, Medium medium, const Rules& rules,
-                                        const Hierarchy* hierarchy,
-                                        const MeasuredNetwork* measured) {
+                                        const Hierarchy* hierarchy, const MeasuredNetwork* measured,
+                                        bool invariant) {
   std::vector<std::string> lines;
   const auto add = [&](Collective collective, std::string_view type,
                        const std::vector<Decision>& all) {
@@ -126,7 +133,7 @@ std::vector<std::string> decision_lines(int ranks, Medium medium, const Rules& r
   for (int i = 0; i < kNamedCollectives; ++i) {
     const auto collective = static_cast<Collective>(i);
     const auto of = [&](DataType type) {
-      return decisions(collective, type, ranks, medium, rules, hierarchy, measured);
+      return decisions(collective, type, ranks, medium, rules, hierarchy, measured, invariant);
     };
     const std::vector<Decision> usual = of(DataType::kFloat32);
     const std::vector<Decision> narrow = of(DataType::kBfloat16);

@@ -20,7 +20,7 @@ struct Decision {
 };
 
 // Lists the decisions for a collective that has a name in BANYAN_ALGO, as sums where it has an
-// operation. Pure.
+// operation, which may be `invariant`. Pure.
 //
 //   a choice of a rule or the table        is found for every size
 //   lengths of segments that links choose  are found for sizes that are tried: powers of two, and
@@ -29,12 +29,13 @@ struct Decision {
 //   calls with a `v`                       have blocks of one length
 std::vector<Decision> decisions(Collective collective, DataType type, int ranks, Medium medium,
                                 const Rules& rules, const Hierarchy* hierarchy = nullptr,
-                                const MeasuredNetwork* measured = nullptr);
+                                const MeasuredNetwork* measured = nullptr, bool invariant = false);
 
 // Prints the decisions for people, a line each, of float32, and of bfloat16 where that gets others:
 // "allreduce of float32 up to 32K: recursive_doubling, by the default table".
 std::vector<std::string> decision_lines(int ranks, Medium medium, const Rules& rules,
                                         const Hierarchy* hierarchy = nullptr,
-                                        const MeasuredNetwork* measured = nullptr);
+                                        const MeasuredNetwork* measured = nullptr,
+                                        bool invariant = false);
 
 }  // namespace banyan

@@ -47,6 +47,7 @@ std::string what_excludes(int algorithm, const CallSite& call, const Choice& cho
     if (rule.excluding && names(rule, algorithm))
       return fmt::format("excluded by {}", choice.because.substr(0, choice.because.find(',')));
   }
+  if (sums_in_rank_order(call.problem)) return fmt::format("{} are {}", choice.because, chosen);
   if (choice.naming >= 0) return fmt::format("{} names {}", choice.because, chosen);
   if (call.algorithm >= 0) return fmt::format("the {} names {}", choice.because, chosen);
   if (levels_missing(algorithm, levels)) return "it needs several hosts, one with several ranks";

@@ -65,8 +65,8 @@ inline constexpr int kMostRanksBuilt = 256;
 // Explains a call. A message and a call of one rank have no algorithms. Pure.
 //
 //   what decides                  excludes
-//   the call, or a rule that      all others
-//   names algorithms
+//   the call, a rule that names   all others
+//   algorithms, invariant sums
 //   any other rule                as for choose()
 //   anything else                 those that are predicted to be faster than what it has
 Explanation explain(const CallSite& call);

@@ -222,6 +222,7 @@ uint64_t selection_bytes(const Problem& problem) {
 
 Choice choose(const Problem& problem, int ranks, Medium medium, const Rules& rules,
               const Hierarchy* hierarchy, const MeasuredNetwork* measured) {
+  if (sums_in_rank_order(problem)) return {find_algorithm("direct"), "invariant sums", -1};
   const Surroundings place{ranks, medium, hierarchy, measured};
   for (size_t i = 0; i < rules.size(); ++i) {
     if (!matches(rules[i], problem, place)) continue;

@@ -131,7 +131,7 @@ inline bool is_network(Medium medium) {
 
 struct Choice {
   int algorithm = 0;  // index into algorithms(); -1 where none fits: kSend, kRecv
-  // "default table", "measured links", "BANYAN_ALGO rule 2", "tuning file rule 7"
+  // "default table", "measured links", "BANYAN_ALGO rule 2", "tuning file rule 7", "invariant sums"
   std::string because;
   int rule = -1;            // index into the rules; -1: none decided
   Parameters parameters{};  // those that the algorithm goes by in this call
@@ -144,7 +144,8 @@ int nodes_of(int ranks, Medium medium, const Hierarchy* hierarchy);
 int ppn_of(int ranks, Medium medium, const Hierarchy* hierarchy);
 // Chooses the same on all ranks. It looks at nothing but the collective, its bytes, type and
 // operation, the number of ranks, the medium, the rules, how the ranks lie (simplified(); null:
-// flat) and the network that was measured (null: none was).
+// flat) and the network that was measured (null: none was). Of a call with sums_in_rank_order() it
+// looks at that alone: it is direct, which adds in the order of ranks, whatever rules say.
 Choice choose(const Problem& problem, int ranks, Medium medium, const Rules& rules,
               const Hierarchy* hierarchy = nullptr, const MeasuredNetwork* measured = nullptr);
 

@@ -9,6 +9,7 @@
 //   a read of memory nobody wrote, a write of user memory before agreement
 //   an unmatched message, a deadlock
 //   another order of reduction on another rank, or a message of a codec that says other values
+//   another order than that of the ranks, where sums_in_rank_order()
 //
 // What a codec makes of values is a symbol of the codec and of these values, cut as they were. So
 // nothing need be known of the codec but that it makes the same of the same.

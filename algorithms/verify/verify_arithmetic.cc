@@ -153,7 +153,10 @@ ScheduleFault SymbolArithmetic::compare_result(const Run& found, uint64_t origin
     return bytes_of(found) + " of the output are the result for the element at byte " +
            std::to_string(found.origin) + " instead of " + std::to_string(origin);
   ScheduleFault fault = symbols_.incomplete(found.symbol);
-  return fault.empty() ? fault : bytes_of(found) + " of the output: " + fault;
+  if (!fault.empty()) return bytes_of(found) + " of the output: " + fault;
+  if (sums_in_rank_order(call_.problems.front()) && !symbols_.is_in_rank_order(found.symbol))
+    return bytes_of(found) + " of the output are not summed in the order of ranks";
+  return {};
 }
 
 // The lists cover the same bytes: only output that was there from the start can be written.

@@ -107,6 +107,24 @@ int Symbols::missing(SymbolId id) const {
   return first == found.end() ? -1 : static_cast<int>(first - found.begin());
 }
 
+SymbolId Symbols::bare(SymbolId id) const {
+  while (entries_[id].left != kNoSymbol && entries_[id].right == kNoSymbol) id = entries_[id].left;
+  return id;
+}
+
+bool Symbols::is_in_rank_order(SymbolId id) const {
+  if (by_content_) return true;
+  id = bare(id);
+  for (int rank = ranks_ - 1; rank > 0; --rank) {
+    const Entry& sum = entries_[id];
+    if (sum.right == kNoSymbol) return false;
+    const bool last = bare(sum.right) == contribution(rank);
+    if (!last && bare(sum.left) != contribution(rank)) return false;
+    id = last ? sum.left : sum.right;
+  }
+  return bare(id) == contribution(0);
+}
+
 void Memory::read(uint64_t offset, uint64_t size, std::vector<Run>& found) const {
   found.clear();
   const uint64_t end = offset + size;

@@ -76,6 +76,9 @@ class Symbols {
   ScheduleFault incomplete(SymbolId id) const;
   // A rank whose contribution is not in it, -1 if there is none.
   int missing(SymbolId id) const;
+  // It is ((c0 + c1) + c2) + ..., where c is what a rank gave or what a message says of that. Only
+  // the whole may then be rounded, or said by a message. By content every order is.
+  bool is_in_rank_order(SymbolId id) const;
 
  private:
   struct Entry {
@@ -84,6 +87,8 @@ class Symbols {
     SymbolId right;
     uint64_t print;  // the sum of its contributions' numbers
   };
+  // Without what was made of it as a whole.
+  SymbolId bare(SymbolId id) const;
   SymbolId add(SymbolStage stage, SymbolId left, SymbolId right, uint64_t print);
   // How often each rank's contribution is in it: 0, 1, or 2 for more.
   std::vector<uint8_t> times(SymbolId id) const;

@@ -49,10 +49,13 @@ class Job::Unlogged {
   Job& job_;
 };
 
-Result<std::unique_ptr<Job>> Job::join(const banyan_unique_id_t* id, int rank, int size) {
+Result<std::unique_ptr<Job>> Job::join(const banyan_unique_id_t* id, int rank, int size,
+                                       bool invariant) {
   std::unique_ptr<Job> job(new Job);
-  BANYAN_TRY(status_of(id == nullptr ? banyan_comm_init_env(&job->comm_, nullptr)
-                                     : banyan_comm_init(&job->comm_, size, id, rank, nullptr),
+  banyan_config_t config = BANYAN_CONFIG_INIT;
+  if (invariant) config.determinism = BANYAN_INVARIANT;
+  BANYAN_TRY(status_of(id == nullptr ? banyan_comm_init_env(&job->comm_, &config)
+                                     : banyan_comm_init(&job->comm_, size, id, rank, &config),
                        nullptr));
   BANYAN_TRY(job->find_places());
   return job;

@@ -23,8 +23,9 @@ Status status_of(banyan_result_t result, banyan_comm_t comm);
 
 class Job {
  public:
-  // With an id, as `rank` of `size`; from the environment without one.
-  static Result<std::unique_ptr<Job>> join(const banyan_unique_id_t* id, int rank, int size);
+  // With an id, as `rank` of `size`; from the environment without one. `invariant`: its sums are.
+  static Result<std::unique_ptr<Job>> join(const banyan_unique_id_t* id, int rank, int size,
+                                           bool invariant);
   // Puts the same ranks into a communicator of its own, with its own memory to share: what an
   // accident of one communicator is, another one may not have. Collective.
   Result<std::unique_ptr<Job>> again();

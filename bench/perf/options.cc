@@ -16,6 +16,7 @@
 #include "bench/machine.h"
 #include "src/base/environment.h"
 #include "src/base/parse.h"
+#include "src/base/same_word.h"
 #include "transports/transport.h"
 
 namespace banyan::perf {
@@ -44,7 +45,7 @@ constexpr std::string_view kFooter =
 
 // The words as given; empty: not given.
 struct Words {
-  std::string collective, ranks, sizes, iterations, warm_up, rounds, type, op, device;
+  std::string collective, ranks, sizes, iterations, warm_up, rounds, type, op, device, determinism;
 };
 
 void declare(CLI::App& app, Words& words, Options& options) {
@@ -74,6 +75,9 @@ void declare(CLI::App& app, Words& words, Options& options) {
   app.add_option("--algo", options.algorithm, "as BANYAN_ALGO")->type_name("A");
   app.add_option("--transports", options.transports, "as BANYAN_TRANSPORTS")->type_name("T");
   app.add_option("--compress", options.compress, "as BANYAN_COMPRESS")->type_name("C");
+  app.add_option("--determinism", words.determinism,
+                 "of sums of floats: deterministic (default), invariant")
+      ->type_name("D");
   app.add_option("--csv", options.csv, "write rows to FILE; -: to stdout, and nothing else")
       ->type_name("FILE");
   app.add_option("--json", options.json, "write a report to FILE; -: to stdout, nothing else")
@@ -160,6 +164,13 @@ Status read_words(const Words& words, Options& options) {
     const auto op = parse_reduce_op(words.op);
     if (!op.ok()) return about("-o", words.op, op.status());
     options.op = *op;
+  }
+  if (!words.determinism.empty()) {
+    constexpr std::array<std::string_view, 2> kValid = {"deterministic", "invariant"};
+    options.invariant = same_word(words.determinism, kValid[1]);
+    if (!options.invariant && !same_word(words.determinism, kValid[0]))
+      return about("--determinism", words.determinism,
+                   unknown_word("determinism", words.determinism, kValid));
   }
   return {};
 }

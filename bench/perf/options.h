@@ -34,6 +34,7 @@ struct Options {
   bool shared = false;
   bool fresh = false;
   bool bind = false;
+  bool invariant = false;  // --determinism
   std::string algorithm;   // empty: as BANYAN_ALGO has it
   std::string transports;  // empty: as BANYAN_TRANSPORTS has it
   std::string compress;    // empty: as BANYAN_COMPRESS has it

@@ -219,6 +219,7 @@ std::string json_report(const Options& options, const Invocation& invocation,
   json["fresh"] = options.fresh;
   json["bind"] = options.bind;
   json["compress"] = setting.compress;
+  json["determinism"] = setting.determinism;
   json["command"] = invocation.command;
   json["launcher"] = invocation.launcher;
   json["variables"] = Json::object();

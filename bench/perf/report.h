@@ -42,6 +42,7 @@ struct Setting {
   int hosts = 1;
   std::string transports;
   std::string compress;
+  std::string determinism;
   std::vector<Place> places;  // of each rank
   Machine machine;
 };

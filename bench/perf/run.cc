@@ -81,6 +81,7 @@ Setting setting_of(const Job& job, const Options& options, const CallPlan& plan,
           .hosts = job.hosts(),
           .transports = plan.transports,
           .compress = options.compress.empty() ? "off" : options.compress,
+          .determinism = options.invariant ? "invariant" : "deterministic",
           .places = std::move(places),
           .machine = this_machine()};
 }
@@ -128,8 +129,8 @@ Result<uint64_t> run_job(Job& job, const Options& options, Report& report) {
 
 }  // namespace
 
-Result<std::unique_ptr<Job>> join_team(Team* team, int rank) {
-  if (team == nullptr) return Job::join(nullptr, 0, 0);
+Result<std::unique_ptr<Job>> join_team(Team* team, int rank, bool invariant) {
+  if (team == nullptr) return Job::join(nullptr, 0, 0, invariant);
   banyan_unique_id_t id{};
   if (rank == 0) {
     const Status made = status_of(banyan_get_unique_id(&id), nullptr);
@@ -141,7 +142,7 @@ Result<std::unique_ptr<Job>> join_team(Team* team, int rank) {
     if (!taken.ok()) return Status(taken.status().code(), std::string());
     id = *taken;
   }
-  return Job::join(&id, rank, team->size());
+  return Job::join(&id, rank, team->size(), invariant);
 }
 
 // Wrong values of variables are the library's to tell, when it joins.
@@ -162,7 +163,7 @@ Result<Launched> find_launched(const RawEnvironment& raw) {
 Outcome run_rank(const Options& options, Team* team, int place, Result<Report>& report) {
   Status ready = report.status();
   if (ready.ok() && options.bind) ready = bind_to_core(place);
-  const auto job = join_team(team, place);
+  const auto job = join_team(team, place, options.invariant);
   if (!ready.ok()) return {kFailed, std::string(ready.message())};
   if (!job.ok()) return {kFailed, std::string(job.status().message())};
   const auto wrong = run_job(**job, options, *report);

@@ -15,7 +15,8 @@
 namespace banyan::perf {
 
 // A communicator of the team's ranks, by the id of rank 0; without a team, the launcher's.
-Result<std::unique_ptr<Job>> join_team(Team* team, int rank);
+// `invariant`: as for Job::join().
+Result<std::unique_ptr<Job>> join_team(Team* team, int rank, bool invariant = false);
 
 // This rank and its place among those of its host, under a launcher. kInvalidUsage: there is none.
 struct Launched {

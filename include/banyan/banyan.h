@@ -134,7 +134,7 @@ typedef struct {
 typedef enum {
   BANYAN_DETERMINISM_DEFAULT = 0, /**< the library's default, which is `BANYAN_DETERMINISTIC` */
   BANYAN_DETERMINISTIC = 1,       /**< same ranks, machine and input: same bits, run after run */
-  BANYAN_INVARIANT = 2 /**< for any placement, algorithm and split; `UNSUPPORTED` as yet */
+  BANYAN_INVARIANT = 2 /**< sums of floats: also for any placement, algorithm, cut into calls */
 } banyan_determinism_t;
 struct banyan_compression;
 

@@ -70,6 +70,7 @@ class Checker {
     BANYAN_TRY(options());
     BANYAN_TRY(counts());
     BANYAN_TRY(buffers());
+    problem().invariant = communicator_.membership->settings().invariant;
     BANYAN_TRY(algorithm());
     problem().check = communicator_.membership->settings().environment.check;
     return result_;

@@ -72,14 +72,12 @@ Result<banyan::Wishes> wishes_of(const banyan_config_t* given) {
   if (determinism < 0 || determinism > BANYAN_INVARIANT)
     return wrong("determinism is {}; valid: 0 (default), 1 (deterministic), 2 (invariant)",
                  determinism);
-  if (determinism == BANYAN_INVARIANT)
-    return Status(Code::kUnsupported, "determinism is 2 (invariant): not in this version");
   banyan::Wishes wishes;
   wishes.name = config->name != nullptr ? config->name : "";
   wishes.transports = config->transports != nullptr ? config->transports : "";
   wishes.timeout_s = config->timeout_s;
   wishes.init_timeout_s = config->init_timeout_s;
-  wishes.determinism = determinism;
+  wishes.invariant = determinism == BANYAN_INVARIANT;
   wishes.compression = compression;
   return wishes;
 }

@@ -45,7 +45,7 @@ std::vector<SharedSetting> shared_settings(const Settings& settings) {
           {"the compression", compression_text(settings)},
           {"BANYAN_CHECK", settings.environment.check ? "on" : "off"},
           {"BANYAN_TRANSPORTS", transport_list(settings.transports)},
-          {"determinism", std::to_string(settings.determinism)}};
+          {"determinism", settings.invariant ? "invariant" : "deterministic"}};
 }
 
 struct Compared {

@@ -307,7 +307,7 @@ void explain_choices(const Membership& membership) {
   if (!settings.explain || membership.rank() != 0 || membership.size() == 1) return;
   for (const std::string& line :
        decision_lines(membership.size(), membership.medium(), settings.rules,
-                      &membership.hierarchy(), membership.measured()))
+                      &membership.hierarchy(), membership.measured(), settings.invariant))
     settings.log.answer(Subsystem::kPlan, line);
 }
 

@@ -14,7 +14,6 @@
 namespace banyan {
 namespace {
 
-constexpr int kDeterministic = 1;  // BANYAN_DETERMINISTIC, which is the default
 constexpr size_t kMostName = 64;
 
 Status named(std::string_view variable, std::string_view value, const Status& status) {
@@ -56,7 +55,7 @@ Result<Settings> make_settings(const Wishes& wishes, const RawEnvironment& raw, 
   if (wishes.timeout_s > 0) settings.timeout_from = "timeout_s of the communicator's configuration";
   settings.init_timeout_s =
       wishes.init_timeout_s > 0 ? wishes.init_timeout_s : values.init_timeout_s;
-  settings.determinism = wishes.determinism == 0 ? kDeterministic : wishes.determinism;
+  settings.invariant = wishes.invariant;
 
   Result<AlgorithmVariable> algorithm = algorithm_of(values.algorithm);
   BANYAN_TRY(algorithm.status());

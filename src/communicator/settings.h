@@ -29,9 +29,9 @@ struct Settings {
   double timeout_s = 30;
   std::string_view timeout_from = "BANYAN_TIMEOUT";  // a literal
   double init_timeout_s = 60;
-  int determinism = 1;
-  Rules rules;           // BANYAN_ALGO, then the tuning table once the ranks have met
-  bool explain = false;  // BANYAN_ALGO asks for what calls get
+  bool invariant = false;  // sums have the same bits wherever the ranks lie
+  Rules rules;             // BANYAN_ALGO, then the tuning table once the ranks have met
+  bool explain = false;    // BANYAN_ALGO asks for what calls get
   // The tuning file, as rank 0 or the parent of a split has it; nothing: not known.
   std::optional<SharedTuning> tuning;
   // The network under the ranks once they have met, where its links were measured.
@@ -51,7 +51,7 @@ struct Wishes {
   std::string transports;  // empty: BANYAN_TRANSPORTS
   double timeout_s = 0;    // 0: BANYAN_TIMEOUT
   double init_timeout_s = 0;
-  int determinism = 0;
+  bool invariant = false;
   std::optional<Compression> compression{};  // nothing: BANYAN_COMPRESS
 };
 

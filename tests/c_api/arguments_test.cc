@@ -191,6 +191,9 @@ TEST_F(Arguments, RefusesWhatThisVersionHasNot) {
   ASSERT_EQ(banyan_get_unique_id(&id), BANYAN_SUCCESS);
   EXPECT_EQ(banyan_comm_init(&made, 1, &id, 0, &config), BANYAN_ERR_UNSUPPORTED);
   config = BANYAN_CONFIG_INIT;
+  config.determinism = static_cast<banyan_determinism_t>(3);
+  EXPECT_EQ(banyan_comm_init(&made, 1, &id, 0, &config), BANYAN_ERR_INVALID_ARGUMENT);
+  config = BANYAN_CONFIG_INIT;
   config.transports = "carrier-pigeon";
   EXPECT_EQ(banyan_comm_init(&made, 1, &id, 0, &config), BANYAN_ERR_INVALID_ARGUMENT);
   EXPECT_EQ(made, nullptr);

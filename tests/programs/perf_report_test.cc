@@ -82,6 +82,7 @@ Setting some_setting() {
           .ranks = 3,
           .transports = "shm",
           .compress = "off",
+          .determinism = "invariant",
           .places = {{"a", "0-3"}, {"a", "0-3"}, {"caf\xe9", "0,2"}},
           .machine = {}};
 }
@@ -169,6 +170,7 @@ TEST(PerfReport, JsonHasTheFixedFields) {
   EXPECT_EQ(json.at("hosts"), 1);
   EXPECT_EQ(json.at("in_place"), false);
   EXPECT_EQ(json.at("compress"), "off");
+  EXPECT_EQ(json.at("determinism"), "invariant");
   EXPECT_TRUE(json.at("machine").is_object());
   const auto& row = json.at("results").at(0);
   EXPECT_EQ(row.at("round"), 2);

@@ -76,7 +76,8 @@ TEST(PerfOptions, Defaults) {
 TEST(PerfOptions, Everything) {
   const CommandLine line = parse(
       "bibw -n 2 -m 1K:4K -i 7 -x 0 --rounds 3 -T bf16 -o max -c -f -z -l --shared --fresh "
-      "--bind --algo ring --transports shm --compress off --csv a.csv --json -");
+      "--bind --algo ring --transports shm --compress off --determinism invariant --csv a.csv "
+      "--json -");
   ASSERT_TRUE(line.options) << line.text;
   const Options& options = *line.options;
   EXPECT_EQ(options.pattern, Pattern::kBothWays);
@@ -86,7 +87,8 @@ TEST(PerfOptions, Everything) {
   EXPECT_EQ(warm_up_at(options, 1), 0U);
   EXPECT_EQ(options.rounds, 3);
   EXPECT_TRUE(options.check && options.full && options.tails && options.in_place &&
-              options.shared && options.fresh && options.bind && options.quiet());
+              options.shared && options.fresh && options.bind && options.invariant &&
+              options.quiet());
   EXPECT_EQ(options.algorithm, "ring");
   EXPECT_EQ(options.csv, "a.csv");
 }
@@ -129,6 +131,7 @@ TEST(PerfOptions, WhatIsWrongIsNamedWithWhatWouldBeRight) {
            {"gather -n 2 --algo allreduce:ring;alltoall:bruck", "none for gather", "binomial"},
            {"allreduce -n 2 --transports smh", "smh", "shm"},
            {"allreduce -n 2 --compress int9", "int9", "off"},
+           {"allreduce -n 2 --determinism varying", "varying", "deterministic, invariant"},
            {"allreduce -n 2 -d cuda --algo rign", "rign", "ring"},
            {"allreduce -n 2 --compress int8 --transports smh", "smh", "shm"},
            {"allreduce -n 2 --csv - --json -", "--csv", "--json"},
