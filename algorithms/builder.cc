@@ -129,14 +129,18 @@ StepCodec ScheduleBuilder::step_codec(CodecId codec, const Coding& coding) {
 
 Slice ScheduleBuilder::select_by(StepCodec codec, DataType type, Slice values) {
   const Slice selection = scratch(sizeof(Selection));
+  look_by(codec, type, values, selection);
+  return selection;
+}
+
+void ScheduleBuilder::look_by(StepCodec codec, DataType type, Slice values, Slice look) {
   append({.op = Op::kSelect,
           .type = type,
           .codec = codec.codec,
           .coding = codec.coding,
           .src = values,
           .src2 = {},
-          .dst = selection});
-  return selection;
+          .dst = look});
 }
 
 void ScheduleBuilder::encode_by(StepCodec codec, DataType type, Slice values, Slice slot,

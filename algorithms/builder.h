@@ -71,6 +71,8 @@ class ScheduleBuilder {
   // Steps by a codec; values are of `type`. What a message does not say of them goes to `left`, if
   // it is not empty. A selection is what select_by() has made of what the values are a part of.
   Slice select_by(StepCodec codec, DataType type, Slice values);
+  // The codec's look goes to `look`.
+  void look_by(StepCodec codec, DataType type, Slice values, Slice look);
   void encode_by(StepCodec codec, DataType type, Slice values, Slice slot, Slice left = {},
                  Slice selection = {});
   void decode_by(StepCodec codec, DataType type, Slice slot, Slice values);

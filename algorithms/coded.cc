@@ -45,12 +45,12 @@ void coded_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group, co
 
 void coded_allgather_phase(ScheduleBuilder& builder, const Group& group, Phase phase,
                            const Coder& coder, const std::vector<Slice>& values,
-                           const std::vector<uint64_t>& first) {
+                           const std::vector<uint64_t>& first, Slice selection) {
   const auto me = static_cast<size_t>(group.me);
   std::vector<Slice> slots(values.size());
   for (size_t index = 0; index < slots.size(); ++index)
-    slots[index] =
-        index == me ? coder.encode(values[index], first[index]) : coder.room(values[index]);
+    slots[index] = index == me ? coder.encode(values[index], first[index], selection)
+                               : coder.room(values[index]);
   if (group.size() > 1) named_allgather_phase(builder, group, phase, true, slots);
   for (size_t index = 0; index < slots.size(); ++index) {
     const size_t next = (me + slots.size() - index) % slots.size();  // as they come, if all at once
@@ -108,9 +108,10 @@ void coded_allreduce(ScheduleBuilder& builder, const Group& group, const Problem
   Accumulators sums(builder, problem, slices_of(begin.vector, blocks, begin.width), values,
                     {.sums_in = begin.sums_in, .sums_out = true});
   const std::vector<uint64_t> first = first_of(blocks);
-  coded_reduce_scatter_phase(builder, group, contributions, sums, first,
-                             contributions.select(begin.vector));
-  coded_allgather_phase(builder, group, Phase::kDirect, results, values, first);
+  const Slice selection = contributions.select(group, begin.vector);
+  coded_reduce_scatter_phase(builder, group, contributions, sums, first, selection);
+  coded_allgather_phase(builder, group, Phase::kDirect, results, values, first,
+                        results.looks() ? selection : Slice{});
   for (size_t index = 0; index < values.size(); ++index)
     finish_sum(builder, problem, values[index], outputs[index]);
 }
@@ -125,7 +126,7 @@ void coded_reduce_scatter(ScheduleBuilder& builder, const Group& group, const Pr
   Accumulators sums(builder, problem, slices_of(begin.vector, blocks, begin.width), group.me,
                     whole_output(group, problem), {.sums_in = begin.sums_in, .sums_out = false});
   coded_reduce_scatter_phase(builder, group, coder, sums, first_of(blocks),
-                             coder.select(begin.vector));
+                             coder.select(group, begin.vector));
 }
 
 }  // namespace banyan

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "algorithms/generators.h"
+#include "compression/codecs.h"
 
 namespace banyan {
 namespace {
@@ -38,7 +39,9 @@ Coder::Coder(ScheduleBuilder& builder, const Group& group, const Problem& proble
     id_ = codec_->of_sums;
     codec_ = &codec_of(group, id_);
   }
-  coding_ = {.parameter = codec.parameter,
+  const bool divides = codec.codec == kAbsoluteBound && problem.op == ReduceOp::kAvg;
+  coding_ = {.parameter = codec.parameter * (divides ? group.size() : 1),
+             .within = codec.within,
              .carried = carried_as(problem, codec, what, raw),
              .stochastic = codec.stochastic,
              .seed = problem.compression.seed,
@@ -51,9 +54,22 @@ Slice Coder::room(Slice values) const {
                             (codec_->has_flags ? 1 : 0));
 }
 
-Slice Coder::select(Slice vector) const {
+Slice Coder::select(const Group& group, Slice vector) const {
   if (!selects() || vector.size == 0) return {};
-  return builder_.select_by(builder_.step_codec(id_, coding_), type_, vector);
+  const StepCodec codec = builder_.step_codec(id_, coding_);
+  if (!looks()) return builder_.select_by(codec, type_, vector);
+  const uint64_t size = codec_->look_size;
+  const Slice looks = builder_.scratch(size * group.ranks.size());
+  const auto look_of = [&](int place) {
+    return looks.sub(size * static_cast<uint64_t>(place), size);
+  };
+  builder_.look_by(codec, type_, vector, look_of(group.me));
+  send_to_others(builder_, group, look_of(group.me));
+  for (int step = 1; step < group.size(); ++step) {
+    const int from = group.wrap(group.me - step);
+    builder_.recv(look_of(from), group.at(from));
+  }
+  return builder_.select_by(codec, type_, looks);
 }
 
 Slice Coder::encode(Slice values, uint64_t first, Slice selection) const {

@@ -196,8 +196,10 @@ class Coder {
   Slice room(Slice values) const;
   // It encodes what it has selected from a whole vector.
   bool selects() const { return encodes() && codec_->select != nullptr; }
-  // Empty if it does not.
-  Slice select(Slice vector) const;
+  // Empty if it does not. Where the codec looks, all ranks of the group hear of each other's
+  // vectors first, and it encodes sums by the same selection.
+  Slice select(const Group& group, Slice vector) const;
+  bool looks() const { return encodes() && codec_->look != nullptr; }
   // Into a slot of its own: values from element `first` of the call's vector on.
   Slice encode(Slice values, uint64_t first, Slice selection = {}) const;
   void decode(Slice slot, Slice values) const;
@@ -222,7 +224,7 @@ void coded_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group, co
 // says, of its own one, too.
 void coded_allgather_phase(ScheduleBuilder& builder, const Group& group, Phase phase,
                            const Coder& coder, const std::vector<Slice>& values,
-                           const std::vector<uint64_t>& first);
+                           const std::vector<uint64_t>& first, Slice selection = {});
 // Makes elements of a finished sum: of accumulators, which are where the elements go, if they are
 // of one type.
 void finish_sum(ScheduleBuilder& builder, const Problem& problem, Slice sum, Slice elements);

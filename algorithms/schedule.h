@@ -60,7 +60,7 @@ enum class Op : uint8_t {
                // wire slot, and what its message does not say of src goes to dst2, if there is one
   kDecode,     // dst = src, T -> A, times this rank's scalar for kPreMulSum
   kDecodeAdd,  // dst = src (+) widened src2; dst and src are A, src2 is T; no scalar
-  kSelect,     // dst = the codec's selection from src
+  kSelect,     // dst = the codec's selection from src, or its look at src, or one from looks
   // Made by fuse() from a receive into scratch that only a reduction reads:
   kRecvReduce,     // dst = src (+) message, all of Step::type
   kRecvDecodeAdd,  // dst = src (+) widened message; dst and src are A, the message is T

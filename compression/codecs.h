@@ -26,6 +26,9 @@ inline constexpr CodecId kSign = 10;
 inline constexpr CodecId kTopk = 11;
 inline constexpr CodecId kRandk = 12;
 inline constexpr CodecId kNonzero = 13;  // sums of sparse messages; no caller names it
+// Whatever keeps a bound, absolute or relative to the largest sum; no caller names them.
+inline constexpr CodecId kAbsoluteBound = 14;
+inline constexpr CodecId kRelativeBound = 15;
 
 std::span<const Codec> codecs();
 

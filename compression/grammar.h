@@ -28,8 +28,12 @@ namespace banyan {
 // words that are valid there.
 Result<CodecChoice> parse_codec(std::string_view name);
 
-// The one text for a choice that parse_codec() gives: numbers are the shortest that read back.
+// The one text for a choice that parse_codec() gives: numbers are the shortest that read back. For
+// a bound, which has no name, "absolute:0.01" or "relative:0.01".
 std::string text_of(const CodecChoice& choice);
+
+// Whether parse_codec() gives it.
+bool is_choice(const CodecChoice& choice);
 
 // What a codec goes by for values of that type. Seed, step and places are the caller's to set.
 Coding coding_of(const CodecChoice& choice, DataType values);

@@ -88,9 +88,36 @@ Words gather(const uint32_t* table, Words place) {
                                                         reinterpret_cast<__m256i>(place), 4));
 }
 
+Words multiply_high(Words words, uint32_t factor) {
+  const auto even = reinterpret_cast<__m256i>(words);
+  const __m256i factors = _mm256_set1_epi64x(factor);
+  const __m256i high = _mm256_srli_epi64(_mm256_mul_epu32(even, factors), 32);
+  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(even, 32), factors);
+  return reinterpret_cast<Words>(_mm256_blend_epi32(high, odd, 0b10101010));
+}
+
 LaneBits below_zero(Floats floats) {
   const __m256 below = _mm256_cmp_ps(floats, _mm256_setzero_ps(), _CMP_LT_OQ);
   return static_cast<LaneBits>(_mm256_movemask_ps(below));
+}
+
+Words larger(Words a, Words b) {
+  return reinterpret_cast<Words>(
+      _mm256_max_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+}
+
+uint32_t lanes_from(Words words, uint32_t least) {
+  const auto is_least = reinterpret_cast<Floats>(larger(words, Words{} + least) == words);
+  return static_cast<uint32_t>(_mm256_movemask_ps(is_least));
+}
+
+void take(Picks<float>& picks, const std::byte* values, uint32_t lanes, size_t place) {
+  for (; lanes != 0; lanes &= lanes - 1) {
+    const auto lane = static_cast<size_t>(__builtin_ctz(lanes));
+    picks.places[picks.count] = static_cast<uint16_t>(place + lane);
+    picks.values[picks.count] = load<float>(values + lane * sizeof(float));
+    ++picks.count;
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "compression/codecs/blocks_plain.inc"
+#include "compression/codecs/picks_plain.inc"
 #include "compression/float_formats.h"
 #include "compression/kernel_tables.h"
 #include "compression/loops.h"

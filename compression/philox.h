@@ -20,17 +20,23 @@ struct PhiloxKey {
   uint32_t low, high;
 };
 
+struct Philox {
+  static constexpr int kRounds = 10;
+  static constexpr uint32_t kEvenFactor = 0xD2511F53;
+  static constexpr uint32_t kOddFactor = 0xCD9E8D57;
+  static constexpr PhiloxKey kKeyStep = {0x9E3779B9, 0xBB67AE85};
+};
+
 constexpr PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) {
-  constexpr int kRounds = 10;
-  for (int round = 0; round < kRounds; ++round) {
-    const uint64_t even = uint64_t{0xD2511F53} * counter.word[0];
-    const uint64_t odd = uint64_t{0xCD9E8D57} * counter.word[2];
+  for (int round = 0; round < Philox::kRounds; ++round) {
+    const uint64_t even = uint64_t{Philox::kEvenFactor} * counter.word[0];
+    const uint64_t odd = uint64_t{Philox::kOddFactor} * counter.word[2];
     counter = {{static_cast<uint32_t>(odd >> 32) ^ counter.word[1] ^ key.low,
                 static_cast<uint32_t>(odd),
                 static_cast<uint32_t>(even >> 32) ^ counter.word[3] ^ key.high,
                 static_cast<uint32_t>(even)}};
-    key.low += 0x9E3779B9;
-    key.high += 0xBB67AE85;
+    key.low += Philox::kKeyStep.low;
+    key.high += Philox::kKeyStep.high;
   }
   return counter;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "algorithms/algorithms.h"
+#include "compression/codecs.h"
 #include "compression/grammar.h"
 #include "src/base/parse.h"
 
@@ -30,6 +31,10 @@ Result<CodecChoice> parse_name(std::string_view name, size_t position, std::stri
 
 std::string text_of_name(const CodecChoice& choice) {
   return choice.codec == kAutomatic ? "auto" : text_of(choice);
+}
+
+bool is_bound(const CodecChoice& choice) {
+  return choice.codec == kAbsoluteBound || choice.codec == kRelativeBound;
 }
 
 // Of all blocks, where a call has several.
@@ -65,6 +70,13 @@ Result<Compression> parse_compression(std::string_view text) {
   return read;
 }
 
+Compression within_bound(const Compression& codecs, bool relative, double bound) {
+  CodecChoice choice{.codec = relative ? kRelativeBound : kAbsoluteBound, .parameter = bound};
+  if (codecs.inter.is_exact()) choice = {};
+  if (codecs.inter.codec != kAutomatic && !choice.is_exact()) choice.within = codecs.inter.codec;
+  return {.inter = choice, .alone = choice};
+}
+
 Parameters codecs_for(const Problem& problem, int ranks, Medium medium,
                       const Hierarchy* hierarchy) {
   Parameters codecs;
@@ -75,7 +87,8 @@ Parameters codecs_for(const Problem& problem, int ranks, Medium medium,
   if (compression.is_exact() || !sums || !may_encode(problem) || ranks == 1 ||
       vector_bytes(problem, ranks) < compression.least_bytes)
     return codecs;
-  if (sums_in_rank_order(problem)) {
+  // A bound is kept from end to end, not level by level.
+  if (sums_in_rank_order(problem) || is_bound(compression.inter)) {
     if (compression.inter == compression.alone) codecs.inter_codec = compression.inter;
     return codecs;
   }
@@ -87,6 +100,7 @@ Parameters codecs_for(const Problem& problem, int ranks, Medium medium,
 
 bool keeps_within(const Compression& asked, const Compression& ceiling) {
   const auto keeps = [](const CodecChoice& one, const CodecChoice& most) {
+    if (is_bound(one) && one.codec == most.codec) return one.parameter <= most.parameter;
     return one.is_exact() || one == most || most.codec == kAutomatic;
   };
   return keeps(asked.intra, ceiling.intra) && keeps(asked.inter, ceiling.inter) &&
@@ -109,7 +123,9 @@ Choice encoded(Choice choice, const Parameters& codecs, Collective collective,
     return which.encodes(collective) &&
            (which.by_levels == levels || codecs.intra_codec.is_exact());
   };
-  if (choice.algorithm < 0 || !serves(choice.algorithm))
+  if (is_bound(codecs.inter_codec))
+    choice = {find_algorithm("direct"), "compression", -1};
+  else if (choice.algorithm < 0 || !serves(choice.algorithm))
     choice = {find_algorithm(levels ? "hierarchical" : "direct"), "compression", -1};
   choice.parameters.intra_codec = levels ? codecs.intra_codec : CodecChoice();
   choice.parameters.inter_codec = codecs.inter_codec;

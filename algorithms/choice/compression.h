@@ -22,6 +22,10 @@ namespace banyan {
 //   kInvalidArgument  names the word, its position and what would be valid
 Result<Compression> parse_compression(std::string_view text);
 
+// Any codec of those for hosts, or any at all where that is automatic, that keeps a bound on the
+// error from end to end; none where that is exact.
+Compression within_bound(const Compression& codecs, bool relative, double bound);
+
 // The codecs of a call's levels, in otherwise empty parameters; none where it must be exact. Where
 // one is automatic it still is. Sums in rank order may not depend on where the hosts are: they go
 // by the codec that is alike between hosts and on one, or by none.

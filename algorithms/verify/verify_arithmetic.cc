@@ -92,8 +92,10 @@ ScheduleFault SymbolArithmetic::encode_message(const Step& step, std::vector<Run
                              symbols_.said(selection.front().symbol).codec != step.codec))
     return "encodes by what is no selection of its codec";
   for (const Run& run : runs) {
+    const SymbolStage stage = symbols_.stage(run.symbol);
+    if (step.op == Op::kSelect && stage == SymbolStage::kMessage) continue;  // a look
     if (is_torn(run, size_of(call_.accumulator))) return "encodes a part of an element";
-    if (symbols_.stage(run.symbol) != SymbolStage::kPartial) return "encodes what is not decoded";
+    if (stage != SymbolStage::kPartial) return "encodes what is not decoded";
   }
   runs = {Run{0, step.dst.size, symbols_.message(step.codec, runs), 0}};
   return {};

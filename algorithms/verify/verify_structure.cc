@@ -115,7 +115,9 @@ ScheduleFault check_shape(const VerifiedCall& call, Step step) {
   Slice* const selection = step.op == Op::kSelect   ? &step.dst
                            : step.op == Op::kEncode ? &step.src2
                                                     : nullptr;
-  if (coded && selection != nullptr && selection->size == sizeof(Selection)) *selection = {};
+  if (coded && selection != nullptr &&
+      (step.op == Op::kSelect || selection->size == sizeof(Selection)))
+    *selection = {};
   if (shape.combines && !call.reduces) return "combines, but the call is no reduction";
   if (shape.converts && !call.has_codec()) return "converts, but there is nothing to convert";
   if (shape.typed && step.type != shape.type)

@@ -9,8 +9,8 @@
 //   "plain"             what the compiler makes of a plain loop for the same instruction set (for
 //                       "scalar": for what every processor of the kind has)
 //   "int8_encode",      a codec, in bytes of its values; its row "memcpy" copies as many bytes as
-//   it "int8_decode_add"   reads and writes, so that the rates of both compare "behind" into memory
-//   that lies 16 bytes behind a page, as that of malloc does, from
+//   "int8_decode_add"   it reads and writes, so that the rates of both compare
+//   "behind"            into memory that lies 16 bytes behind a page, as that of malloc does, from
 //                       memory that begins at one, as slots do (copy.h)
 // SPDX-License-Identifier: Apache-2.0
 
@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -160,33 +161,73 @@ uint64_t traffic(CodecRun run, uint64_t size, uint64_t message) {
   return (run == CodecRun::kEncode ? size : 2 * size) + message;
 }
 
-void run_coding(benchmark::State& state, const Kernels& kernels, const Codec& codec, CodecRun run) {
-  constexpr DataType kType = DataType::kFloat32;
+// A codec that says few values is given a thousandth to say.
+Coding coding_of(CodecId codec) {
+  switch (codec) {
+    case kThreshold:
+    case kSign: return {.parameter = 1};
+    case kTopk:
+    case kRandk: return {.parameter = 0.001, .seed = 1};
+    default: return {};
+  }
+}
+
+// Ones; or, for codecs that say few values, a thousandth of ones at random places among numbers
+// below one half, and zeros for the one that says all others.
+void fill_for(CodecId codec, const Kernels& kernels, std::byte* memory, size_t count) {
+  if (codec < kThreshold) return fill_ones(kernels, DataType::kFloat32, memory, count);
+  std::mt19937 random(1);
+  for (size_t i = 0; i < count; i++) {
+    const auto number = static_cast<uint32_t>(random());
+    const float below = codec == kNonzero ? 0 : static_cast<float>(number) * 0x1p-33F;
+    const float value = number % 1000 == 0 ? 1 : below;
+    std::memcpy(memory + i * sizeof value, &value, sizeof value);
+  }
+}
+
+// Values, and their message.
+struct Coded {
+  Coded(const Kernels& kernels, CodecId id, size_t size)
+      : codec(kernels.codecs[id - size_t{1}]),
+        coding(coding_of(id)),
+        count(size / sizeof(float)),
+        values(size),
+        message(codec.capacity(coding, kType, count)) {
+    fill_for(id, kernels, values.data(), count);
+    said = codec.encode(coding, kType, values.data(), count, message.data(), nullptr);
+  }
+
+  static constexpr DataType kType = DataType::kFloat32;
+  const Codec& codec;
+  Coding coding;
+  size_t count;
+  Memory values;
+  Memory message;
+  Encoded said;
+};
+
+void run_coding(benchmark::State& state, const Kernels& kernels, CodecId id, CodecRun run) {
   const auto size = static_cast<size_t>(state.range(0));
-  const size_t count = size / size_of(kType);
-  const Coding coding;
-  Memory values(size);
-  Memory message(codec.capacity(coding, kType, count));
+  Coded coded(kernels, id, size);
   Memory result(run == CodecRun::kEncode ? 0 : size);
-  fill_ones(kernels, kType, values.data(), count);
-  const Encoded said = codec.encode(coding, kType, values.data(), count, message.data(), nullptr);
-  const CodecMessage view = {message.data(), said.size, said.flags};
+  const CodecMessage view = {coded.message.data(), coded.said.size, coded.said.flags};
   std::byte* left = run == CodecRun::kEncode ? nullptr : result.data();
   while (state.KeepRunning()) {
     if (run == CodecRun::kDecodeAdd) {
-      codec.decode_add(coding, kType, view, count, values.data(), result.data());
+      coded.codec.decode_add(coded.coding, Coded::kType, view, coded.count, coded.values.data(),
+                             result.data());
     } else {
-      codec.encode(coding, kType, values.data(), count, message.data(), left);
+      coded.codec.encode(coded.coding, Coded::kType, coded.values.data(), coded.count,
+                         coded.message.data(), left);
     }
     benchmark::ClobberMemory();
   }
   finish(state);
 }
 
-void run_memcpy_of_traffic(benchmark::State& state, const Codec& codec, CodecRun run) {
-  constexpr DataType kType = DataType::kFloat32;
+void run_memcpy_of_traffic(benchmark::State& state, CodecId id, CodecRun run) {
   const auto size = static_cast<size_t>(state.range(0));
-  const uint64_t half = traffic(run, size, codec.capacity({}, kType, size / size_of(kType))) / 2;
+  const uint64_t half = traffic(run, size, Coded(best_kernels(), id, size).said.size) / 2;
   Memory src(half);
   Memory dst(half);
   while (state.KeepRunning()) {
@@ -256,20 +297,20 @@ void add_type(const Kernels& kernels, const PlainLoops* plain, DataType type) {
   }
 }
 
-void add_codec(size_t place) {
+void add_codec(CodecId id) {
   constexpr std::pair<CodecRun, std::string_view> kRuns[] = {
       {CodecRun::kEncode, "_encode"},
       {CodecRun::kEncodeAndKeep, "_encode_and_keep"},
       {CodecRun::kDecodeAdd, "_decode_add"}};
   for (const auto& [run, what] : kRuns) {
-    const Codec& codec = codecs()[place];
-    const std::string name = std::string(codec.name) + std::string(what) + "/float32/";
+    const std::string name =
+        std::string(codecs()[id - size_t{1}].name) + std::string(what) + "/float32/";
     add(name + "memcpy", true,
-        [&codec, run = run](benchmark::State& state) { run_memcpy_of_traffic(state, codec, run); });
+        [id, run = run](benchmark::State& state) { run_memcpy_of_traffic(state, id, run); });
     for (const Kernels* kernels : available_kernels()) {
       add(name + std::string(kernels->name), true,
-          [kernels, place, run = run](benchmark::State& state) {
-            run_coding(state, *kernels, kernels->codecs[place], run);
+          [kernels, id, run = run](benchmark::State& state) {
+            run_coding(state, *kernels, id, run);
           });
     }
   }
@@ -284,7 +325,9 @@ int main(int argc, char** argv) {
   banyan::add("memcpy", true, banyan::run_memcpy);
   banyan::add("memcpy_behind", false, banyan::run_memcpy_behind);
   banyan::add("copy_bytes_behind", false, banyan::run_copy_bytes_behind);
-  for (size_t i = 0; i < banyan::codecs().size(); i++) banyan::add_codec(i);
+  for (size_t i = 0; i < banyan::codecs().size(); i++) {
+    banyan::add_codec(static_cast<banyan::CodecId>(i + 1));
+  }
   const auto tables = banyan::available_kernels();
   const auto loops = banyan::available_plain_loops();
   for (int type = 0; type < banyan::kDataTypeCount; type++) {

@@ -12,6 +12,8 @@
 #include "bench/perf/calls.h"
 #include "bench/perf/statistics.h"
 #include "bench/perf/validate.h"
+#include "compression/codecs.h"
+#include "compression/grammar.h"
 #include "src/base/clock.h"
 
 namespace banyan::perf {
@@ -145,14 +147,34 @@ Result<uint64_t> run_all(const Work& work, uint64_t bytes, Times& times) {
   return wrong;
 }
 
-// As the library says it: "hierarchical(codec=int8,intra_codec=int8)".
-int codecs_in(std::string_view algorithm) {
+// The share of a block's, or of all, greatest magnitude that a value may be off.
+double loss_share_of(const CodecChoice& choice) {
+  const double chance = choice.stochastic ? 2 : 1;
+  switch (choice.codec) {
+    case kInt8: return chance * 0.5 / 127;
+    case kInt4: return chance * 0.5 / 7 * 1.01;
+    case kFp16: return 0x1p-11;
+    case kBf16: return 0x1p-8;
+    case kDyn8: return 0.9 / 128;
+    case kE4m3: return chance * 0x1p-4;
+    case kE5m2: return chance * 0x1p-3;
+    case kSign: return 1 + choice.parameter;
+    default: return 1;  // a value may be left out
+  }
+}
+
+// Of all codecs that the library says: "hierarchical(codec=int8,intra_codec=bf16)".
+Result<double> loss_share_in(std::string_view algorithm) {
   constexpr std::string_view kWord = "codec=";
-  int count = 0;
+  double share = 0;
   for (size_t at = algorithm.find(kWord); at != std::string_view::npos;
-       at = algorithm.find(kWord, at + 1))
-    ++count;
-  return count;
+       at = algorithm.find(kWord, at + 1)) {
+    const std::string_view rest = algorithm.substr(at + kWord.size());
+    const Result<CodecChoice> choice = parse_codec(rest.substr(0, rest.find_first_of(",)")));
+    BANYAN_TRY(choice.status());
+    share += loss_share_of(*choice);
+  }
+  return share;
 }
 
 size_t times_kept_by(int ranks) {
@@ -189,13 +211,17 @@ Result<Row> measure(Job& job, const Options& options, const Data& data, const Bu
   Work work = make_work(job, options, data, buffers, size.count);
   const auto plan = plan_of_work(work);
   if (!plan.ok()) return plan.status();
-  work.codecs = codecs_in(plan->algorithm);
+  const auto loss_share = loss_share_in(plan->algorithm);
+  if (!loss_share.ok()) return loss_share.status();
+  work.loss_share = *loss_share;
   Times times(times_kept_by(job.size()));
   const auto wrong = run_all(work, size.bytes, times);
   if (!wrong.ok()) return wrong.status();
   const auto latency = collect(work, times);
   if (!latency.ok()) return latency.status();
-  const auto wire = wire_bytes(work, *plan);
+  const auto made = plan_of_work(work);
+  if (!made.ok()) return made.status();
+  const auto wire = wire_bytes(work, *made);
   if (!wire.ok()) return wire.status();
   Row row{.round = round,
           .bytes = size.bytes,

@@ -110,17 +110,18 @@ void check_moved(const Origin& origin, const Data& data, const std::byte* output
 }
 
 // What codecs may add to the distance of a sum.
-long double loss_of(int codecs, int ranks, ReduceOp op) {
-  constexpr long double kStep = Data::kFarthest / 127;
+long double loss_of(double share, int ranks, ReduceOp op) {
+  constexpr long double kTwice = 2;           // contributions and sums
   constexpr long double kRoundings = 1.001L;  // of scales and products
-  const long double loss = codecs * ranks * kStep * kRoundings;
+  const long double loss =
+      kTwice * share * ranks * static_cast<long double>(Data::kFarthest) * kRoundings;
   return op == ReduceOp::kAvg ? loss / ranks : loss;
 }
 
 void check_reduced(const Origin& origin, int ranks, const Data& data, ReduceOp op,
-                   const std::byte* output, int codecs, Checked& checked) {
+                   const std::byte* output, double loss_share, Checked& checked) {
   const DataType type = data.type();
-  const long double loss = loss_of(codecs, ranks, op);
+  const long double loss = loss_of(loss_share, ranks, op);
   std::vector<uint64_t> inputs(static_cast<size_t>(ranks));
   for (uint64_t i = 0; i < origin.count; ++i) {
     for (int rank = 0; rank < ranks; ++rank)
@@ -148,7 +149,7 @@ bool accepts(DataType type, const Accepted& accepted, uint64_t got) {
 }
 
 Checked check_output(const Case& which, const Data& data, ReduceOp op, const std::byte* output,
-                     uint64_t begin, uint64_t end, int codecs) {
+                     uint64_t begin, uint64_t end, double loss_share) {
   Checked checked;
   for (Origin origin : origins_of(which)) {
     const uint64_t first = std::max(begin, origin.begin);
@@ -158,7 +159,7 @@ Checked check_output(const Case& which, const Data& data, ReduceOp op, const std
     origin.begin = first;
     origin.count = last - first;
     if (origin.reduced) {
-      check_reduced(origin, which.size, data, op, output, codecs, checked);
+      check_reduced(origin, which.size, data, op, output, loss_share, checked);
     } else {
       check_moved(origin, data, output, checked);
     }

@@ -9,9 +9,9 @@
 //   float32 and float64 products     within P * eps * |x|
 //   16- and 8-bit types              within one unit in the last place of the rounded x, plus what
 //                                    float32 accumulation loses by the same law
-//   sums by int8                     farther by P * M / 127 for each level that has a codec, with M
-//                                    the greatest magnitude of the data: half a step of each
-//                                    contribution and of their sum (fp32's roundings are less)
+//   sums by codecs                   farther by 2 P M s, with M the greatest magnitude of the data
+//                                    and s the share of it that the codecs lose at most of one value
+//                                    (fp32's roundings are less)
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -37,10 +37,9 @@ struct Checked {
   uint64_t wrong = 0;
   std::vector<Wrong> first;  // the first few
 };
-// Compares elements [begin, end) of a rank's output, which lies at `output`. So many levels of the
-// call have a codec.
+// Compares elements [begin, end) of a rank's output, which lies at `output`.
 Checked check_output(const Case& which, const Data& data, ReduceOp op, const std::byte* output,
-                     uint64_t begin, uint64_t end, int codecs = 0);
+                     uint64_t begin, uint64_t end, double loss_share = 0);
 
 // The same for one reduced element, from its inputs in rank order. For tests.
 struct Accepted {

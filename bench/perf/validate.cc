@@ -89,7 +89,7 @@ Result<uint64_t> wrong_here(const Work& work, uint64_t digest, std::optional<uin
   uint64_t wrong = 0;
   if (digest != right)
     wrong = tell_wrong_elements(work, check_output(work.which, work.data, work.options.op,
-                                                   work.output, begin, end, work.codecs));
+                                                   work.output, begin, end, work.loss_share));
   // Bits that differ within what is accepted are wrong all the same; counted once, at rank 0.
   if (!alike && wrong == 0 && work.which.rank == 0) wrong = 1;
   return wrong;

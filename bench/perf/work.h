@@ -23,7 +23,7 @@ struct Work {
   std::byte* input = nullptr;  // null: this rank has none
   std::byte* output = nullptr;
   Call call;
-  int codecs = 0;  // levels at which the call's sums travel by a codec
+  double loss_share = 0;  // of the greatest magnitude, that codecs lose of one value at most
 
   bool onlooker() const { return is_pair(which.pattern) && which.rank > 1; }
   uint64_t bytes_of(uint64_t elements) const { return elements * size_of(options.type); }

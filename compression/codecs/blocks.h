@@ -86,7 +86,7 @@ void add_codes(std::byte* sum, const std::byte* addend, const std::byte* codes, 
 
 // At this sum float32 has no bits below one, so that it is rounded to an integer, to nearest even,
 // and the integer's lowest bits are the sum's.
-constexpr float kIntegerAnchor = 1.5F * power_of_two(Float32::kMantissaBits);
+inline constexpr float kIntegerAnchor = 1.5F * power_of_two(Float32::kMantissaBits);
 
 // The largest integer that is not above it. `Float` is float, or a vector of them.
 template <typename Float>

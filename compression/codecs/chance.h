@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 
 #include "compression/philox.h"
 #include "src/base/codec.h"
@@ -18,22 +17,28 @@
 namespace banyan {
 namespace {
 
+struct ChanceOfCall {
+  PhiloxKey key;
+  uint32_t step;
+  uint32_t tensor;
+};
+
+// Every instruction set has this: the words of `count` counters from `first` on, four each. It may
+// write as many as make the counters a multiple of 16.
+void fill_with_chance(uint32_t* words, const ChanceOfCall& call, uint64_t first, size_t count);
+
 template <size_t kCount>
 struct Chance {
-  uint32_t words[kCount + 4];
+  uint32_t words[kCount + 64];
 
   // Where the words from `element` on are.
   const uint32_t* fill(const Coding& coding, uint64_t element) {
     const auto low = [](uint64_t value) { return static_cast<uint32_t>(value); };
     const auto high = [](uint64_t value) { return static_cast<uint32_t>(value >> 32); };
-    const PhiloxKey key = {low(coding.seed), high(coding.seed) ^ coding.rank};
-    const uint32_t step = low(coding.step) ^ high(coding.step);
-    const uint32_t tensor = low(coding.tensor) ^ high(coding.tensor);
-    for (size_t i = 0; i < kCount / 4 + 1; ++i) {
-      const uint64_t four = element / 4 + i;
-      const PhiloxCounter random = philox({{low(four), high(four), step, tensor}}, key);
-      std::memcpy(words + 4 * i, random.word, sizeof random.word);
-    }
+    const ChanceOfCall call = {{low(coding.seed), high(coding.seed) ^ coding.rank},
+                               low(coding.step) ^ high(coding.step),
+                               low(coding.tensor) ^ high(coding.tensor)};
+    fill_with_chance(words, call, element / 4, kCount / 4 + 1);
     return words + element % 4;
   }
 };

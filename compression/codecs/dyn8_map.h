@@ -44,7 +44,7 @@ consteval DynamicMap make_dynamic_map() {
   return map;
 }
 
-constexpr DynamicMap kDynamicMap = make_dynamic_map();
+inline constexpr DynamicMap kDynamicMap = make_dynamic_map();
 
 // Cells of the positive numbers, then of the negative ones. A cell has in its lowest 8 bits the
 // lower place of the two around its edge, and above them where in the cell the magnitudes at the
@@ -93,7 +93,7 @@ consteval DynamicCells make_dynamic_cells() {
   return cells;
 }
 
-constexpr DynamicCells kDynamicCells = make_dynamic_cells();
+inline constexpr DynamicCells kDynamicCells = make_dynamic_cells();
 
 constexpr uint8_t nearest_in_map(float value) {
   const auto bits = __builtin_bit_cast(uint32_t, value);

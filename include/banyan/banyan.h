@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "banyan/c_types.h"
+#include "banyan/encode.h"
 #include "banyan/version.h"
 
 /** @file banyan.h
@@ -43,37 +45,12 @@
  * Integers wrap. Minimum and maximum are IEEE 754-2019's: NaN wins, -0 is less than +0.
  */
 
-/** Marks a function that the shared library exports. */
-#if defined(__GNUC__)
-#define BANYAN_API __attribute__((visibility("default")))
-#else
-#define BANYAN_API
-#endif
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /** @name Results and versions
  * @{ */
-
-/** What became of a call. 0 to 8 are numerically NCCL's. */
-typedef enum {
-  BANYAN_SUCCESS = 0,
-  BANYAN_ERR_CUDA = 1,             /**< the CUDA driver or runtime refused */
-  BANYAN_ERR_SYSTEM = 2,           /**< the operating system refused; the text has its cause */
-  BANYAN_ERR_INTERNAL = 3,         /**< a bug in this library */
-  BANYAN_ERR_INVALID_ARGUMENT = 4, /**< the call is wrong; the text says which argument and why */
-  BANYAN_ERR_INVALID_USAGE = 5,    /**< a right call at the wrong moment */
-  BANYAN_ERR_REMOTE = 6,           /**< the caller's exchange function failed */
-  BANYAN_IN_PROGRESS = 7,          /**< not done yet; not an error */
-  BANYAN_ERR_TIMEOUT = 8,          /**< the deadline passed; the text names who was waited for */
-  BANYAN_ERR_UNSUPPORTED = 32, /**< this build or machine cannot; the text says what is missing */
-  BANYAN_ERR_MISMATCH = 33,    /**< ranks disagree about a call or a setting: field and two ranks */
-  BANYAN_ERR_ABORTED = 34,     /**< this rank called #banyan_comm_abort */
-  BANYAN_ERR_PEER_LOST = 35,   /**< a rank died or aborted; #banyan_comm_failed_rank names it */
-  BANYAN_ERR_ACCURACY = 36,    /**< a compressed result would break its bound */
-  BANYAN_ERR_CORRUPT = 37      /**< bytes from a peer or from shared memory make no sense */
-} banyan_result_t;
 
 /** The name of a result, such as "invalid argument". Never NULL, static; any thread. */
 BANYAN_API const char* banyan_result_string(banyan_result_t result);
@@ -93,22 +70,6 @@ BANYAN_API int banyan_version(void);
 /** @}
  * @name Data types and operations
  * @{ */
-
-/** Element types. 0 to 11 are numerically NCCL's. */
-typedef enum {
-  BANYAN_INT8 = 0,
-  BANYAN_UINT8 = 1,
-  BANYAN_INT32 = 2,
-  BANYAN_UINT32 = 3,
-  BANYAN_INT64 = 4,
-  BANYAN_UINT64 = 5,
-  BANYAN_FLOAT16 = 6, /**< IEEE binary16 */
-  BANYAN_FLOAT32 = 7,
-  BANYAN_FLOAT64 = 8,
-  BANYAN_BFLOAT16 = 9,
-  BANYAN_FLOAT8_E4M3 = 10, /**< no infinity: overflow becomes NaN */
-  BANYAN_FLOAT8_E5M2 = 11
-} banyan_datatype_t;
 
 /** A predefined operation, or what #banyan_op_create_premulsum returned. */
 typedef int banyan_op_t;
@@ -435,8 +396,8 @@ BANYAN_API banyan_result_t banyan_explain(banyan_comm_t comm, const banyan_call_
  * Sums of float32, float16 and bfloat16 (SUM, AVG and premulsum) in allreduce and reduce_scatter(v)
  * may travel by a codec; everything else is exact. A #banyan_compression_t in a config is the most
  * that its calls may lose, and what they do where they have none of their own; without it it is
- * BANYAN_COMPRESS, and without that calls are exact and may ask for any codec. In this version
- * bounds and all codecs but "int8" are `UNSUPPORTED`, and the reducer has no functions yet.
+ * BANYAN_COMPRESS, and without that calls are exact and may ask for any codec. BANYAN_COMPRESS=off
+ * wins over all of them. In this version the reducer has no functions yet.
  * @{ */
 
 /** What a compressed call promises. */

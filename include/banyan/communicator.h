@@ -1,17 +1,19 @@
 // This is the C++ face of banyan.h: a communicator with an owner, calls on spans, failures as
-// Status.
+// Status; and codecs by themselves.
 //
 // Header only, over the C calls; whatever is not here (requests, groups, calls with a list of
-// counts) takes handle(). One thread at a time, as in banyan.h.
+// counts) takes handle(). One thread at a time, as in banyan.h; encode() and decode(): any.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "banyan/banyan.h"
 #include "banyan/status.h"
@@ -241,6 +243,35 @@ class Communicator {
   int size_ = 1;
   bool finalized_ = false;
 };
+
+// As banyan_encode: `how` names the codec, and afterwards says what it did.
+inline Result<std::vector<std::byte>> encode(ConstView in, banyan_encode_t& how) {
+  const auto type = static_cast<banyan_datatype_t>(in.type);
+  size_t bytes = 0;
+  banyan_result_t result = banyan_encode_bound(how.codec, in.count, type, &bytes);
+  std::vector<std::byte> message(bytes);
+  if (result == BANYAN_SUCCESS)
+    result = banyan_encode(&how, in.data, in.count, type, message.data(), &bytes);
+  if (result != BANYAN_SUCCESS)
+    return Status(static_cast<Code>(result), banyan_last_error(nullptr));
+  message.resize(bytes);
+  return message;
+}
+
+// As banyan_decode and banyan_decode_add.
+inline Status decode(std::span<const std::byte> message, View out) {
+  const banyan_result_t result = banyan_decode(message.data(), message.size(), out.data, out.count,
+                                               static_cast<banyan_datatype_t>(out.type));
+  if (result == BANYAN_SUCCESS) return {};
+  return {static_cast<Code>(result), banyan_last_error(nullptr)};
+}
+inline Status decode_add(std::span<const std::byte> message, View in_out) {
+  const banyan_result_t result =
+      banyan_decode_add(message.data(), message.size(), in_out.data, in_out.count,
+                        static_cast<banyan_datatype_t>(in_out.type));
+  if (result == BANYAN_SUCCESS) return {};
+  return {static_cast<Code>(result), banyan_last_error(nullptr)};
+}
 
 }  // namespace api
 }  // namespace banyan

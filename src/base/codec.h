@@ -19,10 +19,11 @@ inline constexpr CodecId kNoCodec = 0;
 // A codec as a caller names it: "int8", "int4+sr", "threshold:0.001:fp16".
 struct CodecChoice {
   CodecId codec = kNoCodec;
-  bool stochastic = false;  // +sr
-  bool half = false;        // :fp16, values of 16 bits
-  bool reselects = false;   // :resel
-  double parameter = 0;     // T or D
+  bool stochastic = false;    // +sr
+  bool half = false;          // :fp16, values of 16 bits
+  bool reselects = false;     // :resel
+  CodecId within = kNoCodec;  // of a bound: the only codec that it may take
+  double parameter = 0;       // T, D or the bound
 
   bool operator==(const CodecChoice&) const = default;
   bool is_exact() const { return codec == kNoCodec; }
@@ -38,13 +39,15 @@ struct Selection {
 // What a codec goes by beside the values. Who decodes has the same as who encoded, but for rank and
 // selection, by which nothing is decoded.
 struct Coding {
-  double parameter = 0;                     // T of threshold and sign, D of topk and randk
+  double parameter = 0;                     // T of threshold and sign, D of topk and randk, a bound
+  CodecId within = kNoCodec;                // of a bound: the only codec that it may take
   DataType carried = DataType::kFloat32;    // as which values travel that travel as themselves
   bool stochastic = false;                  // rounds by chance, decided by the numbers below
   uint64_t seed = 0, step = 0, tensor = 0;  // for the choice of randk, too
   uint32_t rank = 0;
-  uint64_t first = 0;                    // place of the first value in its vector
-  const Selection* selection = nullptr;  // of topk; null: it selects among the values it is given
+  uint64_t first = 0;  // place of the first value in its vector
+  // Of topk; null: it selects among the values it is given. Of a bound: what was chosen.
+  const Selection* selection = nullptr;
 
   bool operator==(const Coding&) const = default;
 };
@@ -89,6 +92,11 @@ struct Codec {
   // Looks at a whole vector before its parts are encoded; null: this codec need not.
   Selection (*select)(const Coding& coding, DataType type, const std::byte* values,
                       uint64_t count) = nullptr;
+  // All ranks must know something of all vectors first. Then each of them writes a look of its own,
+  // of so many bytes, and select() takes those of all ranks, in their order, for values.
+  uint64_t look_size = 0;
+  void (*look)(const Coding& coding, DataType type, const std::byte* values, uint64_t count,
+               std::byte* look) = nullptr;
 };
 
 }  // namespace banyan

@@ -45,7 +45,8 @@ constexpr std::array<Variable, 21> kVariables = {{
      "From which length on a rank reads messages straight from the memory of ranks of its host: a "
      "size such as 64K, never, or auto, which measures when the ranks meet and goes on doing so."},
     {"BANYAN_COMPRESS", "off",
-     "Codec by which sums of floats travel: off, int8, or inter=CODEC,intra=CODEC."},
+     "Codec by which sums of floats travel: off, int8, topk:0.01, auto, or "
+     "inter=CODEC,intra=CODEC."},
     {"BANYAN_TUNE_FILE", "",
      "File of measured choices that banyan_tune writes; rank 0 reads it for all ranks, and "
      "BANYAN_ALGO goes before it."},

@@ -455,18 +455,20 @@ Result<Compression> read_compression(const banyan_compression_t* compression) {
   BANYAN_TRY(whole.status());
   const int fidelity = number_in(whole->fidelity);
   if (fidelity == BANYAN_EXACT) return Compression();
-  if (fidelity == BANYAN_BOUND_ABSOLUTE || fidelity == BANYAN_BOUND_RELATIVE)
-    return Status(Code::kUnsupported,
-                  fmt::format("compression.fidelity is {}; this version has no bounds, but exact "
-                              "sums (0) and codecs (1)",
-                              fidelity));
-  if (fidelity != BANYAN_CODEC)
+  const bool bounded = fidelity == BANYAN_BOUND_ABSOLUTE || fidelity == BANYAN_BOUND_RELATIVE;
+  if (!bounded && fidelity != BANYAN_CODEC)
     return wrong("compression.fidelity is {}; valid: 0 (exact) to 3 (relative bound)", fidelity);
-  if (whole->codec == nullptr) return wrong("compression.codec is NULL; valid: off, int8");
-  Result<Compression> read = parse_compression(whole->codec);
+  if (!bounded && whole->codec == nullptr)
+    return wrong("compression.codec is NULL; valid: a codec, as BANYAN_COMPRESS names it");
+  Result<Compression> read = parse_compression(whole->codec == nullptr ? "auto" : whole->codec);
   if (!read.ok())
     return Status(read.status().code(),
                   fmt::format("compression.codec '{}': {}", whole->codec, read.status().message()));
+  if (bounded) {
+    if (!(whole->bound > 0) || std::isinf(whole->bound))
+      return wrong("compression.bound is {}; valid: a finite number above 0", whole->bound);
+    read = within_bound(*read, fidelity == BANYAN_BOUND_RELATIVE, whole->bound);
+  }
   if (whole->min_bytes != 0) read->least_bytes = whole->min_bytes;
   read->seed = whole->seed;
   return read;

@@ -21,7 +21,9 @@ namespace banyan {
 struct CallPlan {
   std::string algorithm;  // its name
   std::string transports;
-  uint64_t bytes_sent;  // bytes that this rank sends for one such call
+  // Bytes that this rank sends for one such call; at most, where the values decide how long codecs'
+  // messages are and none was made yet.
+  uint64_t bytes_sent;
 };
 Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call);
 

@@ -35,8 +35,8 @@ struct SharedSetting {
 std::string compression_text(const Settings& settings) {
   const Compression& compression = settings.compression;
   if (compression.is_exact()) return settings.has_ceiling ? "exact" : "off";
-  return fmt::format("{} from {} bytes on", text_of(compression),
-                     compression.least_bytes);
+  return fmt::format("{} from {} bytes on, seed {}", text_of(compression),
+                     compression.least_bytes, compression.seed);
 }
 
 std::vector<SharedSetting> shared_settings(const Settings& settings) {

@@ -64,8 +64,11 @@ Result<Settings> make_settings(const Wishes& wishes, const RawEnvironment& raw, 
 
   const Result<Compression> compression = compression_of(values.compress);
   BANYAN_TRY(compression.status());
-  settings.compression = wishes.compression.value_or(*compression);
-  settings.has_ceiling = wishes.compression || !settings.compression.is_exact();
+  // The variable's 'off' wins over all; whatever else it says, the configuration's word goes first.
+  const std::string* variable = raw.find("BANYAN_COMPRESS");
+  const bool off = variable != nullptr && !trim(*variable).empty() && compression->is_exact();
+  settings.compression = off ? Compression() : wishes.compression.value_or(*compression);
+  settings.has_ceiling = off || wishes.compression || !settings.compression.is_exact();
 
   const bool own = !wishes.transports.empty();
   Result<std::vector<int>> transports = own ? transports_of("transports", wishes.transports)

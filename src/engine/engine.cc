@@ -237,13 +237,8 @@ bool Engine::run_local(Trouble& trouble) {
       continue;
     }
     LocalWork& work = *work_[static_cast<size_t>(step.memory)];
-    const LocalStep local{step,
-                          execution.spaces_,
-                          execution.arithmetic_,
-                          execution.message_bytes_[slot_read_by(step)],
-                          execution.schedule_.codings,
-                          execution.envelope_.call};
-    const LocalWork::End end = work.run(local, (uint64_t{execution.slot_} << 32) | index);
+    const LocalWork::End end =
+        work.run(execution.local(step), (uint64_t{execution.slot_} << 32) | index);
     if (end.outcome != LocalWork::Outcome::kPending) end_local(end, trouble);
   }
   return moved;

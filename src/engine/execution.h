@@ -11,6 +11,7 @@
 #include "algorithms/problem.h"
 #include "algorithms/schedule.h"
 #include "src/base/clock.h"
+#include "src/engine/local_work.h"
 #include "src/engine/steps.h"
 #include "transports/transport.h"
 
@@ -56,6 +57,8 @@ class Execution {
   // It counts as done after a failure, and is not.
   bool cancelled() const { return cancelled_; }
   const Envelope& envelope() const { return envelope_; }
+  // In its last run; before it, at most.
+  uint64_t bytes_sent() const;
 
   // Set before it is started.
   TimePoint deadline = TimePoint::max();  // with a gate: set when that opens, by timeout_s
@@ -77,6 +80,11 @@ class Execution {
   };
 
   bool has_local_work() const { return next_ready_ != ready_.size(); }
+  LocalStep local(const Step& step) const {
+    return {
+        step,          spaces_, arithmetic_, message_bytes_[slot_read_by(step)], schedule_.codings,
+        envelope_.call};
+  }
 
   const Schedule& schedule_;
   std::vector<uint32_t> waiting_for_;

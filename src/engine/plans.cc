@@ -142,6 +142,16 @@ Choice PlanCache::choice_of(const Problem& problem, int wanted,
                  hierarchy_);
 }
 
+uint64_t Execution::bytes_sent() const {
+  uint64_t bytes = 0;
+  for (const Step& step : schedule_.steps) {
+    if (step.op != Op::kSend) continue;
+    const uint64_t said = step.src.is_slot() ? message_bytes_[step.src.slot] : 0;
+    bytes += said != 0 ? said : step.src.size;
+  }
+  return bytes;
+}
+
 std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted,
                                        const Parameters& parameters) const {
   auto plan = std::make_shared<Plan>();

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -22,6 +23,25 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
+CodecChoice with(CodecId codec, double parameter = 0) {
+  CodecChoice choice;
+  choice.codec = codec;
+  choice.parameter = parameter;
+  return choice;
+}
+CodecChoice stochastic(CodecChoice choice) {
+  choice.stochastic = true;
+  return choice;
+}
+CodecChoice half(CodecChoice choice) {
+  choice.half = true;
+  return choice;
+}
+CodecChoice reselecting(CodecChoice choice) {
+  choice.reselects = true;
+  return choice;
+}
+
 struct Named {
   std::string_view name;
   CodecChoice choice;
@@ -31,38 +51,34 @@ struct Named {
 const Named kNamed[] = {
     {"off", {}},
     {"exact", {}, "off"},
-    {"fp16", {.codec = kFp16}},
-    {"bf16", {.codec = kBf16}},
-    {"int8", {.codec = kInt8}},
-    {"int8+sr", {.codec = kInt8, .stochastic = true}},
-    {"int4", {.codec = kInt4}},
-    {"int4+sr", {.codec = kInt4, .stochastic = true}},
-    {"dyn8", {.codec = kDyn8}},
-    {"e4m3", {.codec = kE4m3}},
-    {"e4m3+sr", {.codec = kE4m3, .stochastic = true}},
-    {"fp8", {.codec = kE4m3}, "e4m3"},
-    {"fp8+sr", {.codec = kE4m3, .stochastic = true}, "e4m3+sr"},
-    {"e5m2", {.codec = kE5m2}},
-    {"e5m2+sr", {.codec = kE5m2, .stochastic = true}},
-    {"onebit", {.codec = kOnebit}},
-    {"threshold:0.001", {.codec = kThreshold, .parameter = 0.001}},
-    {"threshold:1e-3", {.codec = kThreshold, .parameter = 0.001}, "threshold:0.001"},
-    {"threshold:1e+3", {.codec = kThreshold, .parameter = 1000}, "threshold:1000"},
-    {"threshold:1E300:fp16",
-     {.codec = kThreshold, .half = true, .parameter = 1e300},
-     "threshold:1e+300:fp16"},
-    {"sign:0.5", {.codec = kSign, .parameter = 0.5}},
-    {"sign:.5", {.codec = kSign, .parameter = 0.5}, "sign:0.5"},
-    {"topk:0.01", {.codec = kTopk, .parameter = 0.01}},
-    {"topk:1", {.codec = kTopk, .parameter = 1}},
-    {"topk:0.01:fp16", {.codec = kTopk, .half = true, .parameter = 0.01}},
-    {"topk:0.01:resel", {.codec = kTopk, .reselects = true, .parameter = 0.01}},
-    {"topk:0.01:fp16:resel", {.codec = kTopk, .half = true, .reselects = true, .parameter = 0.01}},
-    {"topk:0.01:resel:fp16",
-     {.codec = kTopk, .half = true, .reselects = true, .parameter = 0.01},
-     "topk:0.01:fp16:resel"},
-    {"randk:0.25", {.codec = kRandk, .parameter = 0.25}},
-    {"randk:0.25:fp16", {.codec = kRandk, .half = true, .parameter = 0.25}},
+    {"fp16", with(kFp16)},
+    {"bf16", with(kBf16)},
+    {"int8", with(kInt8)},
+    {"int8+sr", stochastic(with(kInt8))},
+    {"int4", with(kInt4)},
+    {"int4+sr", stochastic(with(kInt4))},
+    {"dyn8", with(kDyn8)},
+    {"e4m3", with(kE4m3)},
+    {"e4m3+sr", stochastic(with(kE4m3))},
+    {"fp8", with(kE4m3), "e4m3"},
+    {"fp8+sr", stochastic(with(kE4m3)), "e4m3+sr"},
+    {"e5m2", with(kE5m2)},
+    {"e5m2+sr", stochastic(with(kE5m2))},
+    {"onebit", with(kOnebit)},
+    {"threshold:0.001", with(kThreshold, 0.001)},
+    {"threshold:1e-3", with(kThreshold, 0.001), "threshold:0.001"},
+    {"threshold:1e+3", with(kThreshold, 1000), "threshold:1000"},
+    {"threshold:1E300:fp16", half(with(kThreshold, 1e300)), "threshold:1e+300:fp16"},
+    {"sign:0.5", with(kSign, 0.5)},
+    {"sign:.5", with(kSign, 0.5), "sign:0.5"},
+    {"topk:0.01", with(kTopk, 0.01)},
+    {"topk:1", with(kTopk, 1)},
+    {"topk:0.01:fp16", half(with(kTopk, 0.01))},
+    {"topk:0.01:resel", reselecting(with(kTopk, 0.01))},
+    {"topk:0.01:fp16:resel", reselecting(half(with(kTopk, 0.01)))},
+    {"topk:0.01:resel:fp16", reselecting(half(with(kTopk, 0.01))), "topk:0.01:fp16:resel"},
+    {"randk:0.25", with(kRandk, 0.25)},
+    {"randk:0.25:fp16", half(with(kRandk, 0.25))},
 };
 
 TEST(Grammar, ReadsEveryWord) {
@@ -87,15 +103,27 @@ TEST(Grammar, WritesEveryNumberSoThatItReadsBack) {
   std::mt19937_64 random(29);
   std::uniform_real_distribution<double> exponents(-300, 300), shares(0, 1);
   for (int i = 0; i < 10'000; i++) {
-    const CodecChoice threshold{.codec = kThreshold, .parameter = std::pow(10, exponents(random))};
-    const CodecChoice share{.codec = kRandk, .parameter = 1 - shares(random)};
+    const CodecChoice threshold = with(kThreshold, std::pow(10, exponents(random)));
+    const CodecChoice share = with(kRandk, 1 - shares(random));
     ASSERT_EQ(*parse_codec(text_of(threshold)), threshold) << text_of(threshold);
     ASSERT_EQ(*parse_codec(text_of(share)), share) << text_of(share);
   }
   for (const double number :
        {std::numeric_limits<double>::denorm_min(), std::numeric_limits<double>::max()}) {
-    const CodecChoice choice{.codec = kThreshold, .parameter = number};
+    const CodecChoice choice = with(kThreshold, number);
     EXPECT_EQ(*parse_codec(text_of(choice)), choice);
+  }
+}
+
+TEST(Grammar, ReadsTheSameNumberInAnyFloatMode) {
+  const int before = std::fegetround();
+  for (const int mode : {FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO}) {
+    ASSERT_EQ(std::fesetround(mode), 0);
+    const Result<CodecChoice> hundredth = parse_codec("topk:0.01");
+    const int after = std::fegetround();
+    std::fesetround(before);
+    EXPECT_EQ(hundredth->parameter, 0.01);
+    EXPECT_EQ(after, mode) << "the caller's mode is another one";
   }
 }
 
@@ -214,6 +242,32 @@ TEST(Grammar, SaysNothingThatDrivesATerminal) {
   const Result<CodecChoice> read = parse_codec("int8\x1b[31m\n\xff");
   ASSERT_FALSE(read.ok());
   EXPECT_THAT(std::string(read.status().message()), HasSubstr("'int8 [31m ?'"));
+}
+
+TEST(Grammar, KnowsWhatIsAChoice) {
+  for (const Named& named : kNamed) EXPECT_TRUE(is_choice(named.choice)) << named.name;
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const CodecChoice wrong[] = {
+      with(kNonzero),
+      with(255),
+      with(kNoCodec, 1),
+      with(kInt8, 0.5),
+      with(kInt8, nan),
+      half(with(kInt8)),
+      stochastic({}),
+      with(kThreshold),
+      with(kThreshold, -1),
+      with(kSign, 1e39),
+      with(kTopk, 1.5),
+      with(kThreshold, infinity),
+      with(kRandk, nan),
+      half(with(kSign, 1)),
+      reselecting(with(kRandk, 1)),
+      stochastic(with(kDyn8)),
+  };
+  for (const CodecChoice& choice : wrong)
+    EXPECT_FALSE(is_choice(choice)) << int{choice.codec} << ' ' << choice.parameter;
 }
 
 TEST(Grammar, MakesACodingOfAChoice) {

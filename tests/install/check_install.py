@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-HEADERS = {'banyan.h', 'communicator.h', 'status.h', 'types.h', 'version.h'}
+HEADERS = {'banyan.h', 'c_types.h', 'communicator.h', 'encode.h', 'status.h', 'types.h', 'version.h'}
 
 
 class Failure(Exception):

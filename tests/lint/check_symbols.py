@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The shared library exports exactly the functions that banyan.h declares and documents; the version script names them.
+"""The shared library exports exactly the functions that the C headers declare and document; the version script names them.
 
-usage: check_symbols.py banyan.h banyan.map libbanyan.so
+usage: check_symbols.py banyan.map libbanyan.so HEADER...
 """
 # SPDX-License-Identifier: Apache-2.0
 
@@ -34,14 +34,14 @@ def exported(library):
 
 def difference(what, names, wanted):
     yield from (f'{what} lacks {name}' for name in sorted(wanted - names))
-    yield from (f'{what} has {name}, which banyan.h does not declare' for name in sorted(names - wanted))
+    yield from (f'{what} has {name}, which no header declares' for name in sorted(names - wanted))
 
 
-def main(header, script, library):
-    text = pathlib.Path(header).read_text(encoding='utf-8')
-    wanted = declared(text)
-    found = [] if wanted else [f'{header} declares nothing?']
-    found += (f'without a comment: {line}' for line in undocumented(text))
+def main(script, library, *headers):
+    texts = {header: pathlib.Path(header).read_text(encoding='utf-8') for header in headers}
+    wanted = set().union(*map(declared, texts.values()))
+    found = [f'{header} declares nothing?' for header, text in texts.items() if not declared(text)]
+    found += (f'without a comment: {line}' for text in texts.values() for line in undocumented(text))
     found += difference(script, mapped(pathlib.Path(script).read_text(encoding='utf-8')), wanted)
     found += difference(library, exported(library), wanted)
     print('\n'.join(found) or f'{len(wanted)} functions are declared, mapped and exported')
@@ -49,4 +49,4 @@ def main(header, script, library):
 
 
 if __name__ == '__main__':
-    sys.exit(main(*sys.argv[1:4]))
+    sys.exit(main(*sys.argv[1:]))

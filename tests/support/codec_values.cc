@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
+#include <map>
 #include <random>
+#include <tuple>
 
 #include "compression/codecs.h"
 
 namespace banyan {
 namespace {
 
-constexpr uint32_t kSign = 0x8000'0000;
+constexpr uint32_t kSignBit = 0x8000'0000;
 
 uint32_t bits_of(float value) {
   return std::bit_cast<uint32_t>(value);
@@ -20,7 +23,7 @@ uint32_t bits_of(float value) {
 
 // A random mantissa and sign under an exponent of float32.
 uint32_t with_exponent(uint32_t random, uint32_t exponent) {
-  return (random & (kSign | 0x007f'ffff)) | exponent << 23;
+  return (random & (kSignBit | 0x007f'ffff)) | exponent << 23;
 }
 
 uint32_t value_of_kind(uint64_t kind, uint32_t random, uint32_t other) {
@@ -29,9 +32,9 @@ uint32_t value_of_kind(uint64_t kind, uint32_t random, uint32_t other) {
     case 1: return bits_of(static_cast<float>(static_cast<int32_t>(random)) * 0x1p-33F);
     case 2:  // ties, where the largest is 127
       return bits_of(static_cast<float>(static_cast<int>(random % 509) - 254) / 2);
-    case 3: return random % 8 == 0 ? with_exponent(other, 120) : random & kSign;
+    case 3: return random % 8 == 0 ? with_exponent(other, 120) : random & kSignBit;
     case 4: return with_exponent(random, 26 + other % 2);  // around 2^-100
-    case 5: return random & (kSign | 0x007f'ffff);         // subnormal
+    case 5: return random & (kSignBit | 0x007f'ffff);      // subnormal
     case 6: return with_exponent(random, other % 16 == 0 ? 254 : 100 + other % 154);
     case 7: return other % 64 == 0 ? random : with_exponent(random, 127);
     case 8: return random;
@@ -39,9 +42,7 @@ uint32_t value_of_kind(uint64_t kind, uint32_t random, uint32_t other) {
   }
 }
 
-}  // namespace
-
-Memory mixed_values(DataType type, uint64_t count, uint64_t seed) {
+Memory make_mixed_values(DataType type, uint64_t count, uint64_t seed) {
   std::mt19937 random(static_cast<uint32_t>(seed));
   Memory memory(count * size_of(type));
   for (uint64_t i = 0; i < count; i++) {
@@ -60,12 +61,27 @@ Memory mixed_values(DataType type, uint64_t count, uint64_t seed) {
   return memory;
 }
 
+}  // namespace
+
+const Memory& mixed_values(DataType type, uint64_t count, uint64_t seed) {
+  static std::map<std::tuple<DataType, uint64_t, uint64_t>, Memory> made;
+  Memory& values = made[{type, count, seed}];
+  if (values.empty()) values = make_mixed_values(type, count, seed);
+  return values;
+}
+
+Memory memory_of(const std::vector<float>& values) {
+  Memory memory(values.size() * sizeof(float));
+  if (!values.empty()) std::memcpy(memory.data(), values.data(), memory.size());
+  return memory;
+}
+
 std::span<const CodecCase> codec_cases() {
   static constexpr Coding kByChance = {
       .stochastic = true, .seed = 0x1234'5678'9abc'def0, .step = 0x1'0000'0007, .rank = 3};
   static constexpr Coding kFromOnePlace = {
-      .stochastic = true, .seed = 7, .step = 1, .tensor = 2, .first = 0xffff'fffd};
-  static const CodecCase kCases[] = {
+      .stochastic = true, .seed = 7, .step = 1, .tensor = 2, .first = 0x3'ffff'fffd};
+  static constexpr CodecCase kCases[] = {
       {"int8", kInt8},
       {"int8_sr", kInt8, kByChance},
       {"int8_sr_from", kInt8, kFromOnePlace},
@@ -80,6 +96,29 @@ std::span<const CodecCase> codec_cases() {
       {"e5m2", kE5m2},
       {"e5m2_sr", kE5m2, kFromOnePlace},
       {"onebit", kOnebit},
+      {"threshold_few", kThreshold, {.parameter = 1e30}, true},
+      {"threshold_some", kThreshold, {.parameter = 0.4}, true},
+      {"threshold_most", kThreshold, {.parameter = 1e-25}, true},
+      {"threshold_all", kThreshold, {.parameter = 0}, true},
+      {"threshold_none", kThreshold, {.parameter = 1e300}, true},
+      {"threshold_fp16", kThreshold, {.parameter = 0.4, .carried = DataType::kFloat16}, true},
+      {"threshold_bf16", kThreshold, {.parameter = 1e-25, .carried = DataType::kBfloat16}, true},
+      {"threshold_float64", kThreshold, {.parameter = 1, .carried = DataType::kFloat64}, true},
+      {"sign_some", kSign, {.parameter = 0.4}, true},
+      {"sign_all", kSign, {.parameter = 0}, true},
+      {"sign_none", kSign, {.parameter = 1e300}, true},
+      {"topk_one", kTopk, {.parameter = 1e-9}, true},
+      {"topk_few", kTopk, {.parameter = 0.01}, true},
+      {"topk_many", kTopk, {.parameter = 0.3}, true},
+      {"topk_all", kTopk, {.parameter = 1}, true},
+      {"topk_fp16", kTopk, {.parameter = 0.25, .carried = DataType::kFloat16}, true},
+      {"randk_one", kRandk, {.parameter = 1e-9, .seed = 3}, true},
+      {"randk_few", kRandk, {.parameter = 0.01, .seed = 3, .step = 4}, true},
+      {"randk_many", kRandk, {.parameter = 0.8, .seed = 5}, true},
+      {"randk_all", kRandk, {.parameter = 1}, true},
+      {"randk_fp16", kRandk, {.parameter = 0.25, .carried = DataType::kFloat16, .seed = 1}, true},
+      {"nonzero", kNonzero, {}, true},
+      {"nonzero_bf16", kNonzero, {.carried = DataType::kBfloat16}, true},
   };
   return kCases;
 }
@@ -101,6 +140,16 @@ Memory decode(const Codec& codec, const Coding& coding, DataType type, const Mes
   Memory values(count * size_of(type));
   if (!codec.decode(coding, type, message.view(), count, values.data())) values.clear();
   return values;
+}
+
+std::vector<Memory> all_made_of(const Codec& codec, const Coding& coding, DataType type,
+                                const Memory& values) {
+  const uint64_t count = values.size() / size_of(type);
+  Memory left;
+  const Message message = encoded(codec, coding, type, values, &left);
+  Memory sum = values;
+  codec.decode_add(coding, type, message.view(), count, sum.data(), sum.data());
+  return {message.bytes, left, decode(codec, coding, type, message, count), sum};
 }
 
 std::vector<float> wide(DataType type, const Memory& values) {

@@ -18,13 +18,17 @@ inline constexpr DataType kCodedTypes[] = {DataType::kFloat32, DataType::kFloat1
 
 // Runs of 256 values, each of a kind: gradients, ties, zeros, tiny, subnormal and huge numbers,
 // any bits with or without NaN and infinity. The same on every machine.
-Memory mixed_values(DataType type, uint64_t count, uint64_t seed);
+// They are kept, as to make them takes longer than to encode them. Not for several threads.
+const Memory& mixed_values(DataType type, uint64_t count, uint64_t seed);
+
+Memory memory_of(const std::vector<float>& values);
 
 // A codec with what it goes by, as the conformance suite tries it.
 struct CodecCase {
   std::string_view name;  // of letters, digits and '_'
   CodecId codec;
   Coding coding{};
+  bool is_sparse = false;  // an addend keeps its bits where a message says +0 or nothing
 };
 std::span<const CodecCase> codec_cases();
 
@@ -41,6 +45,11 @@ Message encoded(const Codec& codec, const Coding& coding, DataType type, const M
 // Empty: it was refused.
 Memory decode(const Codec& codec, const Coding& coding, DataType type, const Message& message,
               uint64_t count);
+
+// All that a codec makes of values: the message, what it leaves, what it decodes to, and the sum of
+// that and the values.
+std::vector<Memory> all_made_of(const Codec& codec, const Coding& coding, DataType type,
+                                const Memory& values);
 
 // Exactly.
 std::vector<float> wide(DataType type, const Memory& values);
