@@ -143,7 +143,7 @@ class BlockSums {
   }
 
  private:
-  // Of blocks that are apart; what goes by chance needs them to differ, and no more.
+  // These are blocks that are apart; what goes by chance needs them to differ, and no more.
   static std::vector<uint64_t> places_of(const std::vector<Slice>& blocks) {
     std::vector<uint64_t> places;
     places.reserve(blocks.size());

@@ -4,10 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/choice/codec_costs.h"
+#include "algorithms/choice/measured_choice.h"
 #include "compression/codecs.h"
 #include "compression/grammar.h"
 #include "src/base/parse.h"
@@ -33,11 +36,7 @@ std::string text_of_name(const CodecChoice& choice) {
   return choice.codec == kAutomatic ? "auto" : text_of(choice);
 }
 
-bool is_bound(const CodecChoice& choice) {
-  return choice.codec == kAbsoluteBound || choice.codec == kRelativeBound;
-}
-
-// Of all blocks, where a call has several.
+// All blocks count, where a call has several.
 uint64_t vector_bytes(const Problem& problem, int ranks) {
   const uint64_t bytes = selection_bytes(problem);
   const auto blocks = static_cast<uint64_t>(ranks);
@@ -103,6 +102,8 @@ bool keeps_within(const Compression& asked, const Compression& ceiling) {
     if (is_bound(one) && one.codec == most.codec) return one.parameter <= most.parameter;
     return one.is_exact() || one == most || most.codec == kAutomatic;
   };
+  const auto is_automatic = [](const CodecChoice& choice) { return choice.codec == kAutomatic; };
+  if (is_automatic(ceiling.inter) && is_automatic(ceiling.alone)) return true;
   return keeps(asked.intra, ceiling.intra) && keeps(asked.inter, ceiling.inter) &&
          keeps(asked.alone, ceiling.alone);
 }
@@ -130,6 +131,86 @@ Choice encoded(Choice choice, const Parameters& codecs, Collective collective,
   choice.parameters.intra_codec = levels ? codecs.intra_codec : CodecChoice();
   choice.parameters.inter_codec = codecs.inter_codec;
   return choice;
+}
+
+namespace {
+
+// Another codec must promise to take less than that part of what one takes that loses less.
+constexpr double kWorthLosing = 0.98;
+
+// What a level may get, beginning with what loses least. Values of 16 bits would gain nothing by
+// bf16.
+std::vector<CodecChoice> candidates_for(const CodecChoice& asked, const Problem& problem) {
+  if (asked.codec != kAutomatic) return {asked};
+  std::vector<CodecChoice> candidates{CodecChoice()};
+  for (const CodecChoice& choice : automatic_codecs())
+    if (choice.codec != kBf16 || problem.element() > 2) candidates.push_back(choice);
+  return candidates;
+}
+
+std::string label_of(const Parameters& codecs) {
+  if (!codecs.encodes()) return "exact";
+  Compression compression{.intra = codecs.intra_codec, .inter = codecs.inter_codec};
+  if (compression.intra.is_exact()) compression.alone = compression.inter;
+  return text_of(compression);
+}
+
+struct Predicted {
+  Choice choice;
+  Parameters codecs;
+  double us = std::numeric_limits<double>::infinity();
+};
+
+}  // namespace
+
+// Whether buffers are the same is each rank's own affair.
+Choice with_codecs(const Problem& problem, int ranks, Medium medium, const Hierarchy* hierarchy,
+                   const MeasuredNetwork* measured, Choice exact) {
+  const Collective collective = problem.collective;
+  const Parameters codecs = codecs_for(problem, ranks, medium, hierarchy);
+  const bool automatic =
+      codecs.intra_codec.codec == kAutomatic || codecs.inter_codec.codec == kAutomatic;
+  if (!automatic) return encoded(std::move(exact), codecs, collective, hierarchy);
+  const std::vector<CodecChoice> intra = candidates_for(codecs.intra_codec, problem),
+                                 inter = candidates_for(codecs.inter_codec, problem);
+  const auto by = [&](const CodecChoice& inside, const CodecChoice& between) {
+    Predicted one;
+    one.codecs.intra_codec = inside;
+    one.codecs.inter_codec = between;
+    one.choice = encoded(exact, one.codecs, collective, hierarchy);
+    return one;
+  };
+  Predicted best = by(intra.front(), inter.front()), other;
+  if (sums_in_rank_order(problem) || measured == nullptr || !links_decide(problem)) {
+    best.choice.because += sums_in_rank_order(problem)
+                               ? "; auto: exact, as links do not decide invariant sums"
+                               : "; auto: exact, as no measured links decide that";
+    return best.choice;
+  }
+  Problem apart = problem;
+  apart.in_place = false;
+  CostModel model = measured->model;
+  for (const CodecChoice& choice : {codecs.intra_codec, codecs.inter_codec})
+    if (choice.codec != kAutomatic && !choice.is_exact() && find_codec(model, choice) == nullptr)
+      model.codecs.push_back(cost_of(choice, measured->levels.parts(0), {}));
+  const auto predicted = [&](Predicted one) {
+    one.us = predict(apart, one.choice.algorithm, measured->levels.places(), model,
+                     &measured->levels, one.choice.parameters);
+    return one;
+  };
+  const Predicted least_lossy = best = predicted(best);
+  for (const CodecChoice& between : inter)
+    for (const CodecChoice& inside : intra) {
+      const Predicted one = predicted(by(inside, between));
+      if (one.codecs == least_lossy.codecs) continue;
+      if (one.us < kWorthLosing * best.us) best = one;
+      if (one.us < other.us) other = one;
+    }
+  if (best.codecs != least_lossy.codecs) other = least_lossy;
+  best.choice.because +=
+      fmt::format("; auto: {} predicted {:.2f} us, {} {:.2f} us", label_of(best.codecs), best.us,
+                  label_of(other.codecs), other.us);
+  return best.choice;
 }
 
 }  // namespace banyan

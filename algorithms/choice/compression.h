@@ -35,9 +35,18 @@ bool keeps_within(const Compression& asked, const Compression& ceiling);
 // "int8", "inter=int8,intra=off", "off".
 std::string text_of(const Compression& compression);
 
-// What the choice becomes where sums travel by these codecs. An algorithm that can do that goes on
-// with its parameters; in place of another comes hierarchical where there are levels, else direct.
+// What the choice becomes where sums travel by these codecs, of which none is automatic. An
+// algorithm that can do that goes on with its parameters; in place of another comes hierarchical
+// where there are levels, else direct.
 Choice encoded(Choice choice, const Parameters& codecs, Collective collective,
                const Hierarchy* hierarchy);
+
+// What the choice for exact sums becomes by what the call accepts. Where a level is automatic, it
+// gets the codec, or none, with which the call is predicted to take least. Another that loses more
+// must promise to take clearly less, and the reason says what was predicted. An automatic level is
+// exact where links do not decide (measured_choice.h; null: none were measured) or the sums are to
+// be the same whatever links there are. The same on all ranks, as choose() is.
+Choice with_codecs(const Problem& problem, int ranks, Medium medium, const Hierarchy* hierarchy,
+                   const MeasuredNetwork* measured, Choice exact);
 
 }  // namespace banyan

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "algorithms/choice/compression.h"
+#include "algorithms/choice/explain_codecs.h"
 #include "algorithms/messages.h"
 #include "compression/codecs.h"
 #include "src/base/parse.h"
@@ -25,14 +26,14 @@ bool levels_missing(int algorithm, bool levels) {
   return !levels && algorithms()[static_cast<size_t>(algorithm)].by_levels;
 }
 
-// What a call gets, as it would get it.
-Choice choice_of(const CallSite& call, const Hierarchy& simple) {
-  const Choice choice = call.algorithm >= 0
-                            ? Choice{call.algorithm, "call itself", -1, call.parameters}
-                            : choose(call.problem, call.ranks, call.medium, call.rules, &simple,
-                                     call.measured ? &*call.measured : nullptr);
-  return encoded(choice, codecs_for(call.problem, call.ranks, call.medium, &simple),
-                 call.problem.collective, &simple);
+const MeasuredNetwork* network_of(const CallSite& call) {
+  return call.measured ? &*call.measured : nullptr;
+}
+
+// What a call would get without codecs.
+Choice exact_of(const CallSite& call, const Hierarchy& simple) {
+  if (call.algorithm >= 0) return {call.algorithm, "call itself", -1, call.parameters};
+  return choose(call.problem, call.ranks, call.medium, call.rules, &simple, network_of(call));
 }
 
 // Empty: nothing does. `faster`: by the model than what a call gets.
@@ -124,19 +125,19 @@ void say_sources(const CallSite& call, Explanation& explanation) {
 
 }  // namespace
 
-Explanation explain(const CallSite& call) {
+Explanation explain(const CallSite& given) {
+  const CallSite call = with_codec_costs(given);
   Explanation result;
   if (call.ranks == 1 || is_message(call.problem.collective)) return result;
   const Hierarchy* hierarchy = call.hierarchy.depth() > 0 ? &call.hierarchy : nullptr;
   // choose() knows no levels that say nothing, such as hosts of one rank each.
   const Hierarchy simple = call.hierarchy.simplified();
   const bool levels = simple.depth() > 0;
-  const Choice choice = choice_of(call, simple);
-  // What codecs take is not predicted.
+  const Choice exact = exact_of(call, simple);
+  const Choice choice =
+      with_codecs(call.problem, call.ranks, call.medium, &simple, network_of(call), exact);
   const auto predicted = [&](int algorithm, const Parameters& parameters) {
-    return call.model && !parameters.encodes()
-               ? predict(call.problem, algorithm, call.ranks, *call.model, hierarchy, parameters)
-               : 0;
+    return predicted_us(call, algorithm, parameters);
   };
   const double chosen_us = predicted(choice.algorithm, choice.parameters);
   result.chosen = result.fastest = choice.algorithm;
@@ -182,7 +183,10 @@ Explanation explain(const CallSite& call) {
                    });
   say_sources(call, result);
   if (call.model) result.bound = bound_of(call.problem, call.ranks, *call.model, hierarchy);
-  if (chosen_us > 0) result.percent_of_bound = 100 * result.bound.us / chosen_us;
+  // The bound is that of exact calls.
+  if (chosen_us > 0 && !choice.parameters.encodes())
+    result.percent_of_bound = 100 * result.bound.us / chosen_us;
+  result.codecs = explain_codecs(call, simple, exact, choice);
   return result;
 }
 

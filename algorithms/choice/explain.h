@@ -26,6 +26,7 @@ struct CallSite {
   Parameters parameters{};                    // with which the call itself names
   int algorithm = -1;                         // an algorithm; -1: it names none
   std::string transports{};                   // "shm,ucx"; empty: not known
+  std::vector<MeasuredCodec> codecs{};        // what was measured of explained_codecs()
 };
 
 struct ScheduleSize {
@@ -44,6 +45,16 @@ struct ExplainedAlgorithm {
   std::optional<ScheduleSize> size{};   // of what is an algorithm for the call
 };
 
+struct ExplainedCodec {
+  CodecChoice codec{};  // of the top or only level; where others are asked for, they have those
+  std::string name{};   // "int8", "threshold:T", "off"
+  bool chosen = false;
+  std::string why{};                     // it was chosen, or else what there is to say
+  double predicted_us = 0;               // 0: without a model
+  std::optional<uint64_t> bytes_sent{};  // by rank 0; of sparse codecs, as expected
+  std::string law{};                     // how far its sum is from the exact one
+};
+
 struct Explanation {
   int chosen = -1;   // what a call gets; -1: it needs no algorithm
   int fastest = -1;  // as predicted, of those that rules exclude, too
@@ -57,7 +68,12 @@ struct Explanation {
   // The chosen, then by time; after them those excluded, and of these last what is no algorithm for
   // the call.
   std::vector<ExplainedAlgorithm> algorithms{};
+  // Where the call accepts codecs: what it gets, then the others by time.
+  std::vector<ExplainedCodec> codecs{};
 };
+
+// The codecs that are explained to whoever accepts these: one each, as it is asked for.
+std::vector<CodecChoice> explained_codecs(const Compression& asked);
 
 // More ranks have no ScheduleSize.
 inline constexpr int kMostRanksBuilt = 256;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/choice/codec_costs.h"
 #include "algorithms/choice/machine_cost.h"
 #include "algorithms/choice/select.h"
 
@@ -53,7 +54,10 @@ std::optional<MeasuredNetwork> measured_network(const MeasuredLinks& links, int 
     return true;
   });
   const CostModel memory = memory_model(levels.largest_part(0), std::max(cores, 1));
-  return MeasuredNetwork{with_links(memory, known), levels};
+  MeasuredNetwork network{with_links(memory, known), levels};
+  for (const CodecChoice& choice : automatic_codecs())
+    network.model.codecs.push_back(cost_of(choice, levels.parts(0), links.codecs));
+  return network;
 }
 
 bool links_decide(const Problem& problem) {

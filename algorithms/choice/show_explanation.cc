@@ -59,6 +59,28 @@ std::string table_of(const Explanation& explanation) {
   return text;
 }
 
+// Empty where the call accepts none.
+std::string codecs_of(const CallSite& call, const Explanation& explanation) {
+  const Compression& compression = call.problem.compression;
+  if (compression.is_exact()) return {};
+  if (explanation.codecs.empty())
+    return fmt::format("# exact: codecs are for sums of float32, float16 and bfloat16 from {} on\n",
+                       format_size(compression.least_bytes));
+  const auto line = [](std::string_view codec, std::string_view bytes, std::string_view us,
+                       std::string_view law, std::string_view why) {
+    std::string text = fmt::format("{:<18} {:>10} {:>12}  {:<32}", codec, bytes, us, law);
+    if (!why.empty()) text += fmt::format("  {}", why);
+    return text.erase(text.find_last_not_of(' ') + 1) + '\n';
+  };
+  std::string text = line("codec", "bytes sent", "predicted us", "error", "why");
+  for (const ExplainedCodec& each : explanation.codecs)
+    text += line(each.name, each.bytes_sent ? fmt::format("{}", *each.bytes_sent) : "-",
+                 time_of(each.predicted_us), each.law, each.why);
+  text += "# c: what one encoding of normal data loses of its power; ranks do not add to that\n";
+  if (!call.codecs.empty()) text += "# how fast codecs are was measured on a core of this host\n";
+  return text;
+}
+
 }  // namespace
 
 std::string text_of(const Bound& bound) {
@@ -83,7 +105,7 @@ std::string show_explanation(const CallSite& call, const Explanation& explanatio
                     "bytes are not known\n",
                     kMostRanksBuilt)
               : "# steps and bytes are those of rank 0\n";
-  text += table_of(explanation);
+  text += table_of(explanation) + codecs_of(call, explanation);
   const ExplainedAlgorithm& chosen = explanation.algorithms.front();
   text += fmt::format("a call gets {}", text_of(chosen.algorithm, chosen.parameters));
   if (explanation.percent_of_bound > 0)

@@ -13,8 +13,9 @@ namespace banyan {
 std::string text_of(const Bound& bound);
 
 // Begins with a title, then come lines of `known`, what else is known of the machine ("# ", each
-// ended), then a line for each algorithm, and last how near to the bound a call gets. A call that
-// needs no algorithm has one line. `explanation` is of that call.
+// ended), then a line for each algorithm, one for each codec where the call accepts some, and last
+// how near to the bound a call gets. A call that needs no algorithm has one line. `explanation` is
+// of that call.
 std::string show_explanation(const CallSite& call, const Explanation& explanation,
                              const std::string& known = {});
 

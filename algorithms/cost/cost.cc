@@ -482,8 +482,13 @@ double predict(const Problem& problem, int algorithm, int ranks, const CostModel
   const Site site(ranks, hierarchy);
   Volume volume = volume_of(problem, ranks);
   volume.parameters = effective(parameters, algorithm, problem.collective, hierarchy);
-  const double cuts = number(model.call) + most_of_cuts(problem, site, model, volume).us;
-  return std::max(formula(problem, model, site, volume), cuts);
+  const double share = least_share(volume, model);
+  if (!std::isfinite(share)) return share;
+  // As much less crosses each cut as the codec that makes least leaves.
+  const double cuts = number(model.call) + share * most_of_cuts(problem, site, model, volume).us;
+  const bool levels = site.hosts() > 1 && algorithms()[static_cast<size_t>(algorithm)].by_levels;
+  const bool coded = volume.parameters.encodes() && !levels;
+  return std::max((coded ? coded_cost : formula)(problem, model, site, volume), cuts);
 }
 
 }  // namespace banyan

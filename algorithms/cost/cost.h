@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "algorithms/problem.h"
+#include "src/base/codec.h"
 #include "topology/hierarchy.h"
 #include "topology/topology.h"
 
@@ -84,6 +85,18 @@ struct PartCost {
   friend bool operator==(const PartCost&, const PartCost&) = default;
 };
 
+// Holds what a codec makes of values, which are float32 here, whatever the type of the call.
+struct CodecCost {
+  CodecChoice choice{};
+  double unit = 1;           // values that are encoded together
+  double message_bytes = 0;  // of a message, for each unit that is begun
+  double sum_bytes = 0;      // the same of a sum's, which may say something of more values
+  Figure encode_byte{};      // us, of one byte of values; unknown: as CostModel::codec_byte
+  Figure decode_byte{};      // decoding and adding
+
+  friend bool operator==(const CodecCost&, const CodecCost&) = default;
+};
+
 struct CostModel {
   Figure call;                  // us: what begins and ends a call
   PairCost within;              // a host
@@ -99,15 +112,19 @@ struct CostModel {
   Figure codec_byte;       // widening or narrowing, of one byte of the wider type
   Figure copy_byte;        // within a rank's memory
   Figure copy_far_byte;
-  double cache_bytes = 0;  // of a host, that buffers may stay in; 0: any number
+  double cache_bytes = 0;           // of a host, that buffers may stay in; 0: any number
+  std::vector<CodecCost> codecs{};  // of the codecs that parameters may name
 
   friend bool operator==(const CostModel&, const CostModel&) = default;
 };
+// Null: the model does not know it.
+const CodecCost* find_codec(const CostModel& model, const CodecChoice& choice);
 
 // Predicts the microseconds of a call. Requires that the algorithm fits the collective.
 // `hierarchy`: how ranks lie; its first level is that of hosts, also where each has one rank. Null:
 // all on one host. Takes time logarithmic in the number of ranks. The result is infinite where the
-// algorithm has no formula, so that nobody chooses it for its cost.
+// algorithm has no formula, or the model does not know a codec that it goes by, so that nobody
+// chooses it for its cost.
 double predict(const Problem& problem, int algorithm, int ranks, const CostModel& model,
                const Hierarchy* hierarchy = nullptr, const Parameters& parameters = {});
 

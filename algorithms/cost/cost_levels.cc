@@ -36,6 +36,9 @@ class Levelled {
                     ? largest_
                     : std::min<double>(volume.parameters.rails, largest_)) {
     layers_.front().team.owners = shards_;
+    const Parameters& given = volume.parameters;
+    if (!given.intra_codec.is_exact()) intra_codec_ = find_codec(model, given.intra_codec);
+    if (!given.inter_codec.is_exact()) inter_codec_ = find_codec(model, given.inter_codec);
   }
 
   double hierarchical() {
@@ -239,6 +242,14 @@ class Levelled {
   Phase phase_of(size_t layer) const {
     return layer == top() ? volume_.parameters.inter : volume_.parameters.intra;
   }
+  // Null: elements travel as they are, or as accumulators.
+  const CodecCost* codec_of(size_t layer) const {
+    return layer == top() ? inter_codec_ : intra_codec_;
+  }
+  // What comes down to that layer are sums still, in accumulators.
+  double width_down(size_t layer) const {
+    return intra_codec_ != nullptr || codec_of(layer) != nullptr ? volume_.wide : 1;
+  }
   // Above the lowest, with a team for each shard.
   CostTeam rails(size_t layer) const {
     CostTeam team = layers_[layer].team;
@@ -255,6 +266,12 @@ class Levelled {
   void sum_inside(Cost& cost, double vector) const {
     const double bytes = vector * largest_ / shards_;
     const Phase phase = volume_.parameters.intra;
+    if (intra_codec_ != nullptr) {
+      if (volume_.narrow) cost.codec(vector * volume_.wide, largest_ * parts_);
+      coded_phase_cost(cost, site_, inside(), *intra_codec_, phase, bytes * volume_.wide,
+                       Half::kReduceScatter);
+      return;
+    }
     if (!volume_.narrow || (phase != Phase::kOwn && phase != Phase::kDirect)) {
       if (volume_.narrow) cost.codec(bytes * volume_.wide, largest_ * parts_);
       phase_cost(cost, site_, inside(), phase, bytes * volume_.wide, Half::kReduceScatter);
@@ -268,11 +285,18 @@ class Levelled {
               .decoded = bytes / largest_ * volume_.wide});
   }
   void gather_inside(Cost& cost, double vector) const {
-    const double bytes = vector * largest_ / shards_;
-    phase_cost(cost, site_, inside(), volume_.parameters.intra, bytes, Half::kAllgather);
+    const double bytes = vector * largest_ / shards_ * width_down(0);
+    const Phase phase = volume_.parameters.intra;
+    if (intra_codec_ == nullptr)
+      return phase_cost(cost, site_, inside(), phase, bytes, Half::kAllgather);
+    coded_phase_cost(cost, site_, inside(), *intra_codec_, phase, bytes, Half::kAllgather);
+    if (volume_.narrow) cost.codec(vector * volume_.wide, largest_ * parts_);
   }
   void between(Cost& cost, size_t layer, double bytes, Half half) const {
-    phase_cost(cost, site_, rails(layer), phase_of(layer), bytes, half);
+    if (const CodecCost* codec = codec_of(layer); codec != nullptr)
+      coded_phase_cost(cost, site_, rails(layer), *codec, phase_of(layer), bytes, half);
+    else
+      phase_cost(cost, site_, rails(layer), phase_of(layer), bytes, half);
   }
   double agreed() const {
     if (!problem_.check) return 0;
@@ -293,7 +317,9 @@ class Levelled {
     for (size_t layer = 1; layer <= top(); ++layer)
       flow.stages.push_back(of([&](Cost& cost) {
         between(cost, layer, share(n, layer) * volume_.wide, Half::kReduceScatter);
-        between(cost, layer, share(n, layer), Half::kAllgather);
+        between(cost, layer, share(n, layer) * width_down(layer), Half::kAllgather);
+        if (volume_.narrow && intra_codec_ == nullptr && codec_of(layer) != nullptr)
+          cost.codec(share(n, layer) * volume_.wide, largest_ * parts_);
       }));
     return flow;
   }
@@ -427,6 +453,8 @@ class Levelled {
   std::vector<Layer> layers_;
   double parts_, largest_;  // of the lowest level, and the most ranks of one
   double shards_;           // of a vector: the ranks of such a part that exchange with others
+  const CodecCost* intra_codec_ = nullptr;  // below the top
+  const CodecCost* inter_codec_ = nullptr;
 };
 
 }  // namespace

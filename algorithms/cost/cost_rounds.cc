@@ -336,6 +336,24 @@ void Cost::codec(double wide_bytes, double active) {
   us_ += busy(each, each * active);
 }
 
+double Cost::time_of(const Coded& coded) const {
+  const double narrow = number(model_.codec_byte), cold = cold_ * number(model_.reduce_far_byte);
+  return coded.encoded * (coded.codec.encode_byte.value.value_or(narrow) + cold) +
+         coded.decoded * (coded.codec.decode_byte.value.value_or(narrow) + cold);
+}
+
+void Cost::code(const Coded& coded, double active) {
+  const double each = time_of(coded);
+  us_ += busy(each, each * active);
+}
+
+void Cost::code_beside(const Cost& before, const Coded& all, const Coded& first_and_last,
+                       double active) {
+  const double idle = (us_ - before.us_) - (waited_ - before.waited_) - (work_ - before.work_);
+  const double each = time_of(all);
+  us_ += std::max(busy(each, each * active) - std::max(idle, 0.0), time_of(first_and_last));
+}
+
 // One of the hops leaves all levels, others a host at most. Where hosts have several ranks, some do
 // not leave theirs, and the dearer kind decides how fast the pipeline is.
 void Cost::pipeline(const Pipeline& pipeline) {

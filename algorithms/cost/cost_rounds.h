@@ -124,6 +124,16 @@ class Cost {
   // On one rank while others are busy with what came before.
   void copy_beside(double bytes);
   void codec(double wide_bytes, double active);
+  // Values of so many bytes, on each of `active` ranks, to messages and back.
+  struct Coded {
+    const CodecCost& codec;
+    double encoded = 0, decoded = 0;
+  };
+  void code(const Coded& coded, double active);
+  // The same beside the messages that were added since `before`: while wires have them, cores work
+  // on others. `first_and_last` is what nothing goes on beside.
+  void code_beside(const Cost& before, const Coded& all, const Coded& first_and_last,
+                   double active);
   // A pipeline is a chain of `hops` ranks through which `pieces` of so many bytes follow each
   // other. The busiest rank passes on each piece with so many messages, and all ranks with so many.
   struct Pipeline {
@@ -155,6 +165,7 @@ class Cost {
   double mean_alpha(const Reach& far) const;
   void wait(double us) { us_ += us, waited_ += us; }
   double sum_of(double summed, double decoded) const;
+  double time_of(const Coded& coded) const;
   // Adds what takes a core so long, and all cores together so long as one.
   double busy(double core, double all);
   double on_cores(double work) const { return work / cores_; }
@@ -217,6 +228,12 @@ CutCost most_of_cuts(const Problem& problem, const Site& site, const CostModel& 
 double torus_cost(const Problem& problem, const CostModel& model, const Site& site,
                   const Volume& volume);
 
+// The least bytes that a codec of the call makes of one; infinite: the model does not know one.
+double least_share(const Volume& volume, const CostModel& model);
+// Allreduce and reduce_scatter by the codec of the only level, as in coded.cc.
+double coded_cost(const Problem& problem, const CostModel& model, const Site& site,
+                  const Volume& volume);
+
 // The algorithms by levels, for a site of several hosts.
 double hierarchical_cost(const Problem& problem, const CostModel& model, const Site& site,
                          const Volume& volume);
@@ -235,6 +252,10 @@ void ring_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes,
 // That of the name; kOwn counts as circulant.
 void phase_cost(Cost& cost, const Site& site, const CostTeam& team, Phase phase, double bytes,
                 Half half);
+// The same by a codec, as in coded.cc. `bytes`: of the whole vector as float32, before it is
+// encoded and after it is decoded.
+void coded_phase_cost(Cost& cost, const Site& site, const CostTeam& team, const CodecCost& codec,
+                      Phase phase, double bytes, Half half);
 void recursive_doubling_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes);
 // Along a binomial tree: the whole vector in every message.
 void binomial_cost(Cost& cost, const Site& site, const CostTeam& team, double bytes, bool sums);

@@ -48,6 +48,16 @@ struct MeasuredSums {
   friend bool operator==(const MeasuredSums&, const MeasuredSums&) = default;
 };
 
+// Holds the rates, in values, at which a core turns float32 into messages of a codec, and adds what
+// messages say.
+struct MeasuredCodec {
+  CodecChoice choice{};
+  double encode_GBps = 0;
+  double decode_GBps = 0;
+
+  friend bool operator==(const MeasuredCodec&, const MeasuredCodec&) = default;
+};
+
 // Holds what was measured of messages that leave a part of a level above hosts, and no part of a
 // level above that one.
 struct MeasuredTier {
@@ -63,14 +73,15 @@ struct MeasuredLinks {
   std::optional<MeasuredLink> between{};  // hosts
   std::vector<MeasuredTier> beyond{};     // levels above hosts, the lowest first
   std::optional<MeasuredSums> sums{};     // at the end of a link
+  std::vector<MeasuredCodec> codecs{};    // there, too
 
   friend bool operator==(const MeasuredLinks&, const MeasuredLinks&) = default;
 };
 
-// Gives the model with those figures, of source kMeasured: for ranks on several hosts. A host has
-// as many NICs as the rate of its busy pairs is times that of one alone. What a rank waits for a
-// core that it shares is in the latencies. Without a link between hosts the model stays as it is,
-// since machine_cost.h knows more of one host than two figures say.
+// Gives the model with those figures but codecs', of source kMeasured: for ranks on several hosts.
+// A host has as many NICs as the rate of its busy pairs is times that of one alone. What a rank
+// waits for a core that it shares is in the latencies. Without a link between hosts the model stays
+// as it is, since machine_cost.h knows more of one host than two figures say.
 CostModel with_links(const CostModel& model, const MeasuredLinks& links);
 
 }  // namespace banyan

@@ -17,6 +17,7 @@
 #include "bench/info/meeting.h"
 #include "bench/info/show.h"
 #include "src/base/parse.h"
+#include "src/tuning/codec_speeds.h"
 #include "src/tuning/tuning_file.h"
 
 namespace banyan::info {
@@ -104,7 +105,8 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
   auto rules = rules_of(raw);
   BANYAN_TRY(rules.status());
   // Links were measured where the tuning file was: they say nothing of another machine.
-  const MeasuredLinks links = options.from.empty() ? rules->tuning.links : MeasuredLinks();
+  MeasuredLinks links = options.from.empty() ? rules->tuning.links : MeasuredLinks();
+  complete(links);
   auto machine = describe_machine(*topology, options.nodes, options.ranks_per_node, links);
   BANYAN_TRY(machine.status());
   const bool here = options.from.empty() && raw.find("BANYAN_TOPO_FILE") == nullptr &&
@@ -146,7 +148,13 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
   // What was measured here says nothing of another machine.
   if (!options.from.empty())
     for (Rule& rule : explained.call.rules) rule.measured.reset();
-  explained.call.problem.compression = rules->compression;
+  explained.call.problem.compression = options.compression.value_or(rules->compression);
+  if (!explained.call.problem.compression.is_exact()) {
+    explained.call.codecs = links.codecs;
+    for (const MeasuredCodec& codec :
+         measure_codecs(explained_codecs(explained.call.problem.compression)))
+      explained.call.codecs.push_back(codec);
+  }
   explained.explanation = explain(explained.call);
   return explained;
 }

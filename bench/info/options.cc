@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/choice/compression.h"
 #include "algorithms/choice/select.h"
 #include "bench/machine.h"
 #include "src/base/parse.h"
@@ -53,6 +54,7 @@ constexpr std::string_view kFooter =
     "  banyan_info --topo --from machine.xml --nodes 16 --json > cluster.json\n"
     "  banyan_info --topo --nccl > node.xml; NCCL_TOPO_FILE=node.xml ./train\n"
     "  banyan_info --explain allreduce:64M\n"
+    "  banyan_info --explain allreduce:64M --compress auto\n"
     "  banyan_info --explain allgather:1K:float16 --from machine.xml --nodes 16 --ranks-per-node 8";
 
 std::vector<std::string_view> names_that_fit(Collective collective) {
@@ -116,6 +118,7 @@ struct Words {
   std::string explain;
   std::string nodes;
   std::string ranks_per_node;
+  std::string compress;
   bool json = false;
   bool dot = false;
   bool svg = false;
@@ -144,6 +147,8 @@ Status read_machine(const Words& words, Options& options) {
                                                 options.from.empty() ? "--nodes" : "--from")};
   if (!explains && !words.ranks_per_node.empty())
     return {Code::kInvalidArgument, "--ranks-per-node is for --explain: give it too"};
+  if (!explains && !words.compress.empty())
+    return {Code::kInvalidArgument, "--compress is for --explain: give it too"};
   const auto read = [](std::string_view option, const std::string& word, int most, int* value) {
     if (word.empty()) return Status();
     const auto number = parse_integer(word, 1, most);
@@ -173,6 +178,12 @@ Status read_words(const Words& words, Options& options) {
       return {request.status().code(),
               fmt::format("--explain {}: {}", words.explain, request.status().message())};
     options.explain = *request;
+    if (words.compress.empty()) return {};
+    const auto compression = parse_compression(words.compress);
+    if (!compression.ok())
+      return {compression.status().code(),
+              fmt::format("--compress: {}", compression.status().message())};
+    options.compression = *compression;
     return {};
   }
   if (words.schedule.empty()) {
@@ -297,6 +308,9 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   app.add_option("--ranks-per-node", words.ranks_per_node,
                  "ranks of each node; else one for each GPU, or core")
       ->type_name("N");
+  app.add_option("--compress", words.compress,
+                 "explain every codec, too, for calls that may go by C, as BANYAN_COMPRESS has it")
+      ->type_name("C");
   app.add_flag("--json", words.json, "as JSON");
   app.add_flag("--dot", words.dot, "a schedule or machine as a Graphviz graph");
   app.add_flag("--svg", words.svg, "a schedule or machine as a picture");
@@ -319,6 +333,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   if (app.count("--ranks-per-node") != 0 && words.ranks_per_node.empty())
     return refusal(fmt::format("--ranks-per-node '': this is not a whole number from 1 to {}",
                                kMostRanksPerNode));
+  if (app.count("--compress") != 0 && words.compress.empty())
+    return refusal("--compress '': this is no compression");
   if (app.count("--from") != 0 && options.from.empty())
     return refusal("--from '': this is not the name of a file");
   if (app.count("--nodes") != 0 && words.nodes.empty())

@@ -46,6 +46,7 @@ struct Options {
   std::optional<ScheduleRequest> schedule;  // --schedule
   std::optional<ExplainRequest> explain;    // --explain
   int ranks_per_node = 0;                   // --ranks-per-node; 0: one for each GPU, else core
+  std::optional<Compression> compression;   // --compress; nothing: as BANYAN_COMPRESS
 };
 
 // Options, or what to say instead: help and version with status 0, else an error.

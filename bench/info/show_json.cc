@@ -132,6 +132,15 @@ std::string show_explanation_json(const Explained& explained) {
     row["bytes_sent"] = each.size ? Json(each.size->bytes_sent) : Json(nullptr);
     candidates.push_back(std::move(row));
   }
+  Json codecs = Json::array();
+  for (const ExplainedCodec& each : explanation.codecs)
+    codecs.push_back(
+        {{"codec", each.name},
+         {"predicted_us", each.predicted_us > 0 ? Json(each.predicted_us) : Json(nullptr)},
+         {"bytes_sent", each.bytes_sent ? Json(*each.bytes_sent) : Json(nullptr)},
+         {"error", each.law},
+         {"chosen", each.chosen},
+         {"why", each.why}});
   return dump({{"call", explained.request.text},
                {"ranks", explained.call.ranks},
                {"machine", figures_json(explained.figures)},
@@ -144,7 +153,8 @@ std::string show_explanation_json(const Explained& explained) {
                {"percent_of_bound", explanation.percent_of_bound},
                {"fastest_by_model", text_of(explanation.fastest, explanation.fastest_parameters)},
                {"fastest_us", explanation.fastest_us},
-               {"candidates", candidates}});
+               {"candidates", candidates},
+               {"codecs", codecs}});
 }
 
 std::string schedule_json_begin(const ScheduleRequest& request) {

@@ -163,7 +163,7 @@ double loss_share_of(const CodecChoice& choice) {
   }
 }
 
-// Of all codecs that the library says: "hierarchical(codec=int8,intra_codec=bf16)".
+// Adds up all codecs that the library says: "hierarchical(codec=int8,intra_codec=bf16)".
 Result<double> loss_share_in(std::string_view algorithm) {
   constexpr std::string_view kWord = "codec=";
   double share = 0;

@@ -10,8 +10,8 @@
 //   16- and 8-bit types              within one unit in the last place of the rounded x, plus what
 //                                    float32 accumulation loses by the same law
 //   sums by codecs                   farther by 2 P M s, with M the greatest magnitude of the data
-//                                    and s the share of it that the codecs lose at most of one value
-//                                    (fp32's roundings are less)
+//                                    and s the share of it that the codecs lose at most of one
+//                                    value (fp32's roundings are less)
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -32,6 +32,7 @@
 #include "src/base/file.h"
 #include "src/base/parse.h"
 #include "src/c_api/inspect.h"
+#include "src/tuning/codec_speeds.h"
 #include "src/tuning/tuning_file.h"
 #include "topology/discovery/discover.h"
 
@@ -183,6 +184,7 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
     BANYAN_TRY(measured.status());
     measurement = std::move(*measured);
     measurement.links.sums = measure_sums();
+    complete(measurement.links);
     const Laboratory laboratory{
         .renew = [&] { return trials.renew(); },
         .run = [&](const Trial& trial) { return trials.run(trial); },

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "algorithms/algorithms.h"
+#include "compression/grammar.h"
 #include "src/base/parse.h"
 
 namespace banyan::tune {
@@ -101,6 +102,9 @@ std::string report_of(const MeasuredLinks& links) {
   if (links.sums)
     text += fmt::format("# sums of a core: {:.1f} GB/s in its cache, {:.1f} GB/s beyond\n",
                         links.sums->GBps, links.sums->far_GBps);
+  for (const MeasuredCodec& codec : links.codecs)
+    text += fmt::format("# {} of a core: {:.1f} GB/s to messages, {:.1f} GB/s back\n",
+                        text_of(codec.choice), codec.encode_GBps, codec.decode_GBps);
   return text;
 }
 

@@ -46,7 +46,7 @@ struct Coding {
   uint64_t seed = 0, step = 0, tensor = 0;  // for the choice of randk, too
   uint32_t rank = 0;
   uint64_t first = 0;  // place of the first value in its vector
-  // Of topk; null: it selects among the values it is given. Of a bound: what was chosen.
+  // For topk; null: it selects among the values it is given. For a bound: what was chosen.
   const Selection* selection = nullptr;
 
   bool operator==(const Coding&) const = default;
@@ -83,8 +83,8 @@ struct Codec {
   // The same, added to `addend`. `sum` may be `addend`.
   bool (*decode_add)(const Coding& coding, DataType type, CodecMessage message, uint64_t count,
                      const std::byte* addend, std::byte* sum);
-  // Values that are encoded together: where a vector is cut between such units, it is encoded as it
-  // would be whole.
+  // Shares of a vector begin at multiples of so many values. Cut there, it is encoded as it would
+  // be whole, but for what selects or goes by chance.
   uint64_t unit = 1;
   bool has_flags = false;
   // The codec by which the sum of its messages goes on; kNoCodec: itself.

@@ -147,7 +147,8 @@ class Checker {
     problem().compression = *asked;
     if (!settings.has_ceiling || keeps_within(*asked, settings.compression)) return {};
     return wrong("compression.codec is '{}', and the communicator accepts '{}' at most",
-                 text_of(*asked), text_of(settings.compression));
+                 text_of(*asked),
+                 settings.compression.is_exact() ? "exact" : text_of(settings.compression));
   }
 
   Status counts() {

@@ -10,6 +10,7 @@
 #include "src/c_api/arguments.h"
 #include "src/c_api/inspect.h"
 #include "src/c_api/structs.h"
+#include "src/tuning/codec_speeds.h"
 
 using banyan::Code;
 using banyan::Result;
@@ -32,6 +33,8 @@ Result<banyan::CallSite> site_of(banyan_comm_t comm, const banyan::Membership& m
                         .parameters = call.parameters,
                         .algorithm = call.algorithm,
                         .transports = membership.transport_names()};
+  if (!site.problem.compression.is_exact())
+    site.codecs = banyan::measure_codecs(banyan::explained_codecs(site.problem.compression));
   // Its own hierarchy has no hosts of one rank each. The ring is that of its schedules.
   if (site.measured) {
     site.hierarchy = site.measured->levels;

@@ -34,8 +34,8 @@ Result<CallPlan> plan_of(banyan_comm_t comm, const banyan_call_t& call) {
   Membership& membership = *(*found)->membership;
   const std::shared_ptr<Plan> plan = Driver(membership)->plan(*checked);
   CallPlan result;
-  result.bytes_sent = plan->idle.empty() ? plan->schedule.bytes_sent()
-                                         : plan->idle.back()->execution.bytes_sent();
+  result.bytes_sent =
+      plan->idle.empty() ? plan->schedule.bytes_sent() : plan->idle.back()->execution.bytes_sent();
   result.transports = membership.transport_names();
   if (is_message(checked->problem.collective)) {
     result.algorithm = "message";

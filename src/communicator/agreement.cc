@@ -14,6 +14,7 @@
 #include "src/base/parse.h"
 #include "src/base/process.h"
 #include "src/communicator/settings.h"
+#include "src/tuning/codec_speeds.h"
 #include "transports/transport.h"
 
 namespace banyan {
@@ -25,7 +26,7 @@ static_assert(kMostSetting >= kMostRulesText);
 static_assert(6 * (kMostSetting + 4) + kMostTuningPacked + 256 <= kExchangeMost);
 static_assert(kMostTimesPacked + 12 <= kExchangeMost);
 // Also where another version would choose otherwise by itself, as by another default table.
-constexpr uint32_t kMessagesVersion = 8;
+constexpr uint32_t kMessagesVersion = 9;
 
 struct SharedSetting {
   std::string_view name;
@@ -35,8 +36,8 @@ struct SharedSetting {
 std::string compression_text(const Settings& settings) {
   const Compression& compression = settings.compression;
   if (compression.is_exact()) return settings.has_ceiling ? "exact" : "off";
-  return fmt::format("{} from {} bytes on, seed {}", text_of(compression),
-                     compression.least_bytes, compression.seed);
+  return fmt::format("{} from {} bytes on, seed {}", text_of(compression), compression.least_bytes,
+                     compression.seed);
 }
 
 std::vector<SharedSetting> shared_settings(const Settings& settings) {
@@ -98,11 +99,15 @@ Result<Compared> compare_settings(Exchange& exchange, const Settings& settings,
   return agreed;
 }
 
-// Rank 0 reads the file for all of them; the ranks of a split have the parent's.
+// Rank 0 reads the file for all of them, and measures what it lacks; the ranks of a split have the
+// parent's.
 Result<std::optional<TuningFile>> tuning_of(const Exchange& exchange, Settings& settings) {
   if (exchange.rank() != 0 || settings.tuning.has_value()) return std::optional<TuningFile>();
   Result<std::optional<TuningFile>> file = read_tuning(settings.environment);
-  if (file.ok() && file->has_value()) settings.tuning = shared(**file);
+  if (file.ok() && file->has_value()) {
+    settings.tuning = shared(**file);
+    complete(settings.tuning->links);
+  }
   return file;
 }
 

@@ -138,8 +138,7 @@ Choice PlanCache::choice_of(const Problem& problem, int wanted,
                             ? Choice{wanted, "named by the call", -1, parameters}
                             : choose(problem, size_, medium_, rules_, hierarchy_, measured_);
   if (choice.parameters.encodes()) return choice;
-  return encoded(choice, codecs_for(problem, size_, medium_, hierarchy_), problem.collective,
-                 hierarchy_);
+  return with_codecs(problem, size_, medium_, hierarchy_, measured_, choice);
 }
 
 uint64_t Execution::bytes_sent() const {

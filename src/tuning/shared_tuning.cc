@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "compression/grammar.h"
 #include "src/base/parse.h"
 
 namespace banyan {
@@ -68,6 +69,29 @@ std::vector<MeasuredTier> get_tiers(Reader& reader) {
   return tiers;
 }
 
+void put_codecs(Writer& writer, const std::vector<MeasuredCodec>& codecs) {
+  writer.put(static_cast<uint32_t>(codecs.size()));
+  for (const MeasuredCodec& codec : codecs) {
+    writer.put_text(text_of(codec.choice));
+    put_number(writer, codec.encode_GBps);
+    put_number(writer, codec.decode_GBps);
+  }
+}
+
+// What is no codec is an exact one. One more than the most is too many.
+std::vector<MeasuredCodec> get_codecs(Reader& reader) {
+  const auto count = reader.get<uint32_t>();
+  std::vector<MeasuredCodec> codecs;
+  for (uint32_t i = 0; i < count && codecs.size() <= kMostTunedCodecs && !reader.bad(); ++i) {
+    const Result<CodecChoice> choice = parse_codec(reader.get_text(kMostCodecName));
+    MeasuredCodec& codec = codecs.emplace_back();
+    if (choice.ok()) codec.choice = *choice;
+    codec.encode_GBps = get_number(reader);
+    codec.decode_GBps = get_number(reader);
+  }
+  return codecs;
+}
+
 bool positive(double number) {
   return std::isfinite(number) && number > 0;
 }
@@ -86,6 +110,14 @@ bool is_sane(const std::vector<MeasuredTier>& tiers) {
       return false;
   }
   return tiers.size() <= kMostTiers;
+}
+
+bool is_sane(const std::vector<MeasuredCodec>& codecs) {
+  return codecs.size() <= kMostTunedCodecs &&
+         std::all_of(codecs.begin(), codecs.end(), [](const MeasuredCodec& codec) {
+           return !codec.choice.is_exact() && positive(codec.encode_GBps) &&
+                  positive(codec.decode_GBps);
+         });
 }
 
 bool is_sane(const std::optional<MeasuredSums>& sums) {
@@ -121,6 +153,7 @@ Bytes pack(const SharedTuning& tuning) {
     put_number(writer, tuning.links.sums->GBps);
     put_number(writer, tuning.links.sums->far_GBps);
   }
+  put_codecs(writer, tuning.links.codecs);
   writer.put(static_cast<uint32_t>(tuning.ring.size()));
   for (const std::string& name : tuning.ring) writer.put_text(name);
   return writer.take();
@@ -142,6 +175,7 @@ Result<SharedTuning> unpack_tuning(std::span<const std::byte> packed) {
     sums.GBps = get_number(reader);
     sums.far_GBps = get_number(reader);
   }
+  tuning.links.codecs = get_codecs(reader);
   const auto hosts = reader.get<uint32_t>();
   size_t letters = 0;
   bool names = hosts <= kMostRingHosts;
@@ -152,7 +186,7 @@ Result<SharedTuning> unpack_tuning(std::span<const std::byte> packed) {
   }
   if (!names || !reader.at_end() || !is_sane(tuning.links.within) ||
       !is_sane(tuning.links.between) || !is_sane(tuning.links.beyond) ||
-      !is_sane(tuning.links.sums))
+      !is_sane(tuning.links.sums) || !is_sane(tuning.links.codecs))
     return Status(Code::kCorrupt, "a tuning that cannot be read");
   return tuning;
 }

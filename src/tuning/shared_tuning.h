@@ -26,9 +26,11 @@ struct SharedTuning {
 
 SharedTuning shared(const TuningFile& file);
 
-// Beside the rules and the names, each with its length, a few numbers: of a link 52 bytes.
-inline constexpr size_t kMostTuningPacked =
-    kMostTableText + kMostRingText + 4 * kMostRingHosts + kMostTiers * (kMostTierName + 56) + 512;
+// Beside the rules and the names, each with its length, a few numbers: of a link 52 bytes, of a
+// codec 16.
+inline constexpr size_t kMostTuningPacked = kMostTableText + kMostRingText + 4 * kMostRingHosts +
+                                            kMostTiers * (kMostTierName + 56) +
+                                            kMostTunedCodecs * (kMostCodecName + 20) + 512;
 // Packs all but what was measured of rules.
 Bytes pack(const SharedTuning& tuning);
 // Fails with kCorrupt for what no packed tuning can have held, since files are checked: figures

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "compression/grammar.h"
 #include "src/base/file.h"
 #include "src/base/json_value.h"
 #include "src/base/parse.h"
@@ -19,9 +20,10 @@ using Kind = JsonValue::Kind;
 using Words = std::vector<std::string_view>;
 
 // The file is an object with arrays of objects. A rule has at most seven members. A link has eight,
-// and links are two and one beyond each tier. A host of a ring is one value.
+// and links are two and one beyond each tier. A codec has three. A host of a ring is one value.
 constexpr JsonLimits kTuningLimits = {
-    .depth = 4, .values = 40 + 9 * kMostTiers + 8 * kMostTuningRules + kMostRingHosts};
+    .depth = 4,
+    .values = 41 + 9 * kMostTiers + 4 * kMostTunedCodecs + 8 * kMostTuningRules + kMostRingHosts};
 constexpr std::string_view kBeyond = "beyond ";  // and the name of a level
 constexpr size_t kMostNameText = 256;            // of names
 constexpr double kMostWhole = 9007199254740992;  // 2^53: exact in a double
@@ -203,6 +205,28 @@ Status read_sums(const JsonValue& json, MeasuredLinks* links) {
   return read_positive(json, "far_GBps", &sums.far_GBps);
 }
 
+Status read_codec(const JsonValue& json, std::vector<MeasuredCodec>* codecs) {
+  BANYAN_TRY(expect_members(json, "a codec", {"codec", "encode_GBps", "decode_GBps"}, 3));
+  std::string name;
+  BANYAN_TRY(read_text(json, "codec", &name));
+  const Result<CodecChoice> choice = parse_codec(name);
+  if (!choice.ok()) return wrong_at(*json.find("codec"), choice.status().message());
+  if (choice->is_exact() || text_of(*choice).size() > kMostCodecName)
+    return wrong_at(*json.find("codec"),
+                    fmt::format("'codec' is '{}'; right is a codec, in at most "
+                                "{} bytes",
+                                shown(name), kMostCodecName));
+  const auto is_same = [&](const MeasuredCodec& each) { return each.choice == *choice; };
+  if (std::any_of(codecs->begin(), codecs->end(), is_same))
+    return wrong_at(json, fmt::format("a second codec '{}'", shown(name)));
+  if (codecs->size() == kMostTunedCodecs)
+    return wrong_at(json, fmt::format("more codecs than {}; valid: at most {}", kMostTunedCodecs,
+                                      kMostTunedCodecs));
+  MeasuredCodec& codec = codecs->emplace_back(MeasuredCodec{.choice = *choice});
+  BANYAN_TRY(read_positive(json, "encode_GBps", &codec.encode_GBps));
+  return read_positive(json, "decode_GBps", &codec.decode_GBps);
+}
+
 Status read_ring(const JsonValue& json, std::vector<std::string>* ring) {
   BANYAN_TRY(expect_kind(json, Kind::kArray));
   if (json.children.size() > kMostRingHosts)
@@ -277,6 +301,16 @@ std::string sums_json(const std::optional<MeasuredSums>& sums) {
                      sums->far_GBps);
 }
 
+std::string codecs_json(const std::vector<MeasuredCodec>& codecs) {
+  if (codecs.empty()) return "";
+  std::vector<std::string> each;
+  for (const MeasuredCodec& codec : codecs)
+    each.push_back(
+        fmt::format("    {{\"codec\": {}, \"encode_GBps\": {:.6g}, \"decode_GBps\": {:.6g}}}",
+                    json_string(text_of(codec.choice)), codec.encode_GBps, codec.decode_GBps));
+  return fmt::format("  \"codecs\": [\n{}\n  ],\n", fmt::join(each.begin(), each.end(), ",\n"));
+}
+
 std::string ring_json(const std::vector<std::string>& ring) {
   if (ring.empty()) return "";
   std::string names;
@@ -323,11 +357,11 @@ std::string to_json(const TuningFile& file) {
   const Fingerprint& tuned = file.tuned_on;
   std::string json = fmt::format(
       "{{\n  \"schema\": {},\n  \"library\": {},\n  \"fingerprint\": {{\"cpu\": {}, \"cores\": {}, "
-      "\"ranks\": {}, \"hosts\": {}, \"transports\": {}{}}},\n{}{}{}  \"rules\": [",
+      "\"ranks\": {}, \"hosts\": {}, \"transports\": {}{}}},\n{}{}{}{}  \"rules\": [",
       kTuningSchema, json_string(file.version), json_string(tuned.cpu), tuned.cores, tuned.ranks,
       tuned.hosts, json_string(tuned.transports),
       tuned.ppn == 0 ? "" : fmt::format(", \"ppn\": {}", tuned.ppn), links_json(file.links),
-      sums_json(file.links.sums), ring_json(file.ring));
+      sums_json(file.links.sums), codecs_json(file.links.codecs), ring_json(file.ring));
   std::string_view separator = "\n";
   for (const TuningRule& rule : file.rules) {
     json += separator;
@@ -348,9 +382,9 @@ Result<TuningFile> parse_tuning(std::string_view text) {
   const JsonValue& schema = *root->find("schema");
   if (schema.kind != Kind::kNumber || schema.number != kTuningSchema)
     return wrong_at(schema, fmt::format("this version reads schema {} only", kTuningSchema));
-  BANYAN_TRY(expect_members(*root, "a tuning file",
-                            {"schema", "fingerprint", "rules", "library", "links", "sums", "ring"},
-                            3));
+  BANYAN_TRY(expect_members(
+      *root, "a tuning file",
+      {"schema", "fingerprint", "rules", "library", "links", "sums", "codecs", "ring"}, 3));
   TuningFile file;
   BANYAN_TRY(read_text(*root, "library", &file.version));
   BANYAN_TRY(read_fingerprint(*root->find("fingerprint"), &file.tuned_on));
@@ -360,6 +394,11 @@ Result<TuningFile> parse_tuning(std::string_view text) {
   }
   if (const JsonValue* sums = root->find("sums"); sums != nullptr)
     BANYAN_TRY(read_sums(*sums, &file.links));
+  if (const JsonValue* codecs = root->find("codecs"); codecs != nullptr) {
+    BANYAN_TRY(expect_kind(*codecs, Kind::kArray));
+    for (const JsonValue& codec : codecs->children)
+      BANYAN_TRY(read_codec(codec, &file.links.codecs));
+  }
   if (const JsonValue* ring = root->find("ring"); ring != nullptr)
     BANYAN_TRY(read_ring(*ring, &file.ring));
   const JsonValue& rules = *root->find("rules");

@@ -7,8 +7,9 @@
 //      {"where": "within", "latency_us": 0.3, "busy_latency_us": 0.5, "message_us": 0.1,
 //       "GBps": 8.5, "busy_GBps": 6, "pairs": 2, "spread": 0},
 //      {"where": "beyond leaf", ...}],
-//    "sums": {"GBps": 20, "far_GBps": 4}, "ring": ["node1", "node3", "node2"],
-//    "rules": [
+//    "sums": {"GBps": 20, "far_GBps": 4},
+//    "codecs": [{"codec": "int8", "encode_GBps": 7, "decode_GBps": 9}], "ring": ["node1", "node3",
+//    "node2"], "rules": [
 //      {"rule": "allreduce size=0-12K ranks=4-4 nodes=1-1 dtype=float32: star", "bytes": 4096,
 //       "measured_us": 12.5, "runs": 7, "runner_up": "direct", "runner_up_us": 14.25}]}
 //
@@ -38,6 +39,9 @@ inline constexpr size_t kMostTableText = 32 * 1024;  // of all rules, which rank
 
 inline constexpr size_t kMostTiers = 8;  // levels above hosts of which there are links
 inline constexpr size_t kMostTierName = 64;
+
+inline constexpr size_t kMostTunedCodecs = 8;
+inline constexpr size_t kMostCodecName = 16;
 
 inline constexpr size_t kMostRingHosts = 512;
 inline constexpr size_t kMostRingText = 4096;  // of all their names

@@ -14,8 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/choice/compression.h"
 #include "algorithms/choice/machine_cost.h"
 #include "algorithms/choice/show_explanation.h"
+#include "compression/codecs.h"
 #include "tests/algorithms/cost_models.h"
 
 namespace banyan {
@@ -307,6 +309,100 @@ TEST(Explain, KnowsWhatTheDecidingRuleTook) {
       EXPECT_EQ(show_explanation(site, explanation).find("measured us") != std::string::npos,
                 bytes == 1024);
     }
+}
+
+// Four hosts whose links carry 1 Gb/s.
+CallSite coded_site(const char* compression) {
+  const MeasuredLink link{
+      .latency_us = 10, .busy_latency_us = 10, .message_us = 1, .GBps = 0.125, .busy_GBps = 0.125};
+  const Hierarchy hosts = Hierarchy::of_labels("host", std::vector<int>{0, 1, 2, 3});
+  MeasuredLinks links{.between = link, .sums = MeasuredSums{.GBps = 20, .far_GBps = 5}};
+  links.codecs = {{{.codec = kBf16}, 8, 10}, {{.codec = kInt8}, 4, 6}, {{.codec = kInt4}, 3, 4}};
+  CallSite site{.problem = call(Collective::kAllreduce, 1 << 20, 4),
+                .ranks = 4,
+                .medium = Medium::kNetwork,
+                .hierarchy = hosts,
+                .measured = measured_network(links, 1, hosts)};
+  site.problem.compression = *parse_compression(compression);
+  site.model = site.measured->model;
+  site.codecs = links.codecs;
+  return site;
+}
+
+const ExplainedCodec& find_codec(const Explanation& explanation, std::string_view wanted) {
+  return *std::find_if(explanation.codecs.begin(), explanation.codecs.end(),
+                       [&](const auto& each) { return each.name == wanted; });
+}
+
+TEST(Explain, HasAllCodecsWhereACallMayGoBySome) {
+  const CallSite site = coded_site("int8");
+  const Explanation explanation = explain(site);
+  ASSERT_EQ(explanation.codecs.size(), 13U);
+  const ExplainedCodec& first = explanation.codecs.front();
+  EXPECT_EQ(first.name, "int8");
+  EXPECT_TRUE(first.chosen);
+  EXPECT_EQ(first.why, "what a call gets, by the compression");
+  EXPECT_EQ(explanation.algorithms.front().predicted_us, first.predicted_us);
+  EXPECT_EQ(explanation.percent_of_bound, 0) << "the bound is that of exact calls";
+  // 64 superblocks, of which three quarters leave, and 16 sums for three ranks.
+  EXPECT_EQ(first.bytes_sent, (48U + 48U) * 4160U);
+  const ExplainedCodec& exact = find_codec(explanation, "off");
+  EXPECT_EQ(exact.bytes_sent, 2U * 3U << 18);
+  EXPECT_GT(exact.predicted_us, 3 * first.predicted_us);
+  EXPECT_EQ(exact.why, "left out: int8 is asked for");
+  // As many bytes of sums as there are values that somebody keeps.
+  const ExplainedCodec& few = find_codec(explanation, "topk:0.01");
+  EXPECT_NEAR(static_cast<double>(*few.bytes_sent), (1 + 3.94) * 6 * 0.0075 * (1 << 18), 100);
+  EXPECT_EQ(find_codec(explanation, "threshold:T").why,
+            "left out: int8 is asked for; if 0.01 of the values are kept");
+  EXPECT_EQ(find_codec(explain(coded_site("topk:0.1:fp16")), "topk:0.1:fp16").chosen, true);
+  EXPECT_TRUE(explain(coded_site("off")).codecs.empty());
+  // Pairs that share a host, where int8 travels: half a vector inside and a quarter outside, twice.
+  CallSite pairs = coded_site("inter=topk:0.01,intra=int8");
+  pairs.hierarchy = Hierarchy::of_labels("host", std::vector<int>{0, 0, 1, 1});
+  const ExplainedCodec inside = explain(pairs).codecs.front();
+  EXPECT_EQ(inside.name, "topk:0.01");
+  EXPECT_NEAR(static_cast<double>(*inside.bytes_sent),
+              2 * 32 * 4160 + (1 + 1.99) * 6 * 0.01 * (1 << 16), 100);
+  CallSite bound = site;
+  bound.problem.compression = within_bound(*parse_compression("auto"), true, 0.01);
+  const Explanation kept = explain(bound);
+  EXPECT_EQ(kept.codecs.front().name, "relative:0.01");
+  EXPECT_EQ(kept.codecs.front().predicted_us, 0) << "data decide how long messages are";
+  EXPECT_EQ(kept.codecs.front().law, "at most the bound");
+  EXPECT_EQ(find_codec(kept, "int8").why, "left out: relative:0.01 is asked for");
+  CallSite integers = site;
+  integers.problem.type = DataType::kInt32;
+  const Explanation none = explain(integers);
+  EXPECT_TRUE(none.codecs.empty());
+  EXPECT_NE(
+      show_explanation(integers, none)
+          .find("\n# exact: codecs are for sums of float32, float16 and bfloat16 from 4K on\n"),
+      std::string::npos);
+}
+
+TEST(ShowExplanation, HasATableOfCodecs) {
+  const CallSite site = coded_site("auto");
+  const std::string text = show_explanation(site, explain(site));
+  EXPECT_EQ('\n' + text.substr(text.find("codec  ")), R"(
+codec              bytes sent predicted us  error                             why
+int4                   221184      2091.44  2 c, c = 9.6e-03                  what a call gets, by the compression; auto: int4 predicted 2091.44 us, exact 12599.04 us
+randk:0.01              15729       368.92  all but 0.01 of a rank's values   left out: auto takes off, bf16, int8 or int4
+onebit                  55302       563.35  2 c, c = 3.6e-01                  left out: auto takes off, bf16, int8 or int4
+threshold:T             58303       656.23  a rank's values below T           left out: auto takes off, bf16, int8 or int4; if 0.01 of the values are kept
+sign:T                  50451       656.23  what a rank's values are not T    left out: auto takes off, bf16, int8 or int4; if 0.01 of the values are kept
+topk:0.01               58303       656.23  all but 0.01 of a rank's values   left out: auto takes off, bf16, int8 or int4
+dyn8                   399360      3315.87  2 c, c = 1.2e-04                  left out: auto takes off, bf16, int8 or int4
+e4m3                   399360      3315.87  2 c, c = 6.8e-04                  left out: auto takes off, bf16, int8 or int4
+e5m2                   399360      3315.87  2 c, c = 2.7e-03                  left out: auto takes off, bf16, int8 or int4
+int8                   399360      3429.46  2 c, c = 4.9e-05
+fp16                   786432      6412.44  2 c, c = 4.3e-08                  left out: auto takes off, bf16, int8 or int4
+bf16                   786432      6425.55  2 c, c = 2.8e-06
+off                   1572864     12599.04  none
+# c: what one encoding of normal data loses of its power; ranks do not add to that
+# how fast codecs are was measured on a core of this host
+a call gets direct(codec=int4)
+)");
 }
 
 TEST(ShowExplanation, IsOneLineWhereThereIsNothingToChoose) {

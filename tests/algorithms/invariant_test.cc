@@ -139,14 +139,15 @@ TEST(Invariant, OnlyACodecOfAllPlacesIsTaken) {
         invariant(Collective::kAllreduce, DataType::kFloat32, ReduceOp::kSum, 5000, 4);
     problem.compression = accepted;
     const Parameters codecs = codecs_for(problem, 4, Medium::kMemory, hierarchy);
-    EXPECT_EQ(codecs.intra_codec, kNoCodec);
-    return codecs.inter_codec;
+    EXPECT_EQ(codecs.intra_codec.codec, kNoCodec);
+    return codecs.inter_codec.codec;
   };
   for (const Hierarchy* hierarchy : {&hosts.hierarchy, static_cast<const Hierarchy*>(nullptr)}) {
-    EXPECT_EQ(codec({.inter = kToy, .alone = kToy}, hierarchy), kToy);
-    EXPECT_EQ(codec({.intra = kToy, .inter = kToy, .alone = kToy}, hierarchy), kToy);
-    EXPECT_EQ(codec({.inter = kToy}, hierarchy), kNoCodec) << "on one host that is exact";
-    EXPECT_EQ(codec({.intra = kToy, .alone = kToy}, hierarchy), kNoCodec) << "between two it is";
+    EXPECT_EQ(codec({.inter = {kToy}, .alone = {kToy}}, hierarchy), kToy);
+    EXPECT_EQ(codec({.intra = {kToy}, .inter = {kToy}, .alone = {kToy}}, hierarchy), kToy);
+    EXPECT_EQ(codec({.inter = {kToy}}, hierarchy), kNoCodec) << "on one host that is exact";
+    EXPECT_EQ(codec({.intra = {kToy}, .alone = {kToy}}, hierarchy), kNoCodec)
+        << "between two it is";
   }
 }
 
@@ -190,7 +191,7 @@ TEST(Invariant, SumsOfHostsAreFound) {
   call.shape = std::make_shared<Shape>(shape_of("twos", {0, 0, 1, 1}));
   call.codecs = test::toy_codecs();
   for (const CodecId codec : {kNoCodec, kToy}) {
-    call.parameters.inter_codec = codec;
+    call.parameters.inter_codec.codec = codec;
     BuiltCase built = build_case(call);
     for (Problem& problem : built.problems) problem.invariant = true;
     EXPECT_THAT(verify(built.schedules, built.problems, {}).reason,

@@ -166,7 +166,7 @@ TEST_F(Arguments, TakesRulesForOtherSizes) {
   }
 }
 
-TEST_F(Arguments, RefusesWhatThisVersionHasNot) {
+TEST_F(Arguments, RefusesWhatThisVersionHasNotAndWrongCompressions) {
   banyan_call_t call = BANYAN_CALL_INIT;
   banyan_request_t request = nullptr;
   call.on_stream = 1;
@@ -176,20 +176,26 @@ TEST_F(Arguments, RefusesWhatThisVersionHasNot) {
   call.compression = &compression;
   EXPECT_EQ(banyan_request_create(comm_, &call, &request), BANYAN_SUCCESS) << "exact is exact";
   EXPECT_EQ(banyan_request_destroy(request), BANYAN_SUCCESS);
-  compression.fidelity = BANYAN_BOUND_ABSOLUTE;
-  refused(banyan_request_create(comm_, &call, &request), BANYAN_ERR_UNSUPPORTED, "no bounds");
+  for (const double bound : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
+    compression.fidelity = BANYAN_BOUND_ABSOLUTE;
+    compression.bound = bound;
+    refused(banyan_request_create(comm_, &call, &request), BANYAN_ERR_INVALID_ARGUMENT, "bound");
+  }
+  const int none = 4;
+  std::memcpy(&compression.fidelity, &none, sizeof none);
+  refused(banyan_request_create(comm_, &call, &request), BANYAN_ERR_INVALID_ARGUMENT, "fidelity");
   compression.fidelity = BANYAN_CODEC;
   refused(banyan_request_create(comm_, &call, &request), BANYAN_ERR_INVALID_ARGUMENT, "NULL");
   compression.codec = "int9";
   refused(banyan_request_create(comm_, &call, &request), BANYAN_ERR_INVALID_ARGUMENT, "int9");
-  compression.codec = "topk:0.01";
-  refused(banyan_request_create(comm_, &call, &request), BANYAN_ERR_UNSUPPORTED, "topk:0.01");
+  compression.codec = "topk:1.01";
+  refused(banyan_request_create(comm_, &call, &request), BANYAN_ERR_INVALID_ARGUMENT, ":1.01");
   banyan_config_t config = BANYAN_CONFIG_INIT;
   config.compression = &compression;
   banyan_unique_id_t id;
   banyan_comm_t made = nullptr;
   ASSERT_EQ(banyan_get_unique_id(&id), BANYAN_SUCCESS);
-  EXPECT_EQ(banyan_comm_init(&made, 1, &id, 0, &config), BANYAN_ERR_UNSUPPORTED);
+  EXPECT_EQ(banyan_comm_init(&made, 1, &id, 0, &config), BANYAN_ERR_INVALID_ARGUMENT);
   config = BANYAN_CONFIG_INIT;
   config.determinism = static_cast<banyan_determinism_t>(3);
   EXPECT_EQ(banyan_comm_init(&made, 1, &id, 0, &config), BANYAN_ERR_INVALID_ARGUMENT);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "compression/codecs.h"
 #include "src/communicator/settings.h"
 #include "src/communicator/tuned_network.h"
 #include "src/liveness/links.h"
@@ -299,6 +300,8 @@ TEST(SharedTuning, ComesBackAsItWasPacked) {
                                       .pairs = 3,
                                       .spread = 0.1};
   tuning.links.beyond = {{"pod", *tuning.links.between}, {"leaf", *tuning.links.between}};
+  tuning.links.codecs = {{{.codec = kInt8}, 7.0 / 3, 0.1},
+                         {{.codec = kTopk, .half = true, .parameter = 0.01}, 1, 2}};
   for (int turn = 0; turn < 2; ++turn) {
     const auto back = unpack_tuning(pack(tuning));
     ASSERT_TRUE(back.ok()) << back.status().message();
@@ -316,6 +319,9 @@ TEST(SharedTuning, HasRoomForTheMostThatAFileMaySay) {
   most.links = {.within = link, .between = link, .sums = MeasuredSums{1, 1}};
   for (size_t tier = 0; tier < kMostTiers; ++tier)
     most.links.beyond.push_back({std::string(kMostTierName, static_cast<char>('a' + tier)), link});
+  for (size_t codec = 0; codec < kMostTunedCodecs; ++codec)
+    most.links.codecs.push_back(
+        {{.codec = kThreshold, .parameter = 1.1875 + static_cast<double>(codec)}, 1, 1});
   most.ring.assign(kMostRingHosts, std::string(kMostRingText / kMostRingHosts, 'h'));
   EXPECT_LE(pack(most).size(), kMostTuningPacked);
   EXPECT_EQ(*unpack_tuning(pack(most)), most);
@@ -344,6 +350,13 @@ TEST(SharedTuning, RefusesWhatNoFileSays) {
       refused([](SharedTuning& other) { other.links.between->busy_GBps = Limits::quiet_NaN(); }));
   EXPECT_TRUE(refused([](SharedTuning& other) {
     other.links.sums = MeasuredSums{1, Limits::infinity()};
+  }));
+  EXPECT_TRUE(refused([](SharedTuning& other) { other.links.codecs = {{{kInt8}, 0, 1}}; }));
+  EXPECT_TRUE(refused([](SharedTuning& other) {
+    other.links.codecs = {{{kInt8}, 1, Limits::quiet_NaN()}};
+  }));
+  EXPECT_TRUE(refused([](SharedTuning& other) {
+    other.links.codecs.assign(kMostTunedCodecs + 1, {{kInt8}, 1, 1});
   }));
   using Tiers = std::vector<MeasuredTier>;
   const auto beyond_refused = [&](auto change) {

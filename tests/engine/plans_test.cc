@@ -9,6 +9,9 @@
 #include <set>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/choice/compression.h"
+#include "algorithms/choice/measured_choice.h"
+#include "compression/codecs.h"
 #include "tests/support/toy_codec.h"
 
 namespace banyan {
@@ -73,6 +76,25 @@ TEST(PlanCache, SharesPlansOfEqualProblemsOnly) {
   EXPECT_NE(wanted, plans[0]) << "a call that names its algorithm is another call";
   EXPECT_EQ(wanted->choice.algorithm, ring);
   EXPECT_EQ(cache.find_or_build(problems[0], ring), wanted);
+}
+
+// The choice by predicted times is part of what ranks compare, and they come to the same.
+TEST(PlanCache, ChoosesOneCodecOnAllRanks) {
+  const Hierarchy hosts = Hierarchy::of_labels("host", std::vector<int>{0, 1, 2});
+  const MeasuredLink slow{
+      .latency_us = 10, .busy_latency_us = 10, .GBps = 0.01, .busy_GBps = 0.01, .pairs = 1};
+  const auto network = measured_network({.between = slow, .codecs = {{{kInt4}, 3, 4}}}, 1, hosts);
+  Problem problem = sum_of(1 << 16);
+  problem.compression = *parse_compression("auto");
+  for (int rank = 0; rank < 3; ++rank) {
+    PlanCache cache(rank, 3, Medium::kNetwork, {}, {}, PlanCache::kMostPlans, PlanCache::kMostBytes,
+                    nullptr, &*network);
+    cache.use_codecs(codecs());
+    problem.in_place = rank == 1;
+    const std::shared_ptr<Plan> plan = cache.find_or_build(problem, -1);
+    EXPECT_EQ(plan->signature.codec, kInt4) << rank;
+    EXPECT_EQ(plan->choice.parameters.inter_codec.codec, kInt4) << rank;
+  }
 }
 
 // Ranks that ask for other codecs make another call.

@@ -17,6 +17,7 @@
 #include "algorithms/algorithms.h"
 #include "bench/info/options.h"
 #include "bench/info/show.h"
+#include "compression/codecs.h"
 #include "src/tuning/tuning_file.h"
 #include "tests/support/machines.h"
 #include "tests/support/temporary_folder.h"
@@ -295,6 +296,59 @@ TEST(InfoExplain, SaysThatLinksChoose) {
     EXPECT_THAT(text, HasSubstr(nodes == 4 ? "what a call gets, by the measured links"
                                            : "what a call gets, by the default table"));
   }
+}
+
+// The codecs' own speeds are those of the file, where it has them.
+TEST(InfoExplain, ShowsCodecsAndWhatAutoTakes) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() / "tune.json";
+  TuningFile file{.version = "0",
+                  .tuned_on = {.cores = 1, .ranks = 4, .hosts = 4, .transports = "shm,ucx"}};
+  file.links.between =
+      MeasuredLink{.latency_us = 20, .busy_latency_us = 30, .GBps = 0.12, .busy_GBps = 0.12};
+  file.links.codecs = {
+      {{.codec = kBf16}, 8, 10}, {{.codec = kInt8}, 4, 6}, {{.codec = kInt4}, 3, 4}};
+  ASSERT_TRUE(write_tuning_file(path, file).ok());
+  const char* arguments[] = {"banyan_info", "--explain", "allreduce:64M",    "--compress", "auto",
+                             "--nodes",     "4",         "--ranks-per-node", "1"};
+  const CommandLine line = parse_command_line(std::size(arguments), arguments);
+  ASSERT_TRUE(line.options) << line.text;
+  const RawEnvironment tuned(
+      {{"BANYAN_TUNE_FILE", path}, {"BANYAN_COMPRESS", "int8"}});  // the option goes before it
+  const auto explained = explain_call(*line.options, tuned);
+  ASSERT_TRUE(explained.ok()) << explained.status().message();
+  EXPECT_THAT(show_explanation(*explained), HasSubstr("auto: int4 predicted "));
+  const auto json = nlohmann::json::parse(show_explanation_json(*explained));
+  ASSERT_EQ(json["codecs"].size(), 13U);
+  EXPECT_EQ(json["codecs"][0]["codec"], "int4");
+  EXPECT_EQ(json["codecs"][0]["chosen"], true);
+  EXPECT_EQ(json["codecs"][0]["bytes_sent"], 2 * 3 * (4096 / 4) * 2304);
+  EXPECT_EQ(json["codecs"][0]["error"], "2 c, c = 9.6e-03");
+  const auto untuned = explain_call(*line.options, RawEnvironment({}));
+  ASSERT_TRUE(untuned.ok()) << untuned.status().message();
+  EXPECT_THAT(show_explanation(*untuned),
+              HasSubstr("auto: exact, as no measured links decide that"));
+  Options exact = *line.options;
+  exact.compression.reset();
+  const auto none = explain_call(exact, RawEnvironment({}));
+  ASSERT_TRUE(none.ok()) << none.status().message();
+  EXPECT_EQ(nlohmann::json::parse(show_explanation_json(*none))["codecs"].size(), 0U);
+}
+
+TEST(InfoExplain, RefusesWrongCompressions) {
+  const auto text = [](std::initializer_list<const char*> words) {
+    std::vector<const char*> arguments{"banyan_info"};
+    arguments.insert(arguments.end(), words);
+    const CommandLine line =
+        parse_command_line(static_cast<int>(arguments.size()), arguments.data());
+    EXPECT_EQ(line.status, 2);
+    return line.text;
+  };
+  EXPECT_THAT(text({"--explain", "allreduce:1M", "--compress", "int9"}),
+              HasSubstr("--compress: word 1 'int9' is no compression"));
+  EXPECT_THAT(text({"--explain", "allreduce:1M", "--compress", ""}),
+              HasSubstr("--compress '': this is no compression"));
+  EXPECT_THAT(text({"--compress", "int8"}), HasSubstr("--compress is for --explain"));
 }
 
 // Calls choose by the cores of the file, so predictions are made with them, too.

@@ -23,8 +23,8 @@ std::vector<float> said_of(const std::vector<float>& values) {
   const Encoded encoded =
       codec.encode({}, DataType::kFloat32, reinterpret_cast<const std::byte*>(values.data()),
                    values.size(), message.data(), nullptr);
-  codec.decode({}, DataType::kFloat32, {message.data(), encoded.size, encoded.flags},
-               values.size(), reinterpret_cast<std::byte*>(said.data()));
+  codec.decode({}, DataType::kFloat32, {message.data(), encoded.size, encoded.flags}, values.size(),
+               reinterpret_cast<std::byte*>(said.data()));
   return said;
 }
 

@@ -60,8 +60,8 @@ Floats said_of(CodecId id, const Coding& coding, Floats values) {
   constexpr DataType kType = DataType::kFloat32;
   const Codec& codec = codec_at(id);
   Bytes message(codec.capacity(coding, kType, values.size()));
-  const Encoded said = codec.encode(coding, kType, bytes_of(values), values.size(), message.data(),
-                                    nullptr);
+  const Encoded said =
+      codec.encode(coding, kType, bytes_of(values), values.size(), message.data(), nullptr);
   EXPECT_TRUE(codec.decode(coding, kType, {message.data(), said.size, said.flags}, values.size(),
                            bytes_of(values)));
   return values;
@@ -138,10 +138,11 @@ banyan_result_t sum(banyan_comm_t comm, const banyan_compression_t& compression,
 }
 
 TEST_P(EveryCodecOver, SumsAsPlainCodeDoes) {
-  constexpr const char* kNames[] = {
-      "fp16",   "bf16",          "int8",               "int4",     "dyn8",     "e4m3",
-      "e5m2",   "threshold:0.3", "threshold:0.3:fp16", "sign:0.3", "topk:0.02", "topk:0.02:fp16",
-      "onebit"};
+  constexpr const char* kNames[] = {"fp16",     "bf16",          "int8",
+                                    "int4",     "dyn8",          "e4m3",
+                                    "e5m2",     "threshold:0.3", "threshold:0.3:fp16",
+                                    "sign:0.3", "topk:0.02",     "topk:0.02:fp16",
+                                    "onebit"};
   for (const int size : {2, 3})
     run(size, nullptr, [&](Rank& self, banyan_comm_t comm) {
       for (const char* name : kNames)

@@ -75,8 +75,9 @@ std::vector<float> said_of(const Codec& codec, const std::vector<float>& values)
   if (values.empty()) return {};
   Memory bytes(values.size() * sizeof(float));
   std::memcpy(bytes.data(), values.data(), bytes.size());
-  return wide(DataType::kFloat32, decode(codec, DataType::kFloat32,
-                                         encoded(codec, DataType::kFloat32, bytes), values.size()));
+  return wide(DataType::kFloat32,
+              decode(codec, {}, DataType::kFloat32, encoded(codec, {}, DataType::kFloat32, bytes),
+                     values.size()));
 }
 
 template <typename Float>

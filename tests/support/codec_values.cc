@@ -77,6 +77,7 @@ Memory memory_of(const std::vector<float>& values) {
 }
 
 std::span<const CodecCase> codec_cases() {
+  static constexpr Selection kTakesInt8{kInt8, 0}, kTakesFp16{kFp16, 0};
   static constexpr Coding kByChance = {
       .stochastic = true, .seed = 0x1234'5678'9abc'def0, .step = 0x1'0000'0007, .rank = 3};
   static constexpr Coding kFromOnePlace = {
@@ -119,6 +120,10 @@ std::span<const CodecCase> codec_cases() {
       {"randk_fp16", kRandk, {.parameter = 0.25, .carried = DataType::kFloat16, .seed = 1}, true},
       {"nonzero", kNonzero, {}, true},
       {"nonzero_bf16", kNonzero, {.carried = DataType::kBfloat16}, true},
+      {"absolute_int8", kAbsoluteBound, {.selection = &kTakesInt8}},
+      {"absolute_none", kAbsoluteBound},
+      {"relative_none_bf16", kRelativeBound, {.carried = DataType::kBfloat16}},
+      {"relative_fp16", kRelativeBound, {.selection = &kTakesFp16}},
   };
   return kCases;
 }

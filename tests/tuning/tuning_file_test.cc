@@ -16,7 +16,10 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/choice/explain.h"
+#include "compression/codecs.h"
 #include "src/base/file.h"
+#include "src/tuning/codec_speeds.h"
 #include "tests/support/temporary_folder.h"
 
 namespace banyan {
@@ -225,6 +228,67 @@ TEST(TuningFile, NamesWhatIsWrongWithARingOrSums) {
               HasSubstr("characters of names in 'ring'; valid: at most 4096"));
 }
 
+TuningFile with_codecs() {
+  TuningFile file = example();
+  file.links.codecs = {{{.codec = kBf16}, 8.25, 9.5}, {{.codec = kInt4, .stochastic = true}, 2, 3}};
+  return file;
+}
+
+TEST(TuningFile, KeepsCodecs) {
+  const Result<TuningFile> back = parse_tuning(to_json(with_codecs()));
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(*back, with_codecs());
+}
+
+TEST(TuningFile, NamesWhatIsWrongWithCodecs) {
+  const auto error_with = [](std::string_view what, std::string_view by) {
+    return error_of_changed(to_json(with_codecs()), what, by);
+  };
+  EXPECT_THAT(error_with("bf16", "bf17"), StartsWith("line 6: 'bf17' at character 1"));
+  EXPECT_EQ(error_with("bf16", "off"),
+            "line 6: 'codec' is 'off'; right is a codec, in at most 16 bytes");
+  EXPECT_THAT(error_with("bf16", "topk:0.0123456789"), HasSubstr("in at most 16 bytes"));
+  EXPECT_EQ(error_with("int4+sr", "bf16"), "line 7: a second codec 'bf16'");
+  EXPECT_EQ(error_with("8.25", "0"),
+            "line 6: 'encode_GBps' is 0; right is a number from 1e-06 to 1000000000");
+  EXPECT_EQ(error_with(", \"decode_GBps\": 3", ""),
+            "line 7: a codec without the member 'decode_GBps'");
+  std::string many;
+  for (int i = 1; i <= 7; ++i)
+    many += fmt::format("{{\"codec\": \"sign:{}\", \"encode_GBps\": 1, \"decode_GBps\": 1}}, ", i);
+  EXPECT_EQ(error_with("{\"codec\": \"bf16\"", many + "{\"codec\": \"bf16\""),
+            "line 7: more codecs than 8; valid: at most 8");
+}
+
+// What `auto` goes by is there wherever links between hosts are.
+TEST(CodecSpeeds, AreMeasuredWhereTheyAreMissing) {
+  MeasuredLinks links;
+  complete(links);
+  EXPECT_TRUE(links.codecs.empty()) << "nothing is chosen by them on one host";
+  links.between = MeasuredLink{.GBps = 1};
+  complete(links);
+  ASSERT_EQ(links.codecs.size(), 3U);
+  for (const MeasuredCodec& codec : links.codecs)
+    for (const double rate : {codec.encode_GBps, codec.decode_GBps}) {
+      EXPECT_GT(rate, 1e-3);
+      EXPECT_LT(rate, 10000);
+    }
+  const std::vector<MeasuredCodec> once = links.codecs;
+  complete(links);
+  EXPECT_EQ(links.codecs, once) << "what is known stays";
+}
+
+TEST(CodecSpeeds, AreMeasuredOfAllThatAreExplained) {
+  const std::vector<CodecChoice> choices = explained_codecs({});
+  const std::vector<MeasuredCodec> speeds = measure_codecs(choices);
+  ASSERT_EQ(speeds.size(), choices.size());
+  for (size_t i = 0; i < speeds.size(); ++i) {
+    EXPECT_EQ(speeds[i].choice, choices[i]);
+    EXPECT_GT(speeds[i].encode_GBps, 1e-4);
+    EXPECT_GT(speeds[i].decode_GBps, 1e-4);
+  }
+}
+
 TEST(TuningFile, NeedsLittleWhereItIsWrittenByHand) {
   const Result<TuningFile> file = parse_tuning(
       R"({"schema": 1, "fingerprint": {"cpu": "", "cores": 0, "ranks": 0, "hosts": 0,
@@ -256,7 +320,7 @@ TEST(TuningFile, NamesWhatIsWrongAndWhere) {
             "line 2: this version reads schema 1 only");
   EXPECT_EQ(error(with("\"fingerprint\"", "\"fingerprnt\"")),
             "line 4: a tuning file has no member 'fingerprnt'; valid: schema, fingerprint, rules, "
-            "library, links, sums, ring");
+            "library, links, sums, codecs, ring");
   EXPECT_TRUE(parse_tuning(with(", \"ppn\": 4", "")).ok());
   EXPECT_EQ(error(with("\"ppn\": 4", "\"ppn\": 4.5")),
             "line 4: 'ppn' is 4.5; right is a whole number from 0 to 1073741824");
@@ -301,7 +365,7 @@ TEST(TuningFile, HasLimits) {
   EXPECT_THAT(error(std::string(100000, '[')), HasSubstr("nested more than 4 deep"));
   std::string values = "{\"schema\": 1, \"rules\": [0";
   for (int i = 0; i < 10000; ++i) values += ",0";
-  EXPECT_THAT(error(values), HasSubstr("more than 4720 values"));
+  EXPECT_THAT(error(values), HasSubstr("more than 4753 values"));
   const std::string long_rule = "ring" + std::string(kMostRulesText - 9, ' ') + ",star";
   EXPECT_THAT(error(many_rules(9, long_rule)), HasSubstr("characters of rules; valid: at most"));
   EXPECT_THAT(error(many_rules(1, long_rule + std::string(10, ' ') + ",star")),
