@@ -31,9 +31,9 @@ bool keeps_values(CodecId codec) {
   return codec == kThreshold || codec == kTopk || codec == kRandk;
 }
 
-// A message of sums is none by itself.
+// Messages of sums and of bounds are none by themselves.
 bool is_callers(uint16_t codec) {
-  return codec != kNoCodec && codec <= codecs().size() && codec != kNonzero;
+  return codec != kNoCodec && codec < kNonzero;
 }
 
 bool is_encoded(DataType type) {
