@@ -58,25 +58,33 @@ void store_octets(std::byte* to, Words below_2_8) {
   store(to, _mm_cvtsi128_si64(_mm_packus_epi16(halves, halves)));
 }
 
-int32_t largest_lane(SignedWords words) {
-  const auto all = reinterpret_cast<__m256i>(words);
-  __m128i four = _mm_max_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
-  four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0b01'00'11'10));
-  four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0b10'11'00'01));
-  return _mm_cvtsi128_si32(four);
-}
-
 Floats load_codes(const std::byte* from) {
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_cvtsi64_si128(load<int64_t>(from))));
 }
 
 // Packing works within halves of a vector.
-void store_codes(std::byte* to, Floats first, Floats second, Floats third, Floats fourth) {
+OctetPairs in_order(__m256i packed) {
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  return reinterpret_cast<OctetPairs>(_mm256_permutevar8x32_epi32(packed, order));
+}
+
+OctetPairs to_octets(Floats first, Floats second, Floats third, Floats fourth) {
   const auto pack = [](Floats a, Floats b) {
     return _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
   };
-  const __m256i codes = _mm256_packs_epi16(pack(first, second), pack(third, fourth));
-  store(to, _mm256_permutevar8x32_epi32(codes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+  return in_order(_mm256_packs_epi16(pack(first, second), pack(third, fourth)));
+}
+
+OctetPairs to_octets(Words first, Words second, Words third, Words fourth) {
+  const auto pack = [](Words a, Words b) {
+    return _mm256_packs_epi32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b));
+  };
+  return in_order(_mm256_packus_epi16(pack(first, second), pack(third, fourth)));
+}
+
+void store_octets(std::byte* to, OctetPairs below_2_8) {
+  const auto pairs = reinterpret_cast<__m256i>(below_2_8);
+  store(to, _mm_packus_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1)));
 }
 
 Words load_eighths(const std::byte* from) {

@@ -68,14 +68,18 @@ struct Scale {
 
 // Every instruction set has these, for whole blocks at any address. Only `left` may be `values`,
 // and `sum` may be `addend`.
-template <size_t kBlock>
-uint32_t largest_magnitude(const std::byte* values);  // as bits, in whose order NaN is the largest
-// Products of finite values and `factor` are within what encoders write, but for rounding.
-template <class Codes, size_t kBlock>
-void to_codes(std::byte* codes, const std::byte* values, float factor);
+//
+// The largest magnitude of each block, as bits, in whose order NaN is the largest. kBlocks is a
+// power of two.
+template <size_t kBlock, size_t kBlocks>
+void largest_magnitudes(uint32_t* largest, const std::byte* values);
+// Products of finite values and the factor of their block are within what encoders write, but for
+// rounding. Values that are not finite become any code.
+template <class Codes, size_t kBlock, size_t kBlocks>
+void to_codes(std::byte* codes, const std::byte* values, const float* factors);
 // The same, but a product becomes either of its neighbours, by its word of chance.
-template <class Codes, size_t kBlock>
-void to_codes_by_chance(std::byte* codes, const std::byte* values, float factor,
+template <class Codes, size_t kBlock, size_t kBlocks>
+void to_codes_by_chance(std::byte* codes, const std::byte* values, const float* factors,
                         const uint32_t* chance);
 template <class Codes, size_t kBlock>
 void from_codes(std::byte* values, const std::byte* codes, Scale scale);
