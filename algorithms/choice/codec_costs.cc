@@ -31,8 +31,8 @@ constexpr Loss kLosses[] = {
     {kE5m2, 2.7e-3, 5.45e-3}, {kOnebit, 0.36, 0},
 };
 
-Figure byte_at(double GBps) {
-  return {kByteAtOneGBps / GBps, Source::kMeasured};
+Figure byte_at(double rate) {
+  return {kByteAtOneGBps / rate, Source::kMeasured};
 }
 
 // Bytes of a message for one value, of which a share is kept.

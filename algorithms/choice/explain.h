@@ -85,6 +85,6 @@ inline constexpr int kMostRanksBuilt = 256;
 //   algorithms, invariant sums
 //   any other rule                as for choose()
 //   anything else                 those that are predicted to be faster than what it has
-Explanation explain(const CallSite& call);
+Explanation explain(const CallSite& given);
 
 }  // namespace banyan

@@ -107,4 +107,14 @@ class Execution {
   uint32_t slot_ = 0;   // place in Engine::running_
 };
 
+inline uint64_t Execution::bytes_sent() const {
+  uint64_t bytes = 0;
+  for (const Step& step : schedule_.steps) {
+    if (step.op != Op::kSend) continue;
+    const uint64_t said = step.src.is_slot() ? message_bytes_[step.src.slot] : 0;
+    bytes += said != 0 ? said : step.src.size;
+  }
+  return bytes;
+}
+
 }  // namespace banyan

@@ -134,21 +134,10 @@ void sign_codecs(CallSignature& signature, const Parameters& parameters,
 // Codecs that the parameters of the call number go before those that it accepts.
 Choice PlanCache::choice_of(const Problem& problem, int wanted,
                             const Parameters& parameters) const {
-  const Choice choice = wanted >= 0
-                            ? Choice{wanted, "named by the call", -1, parameters}
-                            : choose(problem, size_, medium_, rules_, hierarchy_, measured_);
+  Choice choice = wanted >= 0 ? Choice{wanted, "named by the call", -1, parameters}
+                              : choose(problem, size_, medium_, rules_, hierarchy_, measured_);
   if (choice.parameters.encodes()) return choice;
-  return with_codecs(problem, size_, medium_, hierarchy_, measured_, choice);
-}
-
-uint64_t Execution::bytes_sent() const {
-  uint64_t bytes = 0;
-  for (const Step& step : schedule_.steps) {
-    if (step.op != Op::kSend) continue;
-    const uint64_t said = step.src.is_slot() ? message_bytes_[step.src.slot] : 0;
-    bytes += said != 0 ? said : step.src.size;
-  }
-  return bytes;
+  return with_codecs(problem, size_, medium_, hierarchy_, measured_, std::move(choice));
 }
 
 std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted,

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -158,8 +159,11 @@ TEST_P(EveryCodecCall, GivesTheSameBitsInAnyFloatMode) {
     EXPECT_EQ(after & kOther, turn == 1 ? kOther : before & kOther) << "the mode is another one";
   }
   EXPECT_EQ(messages[0], messages[1]);
-  EXPECT_EQ(std::memcmp(residuals[0].data(), residuals[1].data(), kCount * sizeof(float)), 0);
-  EXPECT_EQ(std::memcmp(got[0].data(), got[1].data(), kCount * sizeof(float)), 0);
+  const auto bytes_of = [](const auto& values) {
+    return std::string_view(reinterpret_cast<const char*>(values.data()), kCount * sizeof(float));
+  };
+  EXPECT_EQ(bytes_of(residuals[0]), bytes_of(residuals[1]));
+  EXPECT_EQ(bytes_of(got[0]), bytes_of(got[1]));
 }
 #endif
 

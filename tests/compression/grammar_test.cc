@@ -48,7 +48,7 @@ struct Named {
   std::string_view written = name;
 };
 
-const Named kNamed[] = {
+const Named named_codecs[] = {
     {"off", {}},
     {"exact", {}, "off"},
     {"fp16", with(kFp16)},
@@ -83,7 +83,7 @@ const Named kNamed[] = {
 
 TEST(Grammar, ReadsEveryWord) {
   std::set<CodecId> seen;
-  for (const Named& named : kNamed) {
+  for (const Named& named : named_codecs) {
     const Result<CodecChoice> read = parse_codec(named.name);
     ASSERT_TRUE(read.ok()) << named.name << ": " << read.status().message();
     EXPECT_EQ(*read, named.choice) << named.name;
@@ -93,7 +93,7 @@ TEST(Grammar, ReadsEveryWord) {
 }
 
 TEST(Grammar, WritesWhatItReads) {
-  for (const Named& named : kNamed) {
+  for (const Named& named : named_codecs) {
     EXPECT_EQ(text_of(named.choice), named.written);
     EXPECT_EQ(*parse_codec(named.written), named.choice) << named.written;
   }
@@ -245,7 +245,7 @@ TEST(Grammar, SaysNothingThatDrivesATerminal) {
 }
 
 TEST(Grammar, KnowsWhatIsAChoice) {
-  for (const Named& named : kNamed) EXPECT_TRUE(is_choice(named.choice)) << named.name;
+  for (const Named& named : named_codecs) EXPECT_TRUE(is_choice(named.choice)) << named.name;
   const double infinity = std::numeric_limits<double>::infinity();
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const CodecChoice wrong[] = {

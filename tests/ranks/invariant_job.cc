@@ -41,7 +41,7 @@ std::string run(const char* codec, int* rank) {
   banyan_comm_t comm = nullptr;
   if (banyan_comm_init_env(&comm, &config) != BANYAN_SUCCESS) return banyan_last_error(nullptr);
   banyan_comm_rank(comm, rank);
-  const std::string wrong = check_all(comm, codec);
+  std::string wrong = check_all(comm, codec);
   if (wrong.empty())
     banyan_comm_finalize(comm);
   else
