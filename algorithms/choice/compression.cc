@@ -23,7 +23,7 @@ Status wrong_word(size_t position, std::string_view word, std::string_view why) 
           fmt::format("word {} '{}' is no compression: {}", position, printable(word), why)};
 }
 
-constexpr std::string_view kForms = "valid: CODEC, or inter=CODEC and intra=CODEC, each once";
+constexpr std::string_view kLevelForms = "valid: CODEC, or inter=CODEC and intra=CODEC, each once";
 
 Result<CodecChoice> parse_name(std::string_view name, size_t position, std::string_view word) {
   if (name == "auto") return CodecChoice{.codec = kAutomatic};
@@ -57,7 +57,7 @@ Result<Compression> parse_compression(std::string_view text) {
     const std::string_view level = alone ? "" : trim(word.substr(0, equals));
     bool& said = level == "intra" ? intra : inter;
     if (alone ? words.size() != 1 : (level != "intra" && level != "inter") || said)
-      return wrong_word(i + 1, word, kForms);
+      return wrong_word(i + 1, word, kLevelForms);
     said = true;
     const Result<CodecChoice> codec =
         parse_name(alone ? word : trim(word.substr(equals + 1)), i + 1, word);
