@@ -43,7 +43,7 @@ std::string compression_text(const Settings& settings) {
 std::vector<SharedSetting> shared_settings(const Settings& settings) {
   return {{"the wire version", std::to_string(kMessagesVersion)},
           {"BANYAN_ALGO", settings.environment.algorithm},
-          {"the compression", compression_text(settings)},
+          {"the compression (BANYAN_COMPRESS)", compression_text(settings)},
           {"BANYAN_CHECK", settings.environment.check ? "on" : "off"},
           {"BANYAN_TRANSPORTS", transport_list(settings.transports)},
           {"determinism", settings.invariant ? "invariant" : "deterministic"}};
