@@ -29,8 +29,8 @@ struct CodecChoice {
   bool is_exact() const { return codec == kNoCodec; }
 };
 
-// Which values of a vector stand out: those of a larger magnitude, and of this magnitude the first
-// ones.
+// Tells which values of a vector stand out: those of a larger magnitude, and of this magnitude the
+// first ones.
 struct Selection {
   uint64_t magnitude = 0;  // bits of a float64, without its sign
   uint64_t ties_end = 0;   // place in the vector behind the last one of this magnitude

@@ -37,7 +37,7 @@ Exponents exponents_of(DataType type) {
   }
 }
 
-// In every element two ranks have a large value and its opposite, and the others small ones of
+// Two ranks have a large value and its opposite in every element, and the others small ones of
 // several exponents.
 Memory values_of(DataType type, int rank, int ranks, size_t count, uint64_t seed) {
   const auto [low, high] = exponents_of(type);
