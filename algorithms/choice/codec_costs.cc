@@ -99,19 +99,83 @@ double loss_of(const CodecChoice& choice) {
   return choice.stochastic ? loss->by_chance : loss->nearest;
 }
 
-std::string law_of(const CodecChoice& choice, Collective collective) {
-  if (choice.is_exact()) return "none";
+namespace {
+
+// Empty: it loses a share of the power.
+std::string loss_in_words(const CodecChoice& choice) {
   if (is_bound(choice)) return "at most the bound";
   switch (choice.codec) {
     case kThreshold: return "a rank's values below T";
     case kSign: return "what a rank's values are not T";
     case kTopk:
     case kRandk: return fmt::format("all but {} of a rank's values", choice.parameter);
-    default: break;
+    default: return {};
   }
+}
+
+// How often values are encoded that no codec of the same kind has made yet: by the codec of the
+// top, or only, level, and by that of `inside` levels below it.
+struct Encodings {
+  int at_top = 0;
+  int inside = 0;
+};
+
+Encodings encodings_of(const Parameters& codecs, Collective collective, int inside) {
+  const bool sums = collective == Collective::kAllreduce;
+  const CodecChoice &top = codecs.inter_codec, &below = codecs.intra_codec;
+  Encodings count;
+  if (!top.is_exact()) count.at_top = sums ? 2 : 1;
+  if (!below.is_exact()) count.inside = inside + (sums && below.codec != top.codec ? 1 : 0);
+  return count;
+}
+
+bool is_float8(const CodecChoice& choice) {
+  return choice.codec == kE4m3 || choice.codec == kE5m2;
+}
+
+std::string text_of_times(int times, std::string_view what) {
+  return times == 1 ? std::string(what) : fmt::format("{} {}", times, what);
+}
+
+// What onebit made of two values is no longer normal, and loses less.
+std::string_view limit_of(const CodecChoice& choice, int times) {
+  return choice.codec == kOnebit && times > 1 ? "at most " : "";
+}
+
+std::string law_of_level(const CodecChoice& choice, int times, std::string_view mark) {
+  if (std::string words = loss_in_words(choice); !words.empty()) return words;
   const double once = loss_of(choice);
   if (once == 0) return "not known";
-  return fmt::format("{}c = {:.1e}", collective == Collective::kAllreduce ? "2 c, " : "", once);
+  std::string one = fmt::format("{} = {:.1e}", mark, once);
+  if (times == 1) return one;
+  return fmt::format("{}{}, {}", limit_of(choice, times), text_of_times(times, mark), one);
+}
+
+}  // namespace
+
+double loss_of(const Parameters& codecs, Collective collective, int inside) {
+  const CodecChoice &top = codecs.inter_codec, &below = codecs.intra_codec;
+  const Encodings count = encodings_of(codecs, collective, inside);
+  const bool meet = is_float8(top) && is_float8(below) && top.codec != below.codec;
+  const bool unknown =
+      (count.at_top > 0 && loss_of(top) == 0) || (count.inside > 0 && loss_of(below) == 0);
+  return meet || unknown ? 0 : count.at_top * loss_of(top) + count.inside * loss_of(below);
+}
+
+std::string law_of(const Parameters& codecs, Collective collective, int inside) {
+  const CodecChoice &top = codecs.inter_codec, &below = codecs.intra_codec;
+  const auto [at_top, within] = encodings_of(codecs, collective, inside);
+  if (at_top == 0 && within == 0) return "none";
+  if (within == 0 || top == below) return law_of_level(top, at_top + within, "c");
+  std::string own = law_of_level(below, within, "c'");
+  if (at_top == 0) return own;
+  if (!loss_in_words(top).empty() || !loss_in_words(below).empty())
+    return fmt::format("{}; inside {}", law_of_level(top, at_top, "c"), own);
+  const double all = loss_of(codecs, collective, inside);
+  if (all == 0) return "not known";
+  const bool limited = !limit_of(top, at_top).empty() || !limit_of(below, within).empty();
+  return fmt::format("{}{} + {} = {:.1e}", limited ? "at most " : "", text_of_times(at_top, "c"),
+                     text_of_times(within, "c'"), all);
 }
 
 }  // namespace banyan

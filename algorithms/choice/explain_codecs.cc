@@ -155,9 +155,9 @@ std::vector<ExplainedCodec> explain_codecs(const CallSite& call, const Hierarchy
     if (asked.intra_codec.codec != kAutomatic) parameters.intra_codec = asked.intra_codec;
     ExplainedCodec row{.codec = codec,
                        .name = shown_name_of(codec),
-                       .chosen = codec == choice.parameters.inter_codec,
-                       .law = law_of(codec, collective)};
+                       .chosen = codec == choice.parameters.inter_codec};
     const Choice by = row.chosen ? choice : encoded(exact, parameters, collective, &simple);
+    row.law = law_of(by.parameters, collective, simple.depth());
     row.predicted_us = predicted(by);
     if (call.ranks <= kMostRanksBuilt) row.bytes_sent = bytes_sent(call, simple, by);
     row.why = why_of(row, call, asked.inter_codec, choice, chosen_us);

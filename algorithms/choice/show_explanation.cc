@@ -66,9 +66,11 @@ std::string codecs_of(const CallSite& call, const Explanation& explanation) {
   if (explanation.codecs.empty())
     return fmt::format("# exact: codecs are for sums of float32, float16 and bfloat16 from {} on\n",
                        format_size(compression.least_bytes));
-  const auto line = [](std::string_view codec, std::string_view bytes, std::string_view us,
-                       std::string_view law, std::string_view why) {
-    std::string text = fmt::format("{:<18} {:>10} {:>12}  {:<32}", codec, bytes, us, law);
+  size_t width = 32;
+  for (const ExplainedCodec& each : explanation.codecs) width = std::max(width, each.law.size());
+  const auto line = [width](std::string_view codec, std::string_view bytes, std::string_view us,
+                            std::string_view law, std::string_view why) {
+    std::string text = fmt::format("{:<18} {:>10} {:>12}  {:<{}}", codec, bytes, us, law, width);
     if (!why.empty()) text += fmt::format("  {}", why);
     return text.erase(text.find_last_not_of(' ') + 1) + '\n';
   };
@@ -76,7 +78,12 @@ std::string codecs_of(const CallSite& call, const Explanation& explanation) {
   for (const ExplainedCodec& each : explanation.codecs)
     text += line(each.name, each.bytes_sent ? fmt::format("{}", *each.bytes_sent) : "-",
                  time_of(each.predicted_us), each.law, each.why);
-  text += "# c: what one encoding of normal data loses of its power; ranks do not add to that\n";
+  const bool inside = std::any_of(
+      explanation.codecs.begin(), explanation.codecs.end(),
+      [](const ExplainedCodec& each) { return each.law.find("c'") != std::string::npos; });
+  text += fmt::format(
+      "# c: what one encoding of normal data loses of its power{}; ranks do not add to that\n",
+      inside ? ", c': the same inside hosts" : "");
   if (!call.codecs.empty()) text += "# how fast codecs are was measured on a core of this host\n";
   return text;
 }

@@ -10,6 +10,8 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "algorithms/algorithms.h"
@@ -134,39 +136,159 @@ TEST(CostOfCodecs, KnowsHowLongMessagesAre) {
   EXPECT_EQ(timed.decode_byte, (Figure{1.25e-4, Source::kMeasured}));
 }
 
-// The power of what one encoding loses, by that of the values.
-double lost(const CodecChoice& choice) {
-  constexpr size_t kCount = size_t{1} << 18;
-  std::mt19937_64 random(29);
+using Values = std::vector<float>;
+
+Values normal_values(size_t count, uint32_t seed) {
+  std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
-  std::vector<float> values(kCount), back(kCount);
+  Values values(count);
   for (float& value : values) value = static_cast<float>(normal(random));
+  return values;
+}
+
+// What arrives of values.
+Values sent(const CodecChoice& choice, const Values& values, uint64_t step = 0) {
+  if (choice.is_exact()) return values;
   const Codec& codec = codecs()[choice.codec - size_t{1}];
-  const Coding coding = coding_of(choice, DataType::kFloat32);
-  std::vector<std::byte> message(codec.capacity(coding, DataType::kFloat32, kCount));
+  Coding coding = coding_of(choice, DataType::kFloat32);
+  coding.step = step;
+  std::vector<std::byte> message(codec.capacity(coding, DataType::kFloat32, values.size()));
   const Encoded said =
       codec.encode(coding, DataType::kFloat32, reinterpret_cast<const std::byte*>(values.data()),
-                   kCount, message.data(), nullptr);
+                   values.size(), message.data(), nullptr);
+  Values back(values.size());
   EXPECT_TRUE(codec.decode(coding, DataType::kFloat32, {message.data(), said.size, said.flags},
-                           kCount, reinterpret_cast<std::byte*>(back.data())));
+                           values.size(), reinterpret_cast<std::byte*>(back.data())));
+  return back;
+}
+
+// The power of what is off, by that of the exact values.
+template <typename Exact>
+double lost(const Values& values, const Exact& exact) {
   double power = 0, error = 0;
-  for (size_t i = 0; i < kCount; ++i) {
-    power += std::pow(static_cast<double>(values[i]), 2);
-    error += std::pow(static_cast<double>(values[i]) - static_cast<double>(back[i]), 2);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto whole = static_cast<double>(exact[i]);
+    power += std::pow(whole, 2);
+    error += std::pow(whole - static_cast<double>(values[i]), 2);
   }
   return error / power;
+}
+
+double lost_at_once(const CodecChoice& choice) {
+  const Values values = normal_values(size_t{1} << 18, 29);
+  return lost(sent(choice, values), values);
 }
 
 TEST(LossOfCodecs, IsWhatTheyLose) {
   for (const char* name : {"fp16", "bf16", "int8", "int4", "dyn8", "e4m3", "e5m2", "onebit",
                            "int8+sr", "int4+sr", "e4m3+sr", "e5m2+sr"}) {
     const CodecChoice choice = *parse_codec(name);
-    const double loss = lost(choice);
+    const double loss = lost_at_once(choice);
     EXPECT_NEAR(loss_of(choice) / loss, 1, 0.03) << name << ": " << loss;
   }
-  EXPECT_EQ(law_of({}, Collective::kAllreduce), "none");
-  EXPECT_EQ(law_of({.codec = kRandk, .parameter = 0.01}, Collective::kAllreduce),
-            "all but 0.01 of a rank's values");
+}
+
+Parameters by_codecs(const char* top, const char* inside) {
+  const auto choice = [](std::string_view name) {
+    return name == "off" ? CodecChoice{} : *parse_codec(name);
+  };
+  Parameters codecs;
+  codecs.inter_codec = choice(top);
+  codecs.intra_codec = choice(inside);
+  return codecs;
+}
+
+// A sum on simulated ranks: what parts have summed is encoded on its way up, level by level, the
+// sum at the top, and what was decoded of it on its way down. Four parts are in each.
+struct SimulatedSum {
+  static constexpr size_t kCount = 32'768;
+  static constexpr int kParts = 4;
+
+  Parameters codecs;
+  int levels;  // below the top
+  std::vector<double> exact = std::vector<double>(kCount);
+  uint64_t encoded = 0;
+
+  Values add(int level, uint32_t& rank) {
+    if (level < 0) {
+      Values own = normal_values(kCount, ++rank);
+      for (size_t i = 0; i < kCount; ++i) exact[i] += static_cast<double>(own[i]);
+      return own;
+    }
+    Values sum(kCount);
+    for (int part = 0; part < kParts; ++part) {
+      const Values arrived = sent(codec_of(level), add(level - 1, rank), ++encoded);
+      for (size_t i = 0; i < kCount; ++i) sum[i] += arrived[i];
+    }
+    return sum;
+  }
+  const CodecChoice& codec_of(int level) const {
+    return level == levels ? codecs.inter_codec : codecs.intra_codec;
+  }
+
+  double lose(Collective collective) {
+    uint32_t rank = 0;
+    Values sum = add(levels, rank);
+    if (collective == Collective::kAllreduce)
+      for (int level = levels; level >= 0; --level) sum = sent(codec_of(level), sum, ++encoded);
+    return lost(sum, exact);
+  }
+};
+
+void expect_law(const char* top, const char* inside, int levels, Collective collective) {
+  const Parameters codecs = by_codecs(top, inside);
+  const double law = loss_of(codecs, collective, levels);
+  SimulatedSum sum{.codecs = codecs, .levels = levels};
+  EXPECT_NEAR(sum.lose(collective) / law, 1, 0.1) << top << " above " << levels << " of " << inside
+                                                  << ": " << law_of(codecs, collective, levels);
+}
+
+TEST(LossOfSums, IsWhatTheyLoseOnHosts) {
+  for (const Collective collective : {Collective::kAllreduce, Collective::kReduceScatter})
+    for (const char* top : {"off", "bf16", "int8", "int4", "dyn8", "e4m3"})
+      for (const char* inside : {"fp16", "bf16", "int8", "int4", "dyn8", "e4m3"})
+        expect_law(top, inside, 1, collective);
+}
+
+TEST(LossOfSums, IsWhatTheyLoseByChance) {
+  for (const char* top : {"int8+sr", "int8", "off"})
+    for (const char* inside : {"int8+sr", "int8", "off"})
+      if (top != std::string_view("off") || inside != std::string_view("off"))
+        expect_law(top, inside, 1, Collective::kAllreduce);
+}
+
+TEST(LossOfSums, IsWhatTheyLoseOnTwoLevelsInside) {
+  for (const Collective collective : {Collective::kAllreduce, Collective::kReduceScatter})
+    for (const auto& [top, inside] : {std::pair("int8", "int8"), std::pair("off", "int8"),
+                                      std::pair("int8", "int4"), std::pair("int4", "int4")})
+      expect_law(top, inside, 2, collective);
+}
+
+TEST(LawOfSums, SaysHowOftenValuesAreEncoded) {
+  struct Case {
+    const char *top, *inside;
+    int levels;
+    Collective collective;
+    const char* law;
+  };
+  constexpr Collective kAll = Collective::kAllreduce, kScatter = Collective::kReduceScatter;
+  for (const auto& [top, inside, levels, collective, law] :
+       {Case{"off", "off", 0, kAll, "none"}, Case{"int8", "off", 0, kAll, "2 c, c = 4.9e-05"},
+        Case{"int8", "off", 1, kScatter, "c = 4.9e-05"},
+        Case{"int8", "int8", 1, kAll, "3 c, c = 4.9e-05"},
+        Case{"int8", "int8", 2, kAll, "4 c, c = 4.9e-05"},
+        Case{"int8", "int8", 1, kScatter, "2 c, c = 4.9e-05"},
+        Case{"off", "int8", 1, kAll, "2 c', c' = 4.9e-05"},
+        Case{"int4", "int8", 1, kAll, "2 c + 2 c' = 1.9e-02"},
+        Case{"int4", "int8", 1, kScatter, "c + c' = 9.6e-03"},
+        Case{"int8", "int8+sr", 1, kAll, "2 c + c' = 2.0e-04"},
+        Case{"onebit", "off", 0, kAll, "at most 2 c, c = 3.6e-01"},
+        Case{"onebit", "int8", 1, kAll, "at most 2 c + 2 c' = 7.2e-01"},
+        Case{"e4m3", "e5m2", 1, kAll, "not known"},
+        Case{"randk:0.01", "off", 1, kAll, "all but 0.01 of a rank's values"},
+        Case{"randk:0.01", "int8", 1, kAll,
+             "all but 0.01 of a rank's values; inside 2 c', c' = 4.9e-05"}})
+    EXPECT_EQ(law_of(by_codecs(top, inside), collective, levels), law);
 }
 
 // Four hosts of one rank each, whose links have so many gigabits a second in each direction.

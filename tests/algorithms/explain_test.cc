@@ -364,6 +364,15 @@ TEST(Explain, HasAllCodecsWhereACallMayGoBySome) {
   EXPECT_EQ(inside.name, "topk:0.01");
   EXPECT_NEAR(static_cast<double>(*inside.bytes_sent),
               2 * 32 * 4160 + (1 + 1.99) * 6 * 0.01 * (1 << 16), 100);
+  EXPECT_EQ(inside.law, "all but 0.01 of a rank's values; inside 2 c', c' = 4.9e-05");
+  pairs.problem.compression = *parse_compression("inter=int8,intra=int8");
+  const Explanation both = explain(pairs);
+  EXPECT_EQ(both.codecs.front().law, "3 c, c = 4.9e-05") << "each level's sums lose once more";
+  EXPECT_EQ(find_codec(both, "int4").law, "2 c + 2 c' = 1.9e-02");
+  EXPECT_NE(show_explanation(pairs, both).find("its power, c': the same inside hosts;"),
+            std::string::npos);
+  pairs.problem.compression = *parse_compression("inter=int8");
+  EXPECT_EQ(explain(pairs).codecs.front().law, "2 c, c = 4.9e-05");
   CallSite bound = site;
   bound.problem.compression = within_bound(*parse_compression("auto"), true, 0.01);
   const Explanation kept = explain(bound);
@@ -388,7 +397,7 @@ TEST(ShowExplanation, HasATableOfCodecs) {
 codec              bytes sent predicted us  error                             why
 int4                   221184      2091.44  2 c, c = 9.6e-03                  what a call gets, by the compression; auto: int4 predicted 2091.44 us, exact 12599.04 us
 randk:0.01              15729       368.92  all but 0.01 of a rank's values   left out: auto takes off, bf16, int8 or int4
-onebit                  55302       563.35  2 c, c = 3.6e-01                  left out: auto takes off, bf16, int8 or int4
+onebit                  55302       563.35  at most 2 c, c = 3.6e-01          left out: auto takes off, bf16, int8 or int4
 threshold:T             58303       656.23  a rank's values below T           left out: auto takes off, bf16, int8 or int4; if 0.01 of the values are kept
 sign:T                  50451       656.23  what a rank's values are not T    left out: auto takes off, bf16, int8 or int4; if 0.01 of the values are kept
 topk:0.01               58303       656.23  all but 0.01 of a rank's values   left out: auto takes off, bf16, int8 or int4
