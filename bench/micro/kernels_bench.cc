@@ -9,7 +9,9 @@
 //   "plain"             what the compiler makes of a plain loop for the same instruction set (for
 //                       "scalar": for what every processor of the kind has)
 //   "int8_encode",      a codec, in bytes of its values; its row "memcpy" copies as many bytes as
-//   "int8_decode_add"   it reads and writes, so that the rates of both compare
+//   "int8_decode_add"   it reads and writes, so that the rates of both compare. Its row "compiler"
+//                       is what the compiler makes of the scalar codec for this processor, and
+//                       "of_compiler" is how many times as fast as that a row is
 //   "behind"            into memory that lies 16 bytes behind a page, as that of malloc does, from
 //                       memory that begins at one, as slots do (copy.h)
 // SPDX-License-Identifier: Apache-2.0
@@ -19,11 +21,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
+#include <map>
 #include <random>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "bench/micro/compiler_kernels.h"
 #include "bench/micro/plain_loops.h"
 #include "compression/codecs.h"
 #include "compression/kernels.h"
@@ -46,7 +52,7 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   ~Memory() { operator delete[](bytes_, std::align_val_t{4096}); }
-  std::byte* data() { return bytes_; }
+  std::byte* data() const { return bytes_; }
 
  private:
   std::byte* bytes_;
@@ -154,11 +160,16 @@ void run_encode(benchmark::State& state, const Kernels& kernels, DataType type, 
   finish(state);
 }
 
-enum class CodecRun { kEncode, kEncodeAndKeep, kDecodeAdd };
+enum class CodecRun { kEncode, kEncodeAndKeep, kDecode, kDecodeAdd };
+
+bool uses_result(CodecRun run) {
+  return run != CodecRun::kEncode;
+}
 
 // What is read and written, in bytes.
 uint64_t traffic(CodecRun run, uint64_t size, uint64_t message) {
-  return (run == CodecRun::kEncode ? size : 2 * size) + message;
+  const bool once = run == CodecRun::kEncode || run == CodecRun::kDecode;
+  return (once ? size : 2 * size) + message;
 }
 
 // A codec that says few values is given a thousandth to say.
@@ -206,23 +217,45 @@ struct Coded {
   Encoded said;
 };
 
-void run_coding(benchmark::State& state, const Kernels& kernels, CodecId id, CodecRun run) {
-  const auto size = static_cast<size_t>(state.range(0));
-  Coded coded(kernels, id, size);
-  Memory result(run == CodecRun::kEncode ? 0 : size);
+// A call of the compiler's loops took so many seconds of a core, by name and size.
+using CompilerTimes = std::map<std::pair<std::string, int64_t>, double>;
+
+void code(const Coded& coded, CodecRun run, std::byte* result) {
   const CodecMessage view = {coded.message.data(), coded.said.size, coded.said.flags};
-  std::byte* left = run == CodecRun::kEncode ? nullptr : result.data();
-  while (state.KeepRunning()) {
-    if (run == CodecRun::kDecodeAdd) {
-      coded.codec.decode_add(coded.coding, Coded::kType, view, coded.count, coded.values.data(),
-                             result.data());
-    } else {
+  switch (run) {
+    case CodecRun::kEncode:
+    case CodecRun::kEncodeAndKeep:
       coded.codec.encode(coded.coding, Coded::kType, coded.values.data(), coded.count,
-                         coded.message.data(), left);
-    }
+                         coded.message.data(), result);
+      break;
+    case CodecRun::kDecode:
+      coded.codec.decode(coded.coding, Coded::kType, view, coded.count, result);
+      break;
+    case CodecRun::kDecodeAdd:
+      coded.codec.decode_add(coded.coding, Coded::kType, view, coded.count, coded.values.data(),
+                             result);
+      break;
+  }
+}
+
+// `what`: the codec, and what it does.
+void run_coding(benchmark::State& state, const Kernels& kernels, CodecId id, CodecRun run,
+                const std::string& what, CompilerTimes& times) {
+  const auto size = static_cast<size_t>(state.range(0));
+  const Coded coded(kernels, id, size);
+  Memory result(uses_result(run) ? size : 0);
+  std::byte* to = uses_result(run) ? result.data() : nullptr;
+  const std::clock_t start = std::clock();
+  while (state.KeepRunning()) {
+    code(coded, run, to);
     benchmark::ClobberMemory();
   }
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC /
+                         static_cast<double>(state.iterations());
   finish(state);
+  const std::pair row(what, state.range(0));
+  if (&kernels == &compiler_table) times[row] = seconds;
+  if (times.contains(row) && seconds > 0) state.counters["of_compiler"] = times.at(row) / seconds;
 }
 
 void run_memcpy_of_traffic(benchmark::State& state, CodecId id, CodecRun run) {
@@ -297,20 +330,23 @@ void add_type(const Kernels& kernels, const PlainLoops* plain, DataType type) {
   }
 }
 
-void add_codec(CodecId id) {
+void add_codec(CodecId id, CompilerTimes& times) {
   constexpr std::pair<CodecRun, std::string_view> kRuns[] = {
       {CodecRun::kEncode, "_encode"},
       {CodecRun::kEncodeAndKeep, "_encode_and_keep"},
+      {CodecRun::kDecode, "_decode"},
       {CodecRun::kDecodeAdd, "_decode_add"}};
   for (const auto& [run, what] : kRuns) {
     const std::string name =
         std::string(codecs()[id - size_t{1}].name) + std::string(what) + "/float32/";
     add(name + "memcpy", true,
         [id, run = run](benchmark::State& state) { run_memcpy_of_traffic(state, id, run); });
-    for (const Kernels* kernels : available_kernels()) {
+    std::vector<const Kernels*> tables{&compiler_table};
+    for (const Kernels* kernels : available_kernels()) tables.push_back(kernels);
+    for (const Kernels* kernels : tables) {
       add(name + std::string(kernels->name), true,
-          [kernels, id, run = run](benchmark::State& state) {
-            run_coding(state, *kernels, id, run);
+          [kernels, id, run = run, name, &times](benchmark::State& state) {
+            run_coding(state, *kernels, id, run, name, times);
           });
     }
   }
@@ -325,8 +361,9 @@ int main(int argc, char** argv) {
   banyan::add("memcpy", true, banyan::run_memcpy);
   banyan::add("memcpy_behind", false, banyan::run_memcpy_behind);
   banyan::add("copy_bytes_behind", false, banyan::run_copy_bytes_behind);
+  banyan::CompilerTimes times;
   for (size_t i = 0; i < banyan::codecs().size(); i++) {
-    banyan::add_codec(static_cast<banyan::CodecId>(i + 1));
+    banyan::add_codec(static_cast<banyan::CodecId>(i + 1), times);
   }
   const auto tables = banyan::available_kernels();
   const auto loops = banyan::available_plain_loops();
