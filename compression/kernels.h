@@ -29,7 +29,7 @@ using DecodeKernel = void (*)(void* dst, const void* src, size_t count, const vo
 using EncodeKernel = void (*)(void* dst, const void* src, size_t count, int divisor);
 
 struct Kernels {
-  std::string_view name;  // "scalar", "avx2", "avx512", "avx512_bf16"
+  std::string_view name;  // "scalar", "avx2", "avx512", "avx512_bf16", "neon"
   // Computes dst = local (+) incoming, all of one type; ReduceOp kAvg and kPreMulSum add. Integers
   // wrap. Minimum and maximum are those of IEEE 754-2019: NaN wins, -0 < +0. A 16- or 8-bit float
   // type here rounds once per call of the operator: schedules sum in accumulators instead and use

@@ -120,12 +120,7 @@ uint32_t lanes_from(Words words, uint32_t least) {
 }
 
 void take(Picks<float>& picks, const std::byte* values, uint32_t lanes, size_t place) {
-  for (; lanes != 0; lanes &= lanes - 1) {
-    const auto lane = static_cast<size_t>(__builtin_ctz(lanes));
-    picks.places[picks.count] = static_cast<uint16_t>(place + lane);
-    picks.values[picks.count] = load<float>(values + lane * sizeof(float));
-    ++picks.count;
-  }
+  take_each(picks, values, lanes, place);
 }
 
 }  // namespace
