@@ -251,6 +251,7 @@ std::string text_of(int algorithm, const Parameters& parameters) {
 Schedule build_schedule(const Problem& problem, const Group& group, const Algorithm& algorithm) {
   assert(!group.parameters.encodes() ||
          (may_encode(problem) && algorithm.encodes(problem.collective)));
+  assert(!problem.keeps_left || may_keep_left(problem));
   ScheduleBuilder builder;
   if (group.size() == 1) {
     alone(builder, group, problem);

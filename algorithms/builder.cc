@@ -118,6 +118,15 @@ Slice ScheduleBuilder::wire_slot(uint64_t capacity) {
   return slot;
 }
 
+Slice ScheduleBuilder::room_for_left(Part elements, uint64_t count, bool where_they_are) {
+  if (elements.count == 0) return {};
+  left_count_ = std::max(left_count_, count);
+  const uint64_t place = where_they_are ? elements.begin : left_count_;
+  if (!where_they_are) left_count_ += elements.count;
+  lefts_.push_back({place, elements});
+  return {Space::kLeft, place * sizeof(float), elements.count * sizeof(float)};
+}
+
 StepCodec ScheduleBuilder::step_codec(CodecId codec, const Coding& coding) {
   assert(coding.selection == nullptr);
   if (codings_.empty()) codings_.emplace_back();
@@ -257,6 +266,8 @@ Schedule ScheduleBuilder::finish() && {
   schedule.scratch_size = scratch_size_;
   schedule.slots = slots_;
   schedule.codings = std::move(codings_);
+  schedule.lefts = std::move(lefts_);
+  schedule.left_count = left_count_;
   link_dependencies(schedule, predecessors_);
   link_ports(schedule);
   return schedule;
@@ -332,6 +343,8 @@ Schedule fuse(Schedule schedule) {
   fused.scratch_size = schedule.scratch_size;
   fused.slots = schedule.slots;
   fused.codings = schedule.codings;
+  fused.lefts = schedule.lefts;
+  fused.left_count = schedule.left_count;
   for (uint32_t step = 0; step < steps.size(); ++step) {
     if (recv_of[step] != kNone) {
       place[step] = place[recv_of[step]];

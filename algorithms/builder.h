@@ -66,6 +66,9 @@ class ScheduleBuilder {
 
   // A wire slot, for messages of at most so many bytes. It is sent and received as a whole.
   Slice wire_slot(uint64_t capacity);
+  // Room in kLeft for what a message does not say of these elements of a vector of `count`. It is
+  // where they are in the vector, which may be asked for once, or behind all others.
+  Slice room_for_left(Part elements, uint64_t count, bool where_they_are);
   // A codec with what its steps go by.
   StepCodec step_codec(CodecId codec, const Coding& coding);
   // Steps by a codec; values are of `type`. What a message does not say of them goes to `left`, if
@@ -104,6 +107,8 @@ class ScheduleBuilder {
   uint64_t scratch_size_ = 0;
   uint32_t slots_ = 0;
   std::vector<Coding> codings_;
+  std::vector<Left> lefts_;
+  uint64_t left_count_ = 0;
   StepLists predecessors_;
   std::vector<uint8_t> has_successor_;
   std::vector<Run> runs_[kSpaceCount];  // sorted, disjoint

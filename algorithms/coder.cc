@@ -29,7 +29,11 @@ DataType carried_as(const Problem& problem, CodecChoice codec, Coder::Of what, b
 
 Coder::Coder(ScheduleBuilder& builder, const Group& group, const Problem& problem,
              CodecChoice codec, Of what, bool raw)
-    : builder_(builder), type_(problem.accumulator()) {
+    : builder_(builder),
+      type_(problem.accumulator()),
+      keeps_left_(problem.keeps_left),
+      own_(what == Of::kContributions && raw),
+      count_(problem.count) {
   if (codec.is_exact()) return;
   assert(may_encode(problem));
   id_ = codec.codec;
@@ -77,7 +81,10 @@ Slice Coder::encode(Slice values, uint64_t first, Slice selection) const {
   if (!slot.is_slot()) return slot;
   Coding coding = coding_;
   if (coding.stochastic || selection.size != 0) coding.first = first;
-  builder_.encode_by(builder_.step_codec(id_, coding), type_, values, slot, {}, selection);
+  Slice left;
+  if (keeps_left_)
+    left = builder_.room_for_left({first, values.size / size_of(type_)}, count_, own_);
+  builder_.encode_by(builder_.step_codec(id_, coding), type_, values, slot, left, selection);
   return slot;
 }
 

@@ -192,6 +192,13 @@ class Coder {
         Of what, bool raw);
 
   bool encodes() const { return codec_ != nullptr; }
+  // The same for a rank that keeps nothing: another one encodes the same values, and keeps what is
+  // left of them.
+  Coder kept_elsewhere() const {
+    Coder coder = *this;
+    coder.keeps_left_ = false;
+    return coder;
+  }
   // A slot for the message of so many values.
   Slice room(Slice values) const;
   // It encodes what it has selected from a whole vector.
@@ -211,6 +218,9 @@ class Coder {
   CodecId id_ = kNoCodec;
   DataType type_;
   Coding coding_{};
+  bool keeps_left_;
+  bool own_;        // the values are those that this rank contributes
+  uint64_t count_;  // of the call's vector
 };
 
 // A sum by a codec: everybody encodes all of its contribution, the own block, too, and sends block

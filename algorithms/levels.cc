@@ -112,6 +112,7 @@ Stages::Stages(const Group& group, const Hierarchy& levels, int root) {
       stage.inside = group_of(group, mine);
       const int shards = level == 0 ? shards_of(levels, group.parameters) : parts.largest();
       stage.cut = {shards, static_cast<int>(mine.size()), unit};
+      stage.in_first = levels.part_of(level, group.me) == 0;
       const int source = teams[index].source;
       stage.source = index_of(mine, source);
       for (int shard = stage.cut.first(stage.inside.me);

@@ -98,6 +98,7 @@ struct Stage {
   Cut cut;          // of the team's vector
   size_t from = 0;  // the stage below it of which its vector is a shard, and which one
   int shard = 0;
+  bool in_first = true;  // this rank's part is the first of its level; at the top there is one
   int source = -1;  // index in `inside` of who has the team's vector first, or gets it; -1: none
 };
 

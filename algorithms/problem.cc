@@ -26,6 +26,11 @@ bool may_encode(const Problem& problem) {
   return reduces(problem.collective) && sums && floats;
 }
 
+bool may_keep_left(const Problem& problem) {
+  return problem.collective == Collective::kAllreduce && problem.type == DataType::kFloat32 &&
+         problem.op == ReduceOp::kSum;
+}
+
 bool sums_in_rank_order(const Problem& problem) {
   const bool extremes = problem.op == ReduceOp::kMin || problem.op == ReduceOp::kMax;
   return problem.invariant && reduces(problem.collective) && is_floating(problem.type) && !extremes;

@@ -80,6 +80,9 @@ struct Problem {
   MemoryKind memory = MemoryKind::kHost;  // of the caller's buffers
   Compression compression{};              // what the caller accepts
   bool invariant = false;                 // sums_in_rank_order()
+  // What messages of codecs do not say is written to Space::kLeft. Over all ranks, that and the
+  // result are the exact sum. Requires may_keep_left().
+  bool keeps_left = false;
 
   bool operator==(const Problem&) const = default;
 
@@ -91,6 +94,9 @@ struct Problem {
 // whose accumulators are float32.
 bool may_encode(const Problem& problem);
 
+// What may go by a codec and keep what is left: allreduce, float32, sum.
+bool may_keep_left(const Problem& problem);
+
 // Whether the call's bits must be those of its ranks' values and of their numbers alone: it is
 // `invariant`, and sums or multiplies floats, whose roundings depend on the order.
 bool sums_in_rank_order(const Problem& problem);
@@ -98,11 +104,7 @@ bool sums_in_rank_order(const Problem& problem);
 // With `count` elements; where blocks may be of different lengths, all have so many.
 Problem equal_blocks(Collective collective, DataType type, uint64_t count, int ranks);
 
-// Elements [begin, begin + count) of n cut in `parts`: the first n % parts are one element longer.
-struct Part {
-  uint64_t begin;
-  uint64_t count;
-};
+// The first n % parts of n elements cut in `parts` are one element longer.
 Part part_of(uint64_t n, int parts, int index);
 // The same in units of so many elements; the last unit may be shorter.
 Part part_of_units(uint64_t n, uint64_t unit, int parts, int index);

@@ -23,8 +23,9 @@ enum class Space : uint8_t {
   kInput,    // the caller's send buffer; never written
   kOutput,   // the caller's recv buffer. In place: everything is kOutput, kInput does not occur
   kScratch,  // of this execution; undefined at its start, 64-byte aligned
+  kLeft,     // the caller's, float32: what messages do not say; only written, each element once
 };
-inline constexpr int kSpaceCount = 3;
+inline constexpr int kSpaceCount = 4;
 
 // A range of bytes. Or a wire slot, which is a range of scratch that holds one message of a codec:
 // its size is the most that such a message has, and how long the one in it is, the step that writes
@@ -96,6 +97,18 @@ struct Port {
   uint32_t end = 0;
 };
 
+// Elements [begin, begin + count) of a vector.
+struct Part {
+  uint64_t begin;
+  uint64_t count;
+};
+
+// Says of which elements of the call's vector a piece of kLeft is.
+struct Left {
+  uint64_t place;  // of its first element in kLeft
+  Part elements;
+};
+
 struct Schedule {
   std::vector<Step> steps;
   // Dependencies: step s waits for dependency_count[s] steps; its successors are
@@ -109,6 +122,10 @@ struct Schedule {
   uint64_t scratch_size = 0;
   uint32_t slots = 0;           // wire slots are numbered from 1 to this
   std::vector<Coding> codings;  // without selections; the first, and where none is, the plain one
+  // All that is written to kLeft. What elements of the caller lose lies where they are in the
+  // vector, unless their codec serves several levels; all else lies behind the vector.
+  std::vector<Left> lefts;
+  uint64_t left_count = 0;  // elements that the caller must have there; 0: it needs none
 
   std::span<const uint32_t> successors_of(uint32_t step) const {
     return std::span(successors)

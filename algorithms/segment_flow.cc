@@ -150,9 +150,12 @@ void SegmentFlow::reduce(int layer) {
   }
 }
 
-// Shard by shard: a member of a smaller part has several.
+// Shard by shard: a member of a smaller part has several. What is left is kept in one part only,
+// since all of them encode the same.
 void SegmentFlow::gather_coded(const Stage& stage, Part vector, int layer) const {
   const Cut& cut = stage.cut;
+  const Coder& sums = coders(layer).sums;
+  const Coder coder = stage.in_first ? sums : sums.kept_elsewhere();
   for (int round = 0; round * cut.members < cut.shards; ++round) {
     std::vector<Slice> values(static_cast<size_t>(cut.members));
     std::vector<uint64_t> first(values.size());
@@ -163,8 +166,8 @@ void SegmentFlow::gather_coded(const Stage& stage, Part vector, int layer) const
       values[static_cast<size_t>(member)] = sum(elements);
       first[static_cast<size_t>(member)] = elements.begin;
     }
-    coded_allgather_phase(builder_, stage.inside, layer == stages_.top() ? inter_ : intra_,
-                          coders(layer).sums, values, first);
+    coded_allgather_phase(builder_, stage.inside, layer == stages_.top() ? inter_ : intra_, coder,
+                          values, first);
   }
 }
 

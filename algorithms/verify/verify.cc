@@ -32,13 +32,14 @@ ScheduleFault check_problems(const VerifiedCall& call) {
     return "there is not one schedule and one problem for each rank";
   if (is_message(call.collective)) return "a single message is no collective";
   const Problem& first = call.problems.front();
+  if (first.keeps_left && !may_keep_left(first)) return "it keeps what it cannot leave";
   if (first.root < 0 || first.root >= call.ranks)
     return "there is no rank " + std::to_string(first.root);
   for (int rank = 0; rank < call.ranks; ++rank) {
     const Problem& problem = call.problems[static_cast<size_t>(rank)];
     if (problem.collective != first.collective || problem.type != first.type ||
         problem.op != first.op || problem.count != first.count || problem.root != first.root ||
-        problem.check != first.check)
+        problem.check != first.check || problem.keeps_left != first.keeps_left)
       return "rank " + std::to_string(rank) + " has another call than rank 0";
     ScheduleFault fault = check_lists(problem, static_cast<size_t>(call.ranks));
     if (!fault.empty()) return "rank " + std::to_string(rank) + ": " + fault;

@@ -86,7 +86,32 @@ ScheduleFault SymbolArithmetic::decode_message(const Step& step, std::vector<Run
   return {};
 }
 
-ScheduleFault SymbolArithmetic::encode_message(const Step& step, std::vector<Run>& runs,
+// The structure has been checked: the table has the place.
+ScheduleFault SymbolArithmetic::keep(const Step& step, int rank, const std::vector<Run>& values,
+                                     SymbolId message) {
+  Kept& kept = kept_.try_emplace(message, Kept{rank, step.dst.slot, 0}).first->second;
+  if (step.dst2.size == 0) return {};
+  ++kept.times;
+  const std::vector<Left>& lefts = call_.schedules[static_cast<size_t>(rank)].lefts;
+  const uint64_t width = size_of(call_.accumulator);
+  const auto left = std::find_if(lefts.begin(), lefts.end(), [&](const Left& each) {
+    return each.place * width == step.dst2.offset;
+  });
+  const uint64_t first = left->elements.begin * width;
+  const bool fits = std::all_of(values.begin(), values.end(),
+                                [&](const Run& run) { return run.origin == first + run.begin; });
+  return fits ? "" : "leaves over what is of other elements than the table says";
+}
+
+ScheduleFault SymbolArithmetic::check_kept() const {
+  for (const auto& [message, kept] : kept_)
+    if (kept.times != 1)
+      return "what is left of wire slot " + std::to_string(kept.slot) + " of rank " +
+             std::to_string(kept.rank) + " is kept " + std::to_string(kept.times) + " times";
+  return {};
+}
+
+ScheduleFault SymbolArithmetic::encode_message(const Step& step, int rank, std::vector<Run>& runs,
                                                const std::vector<Run>& selection) {
   if (!selection.empty() && (symbols_.stage(selection.front().symbol) != SymbolStage::kMessage ||
                              symbols_.said(selection.front().symbol).codec != step.codec))
@@ -97,8 +122,12 @@ ScheduleFault SymbolArithmetic::encode_message(const Step& step, std::vector<Run
     if (is_torn(run, size_of(call_.accumulator))) return "encodes a part of an element";
     if (stage != SymbolStage::kPartial) return "encodes what is not decoded";
   }
-  runs = {Run{0, step.dst.size, symbols_.message(step.codec, runs), 0}};
-  return {};
+  const SymbolId message = symbols_.message(step.codec, runs);
+  ScheduleFault fault;
+  if (step.op == Op::kEncode && call_.problems.front().keeps_left)
+    fault = keep(step, rank, runs, message);
+  runs = {Run{0, step.dst.size, message, 0}};
+  return fault;
 }
 
 ScheduleFault SymbolArithmetic::combine(std::vector<Run>& left, const std::vector<Run>& right) {
@@ -128,8 +157,8 @@ ScheduleFault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Ru
     case Op::kCopy: return {};
     case Op::kRecv: left.swap(right); return {};
     case Op::kEncode:
-      return step.codec != kNoCodec ? encode_message(step, left, right) : encode(left);
-    case Op::kSelect: return encode_message(step, left, {});
+      return step.codec != kNoCodec ? encode_message(step, rank, left, right) : encode(left);
+    case Op::kSelect: return encode_message(step, rank, left, {});
     case Op::kDecode:
       return step.codec != kNoCodec ? decode_message(step, left) : decode(left, rank, true);
     case Op::kReduce:

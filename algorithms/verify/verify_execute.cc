@@ -303,6 +303,7 @@ int Execution::unheard(StepAt at, const std::vector<Run>& runs) const {
 
 ScheduleFault Execution::write(StepAt at, Slice slice, const std::vector<Run>& runs) {
   if (slice.size == 0) return {};
+  if (slice.space == Space::kLeft) return {};  // nobody reads it
   RankState& mine = state(at.rank);
   if (slice.space == Space::kScratch) {
     mine.scratch.write(slice.offset, runs);
@@ -440,7 +441,8 @@ ScheduleFault Execution::check_end() {
     fault = arithmetic_.same_order(mine.layout.output.runs(), state(0).layout.output.runs());
     if (!fault.empty()) return "ranks 0 and " + std::to_string(rank) + ": " + fault;
   }
-  return by_content_ ? check_finished() : ScheduleFault{};
+  ScheduleFault fault = arithmetic_.check_kept();
+  return fault.empty() && by_content_ ? check_finished() : fault;
 }
 
 // Each element's sum came out once at least, so if they are as many as the elements, once each; all

@@ -60,6 +60,9 @@ const Port* find_port(const Schedule& schedule, int peer, bool sending);
 ScheduleFault check_codec(const VerifiedCall& call, int rank, const Step& step);
 // Where the wire slots of a rank are, and that nothing else is there. Slices are within bounds.
 ScheduleFault check_slots(const VerifiedCall& call, int rank);
+// What the steps of a rank write to kLeft, and nothing else there, is in its table. Slices are
+// within bounds.
+ScheduleFault check_left(const VerifiedCall& call, int rank);
 // Checks dependencies, ports, sizes, types, bounds; then what the ports of different ranks say
 // about each other.
 ScheduleFault check_structure(const VerifiedCall& call, std::span<const Layout> layouts);

@@ -11,7 +11,7 @@ namespace banyan {
 namespace {
 
 std::string text_of(Slice slice) {
-  constexpr const char* kNames[] = {"input", "output", "scratch"};
+  constexpr const char* kNames[] = {"input", "output", "scratch", "left"};
   if (slice.is_slot()) return "wire slot " + std::to_string(slice.slot);
   return std::string(kNames[static_cast<size_t>(slice.space)]) + "[" +
          std::to_string(slice.offset) + ".." + std::to_string(slice.end()) + ")";
@@ -147,10 +147,11 @@ bool overlaps_badly(Slice read, Slice write) {
   return meets && read != write;
 }
 
-ScheduleFault check_slices(const Layout& layout, uint64_t scratch, const Step& step) {
+ScheduleFault check_slices(const Layout& layout, const Schedule& schedule, const Step& step) {
   for (const Slice slice : {step.src, step.src2, step.dst, step.dst2}) {
     if (slice.size == 0) continue;
-    const uint64_t limits[] = {layout.input_size, layout.output_size, scratch};
+    const uint64_t limits[] = {layout.input_size, layout.output_size, schedule.scratch_size,
+                               schedule.left_count * sizeof(float)};
     const uint64_t limit = limits[static_cast<size_t>(slice.space)];
     if (slice.size > limit || slice.offset > limit - slice.size)
       return text_of(slice) + " ends behind " + std::to_string(limit);
@@ -196,10 +197,11 @@ ScheduleFault check_rank(const VerifiedCall& call, const Layout& layout, int ran
   for (uint32_t step = 0; step < schedule.steps.size(); ++step) {
     fault = check_codec(call, rank, schedule.steps[step]);
     if (fault.empty()) fault = check_shape(call, schedule.steps[step]);
-    if (fault.empty()) fault = check_slices(layout, schedule.scratch_size, schedule.steps[step]);
+    if (fault.empty()) fault = check_slices(layout, schedule, schedule.steps[step]);
     if (!fault.empty()) return place_of(call, rank, step) + ": " + fault;
   }
-  return check_slots(call, rank);
+  fault = check_slots(call, rank);
+  return fault.empty() ? check_left(call, rank) : fault;
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ std::string_view name_of_space(Space space) {
     case Space::kInput: return "input";
     case Space::kOutput: return "output";
     case Space::kScratch: return "scratch";
+    case Space::kLeft: return "left";
   }
   return "";
 }

@@ -78,6 +78,9 @@ void for_each_way(VerifiedCase call, TryIt try_it) {
         call.op = op;
         call.in_place = in_place;
         try_it(call);
+        call.keeps_left = may_keep_left(problem_of(call, 0));
+        if (call.keeps_left) try_it(call);
+        call.keeps_left = false;
       }
 }
 
@@ -133,6 +136,7 @@ TEST(Coded, HierarchicalIsRightWithItsParameters) {
           call.shape = std::make_shared<Shape>(shape);
           call.type = kTypes[++turn % 3];
           call.op = kOps[turn / 3 % 3];
+          call.keeps_left = may_keep_left(problem_of(call, 0));
           call.parameters = {.segment = 64,
                              .intra = phase,
                              .inter = phase,
@@ -150,6 +154,51 @@ TEST(Coded, HierarchicalIsRightOnManyRanks) {
   call.shape = std::make_shared<Shape>(shape_of("eights, a four and a six", hosts));
   call.parameters = {.segment = 1000, .intra_codec = {kToyWhole}, .inter_codec = {kToy}};
   expect_right(call, 1);
+}
+
+// What a contribution loses lies where that is, and what the own share of the sum loses behind it.
+TEST(Coded, LeftsOfAFlatSumAreOfTheVectorAndOfTheOwnShare) {
+  constexpr uint64_t kCount = 37;
+  VerifiedCase call = case_of("direct", Collective::kAllreduce, 4, kCount);
+  call.parameters.inter_codec.codec = kToy;
+  call.keeps_left = true;
+  const BuiltCase built = build_case(call);
+  for (int rank = 0; rank < 4; ++rank) {
+    const Schedule& schedule = built.schedules[static_cast<size_t>(rank)];
+    const Part own = part_of(kCount, 4, rank);
+    uint64_t contributed = 0;
+    for (const Left& left : schedule.lefts) {
+      const bool behind = left.place >= kCount;
+      EXPECT_EQ(left.place, behind ? kCount : left.elements.begin);
+      if (behind) {
+        EXPECT_EQ(left.elements.begin, own.begin);
+        EXPECT_EQ(left.elements.count, own.count);
+      }
+      contributed += behind ? 0 : left.elements.count;
+    }
+    EXPECT_EQ(contributed, kCount);
+    EXPECT_EQ(schedule.lefts.size(), 5U);
+    EXPECT_EQ(schedule.left_count, kCount + own.count);
+  }
+}
+
+// All hosts encode the same sums for their ranks, and one of them keeps what is left of these.
+TEST(Coded, LeftsOfAHierarchyAreKeptOnce) {
+  for (const Codecs& codecs : kPairs) {
+    VerifiedCase call = case_of("hierarchical", Collective::kAllreduce, 4, 40);
+    call.shape = std::make_shared<Shape>(shape_of("twos", {0, 0, 1, 1}));
+    call.parameters = {.intra_codec = {codecs.intra}, .inter_codec = {codecs.inter}};
+    call.keeps_left = true;
+    const BuiltCase built = build_case(call);
+    uint64_t contributed = 0, behind = 0;
+    for (const Schedule& schedule : built.schedules) {
+      for (const Left& left : schedule.lefts)
+        (left.place < 40 ? contributed : behind) += left.elements.count;
+    }
+    const bool inside = codecs.intra != kNoCodec, between = codecs.inter != kNoCodec;
+    EXPECT_EQ(contributed, inside ? 4 * 40U : 0U);  // elsewhere, contributions are those of hosts
+    EXPECT_EQ(behind, (between ? 2 * 40U + 40U : 0U) + (inside ? 40U : 0U));
+  }
 }
 
 TEST(Coded, EverybodyEncodesItsOwnShareToo) {

@@ -399,6 +399,11 @@ TEST(Mutants, OfSumsByCodecsAreCaughtOrExplained) {
         BuiltCase built = build_case(call);
         for (Schedule& schedule : built.schedules) schedule = with_left_over(std::move(schedule));
         try_mutants(call, built, tally);
+        if (collective != Collective::kAllreduce) continue;
+        call.type = DataType::kFloat32;
+        call.op = ReduceOp::kSum;
+        call.keeps_left = true;
+        try_mutants(call, build_case(call), tally);
       }
   expect_all_explained(tally);
 }

@@ -33,6 +33,8 @@ inline Schedule relinked(std::vector<Step> steps, const Edges& predecessors,
   schedule.steps = std::move(steps);
   schedule.scratch_size = original.scratch_size;
   schedule.slots = original.slots;
+  schedule.lefts = original.lefts;
+  schedule.left_count = original.left_count;
   const size_t count = schedule.steps.size();
   Edges successors(count);
   std::map<std::pair<int32_t, bool>, std::vector<uint32_t>> ports;

@@ -91,6 +91,7 @@ struct VerifiedCase {
   std::shared_ptr<const Shape> shape = nullptr;  // flat without one
   Parameters parameters{};
   std::span<const Codec> codecs{};  // that the parameters number
+  bool keeps_left = false;
 };
 
 inline std::ostream& operator<<(std::ostream& out, const VerifiedCase& call) {
@@ -98,6 +99,7 @@ inline std::ostream& operator<<(std::ostream& out, const VerifiedCase& call) {
              << " P=" << call.ranks << " n=" << call.count << " root=" << call.root
              << (call.in_place ? " in place " : " ") << name_of(call.type) << ' '
              << name_of(call.op) << (call.check ? "" : " unchecked")
+             << (call.keeps_left ? " keeping what is left" : "")
              << (call.shape == nullptr ? "" : ", " + call.shape->name) << ", codecs "
              << int{call.parameters.intra_codec.codec} << " and "
              << int{call.parameters.inter_codec.codec};
@@ -151,7 +153,8 @@ inline Problem problem_of(const VerifiedCase& call, int rank) {
                   .send_counts = {},
                   .send_displacements = {},
                   .recv_counts = {},
-                  .recv_displacements = {}};
+                  .recv_displacements = {},
+                  .keeps_left = call.keeps_left};
   const bool exchanges = call.collective == Collective::kAlltoallv;
   const bool gathers = call.collective == Collective::kAllgatherv;
   if (!exchanges && !gathers && call.collective != Collective::kReduceScatterv) return problem;
