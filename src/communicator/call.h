@@ -23,8 +23,11 @@ struct Call {
   double timeout_s = 0;               // 0: the communicator's
   Parameters parameters{};            // with which the call wants that algorithm:
   int algorithm = -1;                 // -1: it wants none
-  StartGate* gate = nullptr;          // it begins when that opens; null: at once
-  Hook* hook = nullptr;               // hears of its end, perhaps as it starts; null: nobody does
+  // The left_count elements of the schedule, which are written; null: the problem keeps none.
+  std::byte* left = nullptr;
+  const Chance* chance = nullptr;  // outlives the call; null: codecs go by the call's number
+  StartGate* gate = nullptr;       // it begins when that opens; null: at once
+  Hook* hook = nullptr;            // hears of its end, perhaps as it starts; null: nobody does
 };
 
 }  // namespace banyan

@@ -115,6 +115,7 @@ Result<Operation*> Worker::prepare(const std::shared_ptr<Plan>& plan, const Call
   }
   operation->plan = plan;
   operation->execution.gate = call.gate;
+  operation->execution.chance = call.chance;
   operation->execution.hook = call.hook;
   if (call.timeout_s > 0)
     limit(operation->execution, call.timeout_s, "timeout_s of the call");
@@ -132,7 +133,7 @@ void Worker::launch(Operation* operation, const Call& call) noexcept {
   arithmetic.scalar = call.scalar;
   void* output = output_in_send(problem) ? const_cast<void*>(call.send) : call.recv;
   const Spaces spaces(static_cast<const std::byte*>(call.send), static_cast<std::byte*>(output),
-                      operation->scratch);
+                      operation->scratch, call.left);
   operation->launched = true;
   engine_.start(operation->execution, spaces, arithmetic, next_envelope(plan),
                 is_message(problem.collective) ? Lane::kMessage : Lane::kCollective);

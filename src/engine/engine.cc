@@ -156,6 +156,7 @@ void Engine::start(Execution& execution, const Spaces& spaces, const Arithmetic&
   execution.envelope_ = envelope;
   execution.lane_ = lane;
   execution.sent_ = sent;
+  execution.codec_time_ = {};
   execution.remaining_ = schedule.steps.size() - steps_done;
   execution.cancelled_ = false;
   execution.ready_.clear();
@@ -237,8 +238,7 @@ bool Engine::run_local(Trouble& trouble) {
       continue;
     }
     LocalWork& work = *work_[static_cast<size_t>(step.memory)];
-    const LocalWork::End end =
-        work.run(execution.local(step), (uint64_t{execution.slot_} << 32) | index);
+    const LocalWork::End end = execution.run(step, work, (uint64_t{execution.slot_} << 32) | index);
     if (end.outcome != LocalWork::Outcome::kPending) end_local(end, trouble);
   }
   return moved;

@@ -59,6 +59,8 @@ class Execution {
   const Envelope& envelope() const { return envelope_; }
   // In its last run; before it, at most.
   uint64_t bytes_sent() const;
+  // In which codecs worked, in its last run, where its problem keeps what they leave.
+  Clock::duration codec_time() const { return codec_time_; }
 
   // Set before it is started.
   TimePoint deadline = TimePoint::max();  // with a gate: set when that opens, by timeout_s
@@ -66,6 +68,7 @@ class Execution {
   std::string_view timeout_from;          // what has set that; outlives it
   const Problem* problem = nullptr;       // for who speaks of it; outlives it
   StartGate* gate = nullptr;              // of this run; outlives it; null: it may begin at once
+  const Chance* chance = nullptr;         // likewise; null: its codecs go by its number
   Hook* hook = nullptr;                   // of this run; outlives it; null: nobody hears of its end
 
  private:
@@ -81,10 +84,11 @@ class Execution {
 
   bool has_local_work() const { return next_ready_ != ready_.size(); }
   LocalStep local(const Step& step) const {
-    return {
-        step,          spaces_, arithmetic_, message_bytes_[slot_read_by(step)], schedule_.codings,
-        envelope_.call};
+    const Chance chosen = chance != nullptr ? *chance : Chance{envelope_.call};
+    return {step,  spaces_, arithmetic_, message_bytes_[slot_read_by(step)], schedule_.codings,
+            chosen};
   }
+  LocalWork::End run(const Step& step, LocalWork& work, uint64_t cookie);
 
   const Schedule& schedule_;
   std::vector<uint32_t> waiting_for_;
@@ -102,10 +106,19 @@ class Execution {
   Arithmetic arithmetic_;
   Envelope envelope_;  // without bytes
   Lane lane_ = Lane::kCollective;
-  bool sent_ = false;   // its only step was, by a quick lane
+  bool sent_ = false;  // its only step was, by a quick lane
+  Clock::duration codec_time_{};
   uint64_t order_ = 0;  // among all that were started
   uint32_t slot_ = 0;   // place in Engine::running_
 };
+
+inline LocalWork::End Execution::run(const Step& step, LocalWork& work, uint64_t cookie) {
+  const bool timed = step.codec != kNoCodec && problem != nullptr && problem->keeps_left;
+  const TimePoint begin = timed ? Clock::now() : TimePoint();
+  const LocalWork::End end = work.run(local(step), cookie);
+  if (timed) codec_time_ += Clock::now() - begin;
+  return end;
+}
 
 inline uint64_t Execution::bytes_sent() const {
   uint64_t bytes = 0;

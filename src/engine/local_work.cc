@@ -12,7 +12,8 @@ namespace {
 Coding coding_of(const LocalStep& local, Selection* selection) {
   const Step& step = local.step;
   Coding coding = local.codings.empty() ? Coding() : local.codings[step.coding];
-  coding.step = local.call;
+  coding.step = local.chance.step;
+  coding.tensor = local.chance.tensor;
   if (step.op == Op::kEncode && step.src2.size != 0) {
     std::memcpy(selection, local.spaces.at(step.src2), sizeof *selection);
     coding.selection = selection;

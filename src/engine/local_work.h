@@ -21,6 +21,12 @@
 
 namespace banyan {
 
+// The numbers by which a call's codecs choose, beside their seed.
+struct Chance {
+  uint64_t step = 0;
+  uint64_t tensor = 0;
+};
+
 // A local step where it meets memory. What it refers to outlives the work; but for the step itself,
 // it is copied by who needs it after run() has returned.
 struct LocalStep {
@@ -29,7 +35,7 @@ struct LocalStep {
   const Arithmetic& arithmetic;
   uint64_t message_bytes = 0;         // of the message in the wire slot that the step reads
   std::span<const Coding> codings{};  // of the schedule
-  uint32_t call = 0;                  // its number on the communicator, for what goes by chance
+  Chance chance{};
 };
 
 // Belongs to its engine, and to the same thread. No call blocks.

@@ -16,8 +16,9 @@ namespace banyan {
 class Spaces {
  public:
   Spaces() = default;
-  Spaces(const std::byte* input, std::byte* output, std::byte* scratch)
-      : base_{const_cast<std::byte*>(input), output, scratch} {}
+  // `left`: for a schedule that has a left_count.
+  Spaces(const std::byte* input, std::byte* output, std::byte* scratch, std::byte* left = nullptr)
+      : base_{const_cast<std::byte*>(input), output, scratch, left} {}
 
   // Gives the address of a slice; that of the input, too, which nobody writes.
   std::byte* at(Slice slice) const {
@@ -27,7 +28,8 @@ class Spaces {
  private:
   std::array<std::byte*, kSpaceCount> base_{};
 };
-static_assert(static_cast<int>(Space::kInput) == 0 && static_cast<int>(Space::kScratch) == 2);
+static_assert(static_cast<int>(Space::kInput) == 0 && static_cast<int>(Space::kScratch) == 2 &&
+              static_cast<int>(Space::kLeft) == 3);
 
 // What a schedule needs besides memory.
 struct Arithmetic {

@@ -172,10 +172,12 @@ namespace {
 // Lengths of the messages in a rank's wire slots.
 using Lengths = std::map<uint32_t, uint64_t>;
 
-void run_codec(const Step& step, const Spaces& spaces, Lengths& lengths) {
+void run_codec(const Step& step, const Spaces& spaces, std::span<const Codec> codecs,
+               std::span<const Coding> codings, Lengths& lengths) {
   HostWork host(best_kernels());
-  host.use_codecs(toy_codecs());
-  const LocalWork::End end = host.run({step, spaces, Arithmetic(), lengths[slot_read_by(step)]}, 0);
+  host.use_codecs(codecs);
+  const LocalWork::End end =
+      host.run({step, spaces, Arithmetic(), lengths[slot_read_by(step)], codings}, 0);
   if (step.dst.is_slot()) lengths[step.dst.slot] = end.message_bytes;
 }
 
@@ -213,7 +215,8 @@ void run_local(const Step& step, const Spaces& spaces, const Arithmetic& arithme
 
 Spaces Calls::spaces(int rank) {
   const auto index = static_cast<size_t>(rank);
-  return {inputs[index].data(), outputs[index].data(), scratches[index].data()};
+  return {inputs[index].data(), outputs[index].data(), scratches[index].data(),
+          lefts.empty() ? nullptr : lefts[index].data()};
 }
 
 bool interpret(Calls& calls, const Kernels& kernels) {
@@ -251,7 +254,7 @@ bool interpret(Calls& calls, const Kernels& kernels) {
           if (step.dst.is_slot()) lengths[index][step.dst.slot] = message.size();
         }
         if (step.codec != kNoCodec) {
-          run_codec(step, spaces, lengths[index]);
+          run_codec(step, spaces, calls.codecs, calls.schedules[index].codings, lengths[index]);
           continue;
         }
         run_local(step, spaces, calls.arithmetic, kernels, src2);
@@ -267,6 +270,7 @@ Calls make_calls(Collective collective, DataType type, ReduceOp op, int ranks, u
                  bool in_place, int algorithm, uint64_t salt, const Parameters& parameters,
                  const Hierarchy* hierarchy) {
   Calls calls;
+  calls.codecs = toy_codecs();
   const auto size = static_cast<size_t>(ranks);
   const bool lists = has_blocks_of_own_length(collective);
   const size_t room = (size * (count + 2) + 1) * size_of(type);

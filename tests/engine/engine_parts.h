@@ -71,7 +71,9 @@ struct Calls {
   std::vector<Problem> problems;
   std::vector<Schedule> schedules;
   std::vector<Bytes> inputs, outputs, scratches;
+  std::vector<Bytes> lefts;  // of calls that keep what is left; otherwise empty
   Arithmetic arithmetic;
+  std::span<const Codec> codecs;  // that the schedules number
 
   Spaces spaces(int rank);
 };

@@ -8,7 +8,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 #include "algorithms/builder.h"
 #include "tests/engine/engine_parts.h"
@@ -344,6 +347,78 @@ TEST(LocalWork, OfACodecWritesTwoRangesAndALength) {
   EXPECT_GE(length, kCount);
   for (size_t i = 0; i < kCount; ++i)
     ASSERT_EQ(memory[kCount + i] + memory[2 * kCount + i], memory[i]) << i;
+}
+
+// It says in its messages by which numbers it chooses, and takes its time if there are many values.
+constexpr auto kLong = std::chrono::milliseconds(200);
+constexpr Codec kTeller = {
+    "teller", [](const Coding&, DataType, uint64_t) { return uint64_t{16}; },
+    [](const Coding& coding, DataType, const std::byte*, uint64_t count, std::byte* message,
+       std::byte*) {
+      if (count > 1) std::this_thread::sleep_for(kLong);
+      std::memcpy(message, &coding.step, 8);
+      std::memcpy(message + 8, &coding.tensor, 8);
+      return Encoded{.size = 16};
+    },
+    [](const Coding&, DataType, CodecMessage, uint64_t, std::byte*) { return true; },
+    [](const Coding&, DataType, CodecMessage, uint64_t, const std::byte*, std::byte*) {
+      return true;
+    }};
+
+// Sends what it says of so many values.
+Schedule telling(uint64_t count) {
+  ScheduleBuilder builder;
+  const Slice slot = builder.wire_slot(16);
+  builder.encode_by(1, DataType::kFloat32, builder.scratch(4 * count), slot);
+  builder.send(slot, 1);
+  return std::move(builder).finish();
+}
+
+TEST(LocalWork, OfACodecGoesByTheNumbersOfItsCall) {
+  Rank rank;
+  rank.engine->use_codecs({&kTeller, 1});
+  const Schedule schedule = telling(1);
+  Execution execution(schedule);
+  const auto told = [&](uint32_t call) {
+    rank.host->sent.clear();
+    Bytes memory(schedule.scratch_size);
+    rank.start(execution, memory, call);
+    rank.run();
+    std::pair<uint64_t, uint64_t> numbers;
+    std::memcpy(&numbers.first, memory.data(), 8);
+    std::memcpy(&numbers.second, memory.data() + 8, 8);
+    return numbers;
+  };
+  EXPECT_EQ(told(7), std::pair(uint64_t{7}, uint64_t{0}));
+  const Chance chance{uint64_t{1} << 40, 12};
+  execution.chance = &chance;
+  EXPECT_EQ(told(8), std::pair(uint64_t{1} << 40, uint64_t{12}));
+  execution.chance = nullptr;
+  EXPECT_EQ(told(9), std::pair(uint64_t{9}, uint64_t{0}));
+}
+
+// The time is that of the last run, and only where what is left is kept.
+TEST(LocalWork, OfACodecIsTimed) {
+  Problem problem;
+  const auto time_of = [&](uint64_t count) {
+    Rank rank;
+    rank.engine->use_codecs({&kTeller, 1});
+    const Schedule schedule = telling(count);
+    Execution execution(schedule);
+    execution.problem = &problem;
+    Bytes memory(schedule.scratch_size);
+    rank.start(execution, memory);
+    rank.run();
+    const Clock::duration first = execution.codec_time();
+    rank.start(execution, memory);
+    EXPECT_EQ(execution.codec_time(), Clock::duration());
+    rank.engine->cancel();
+    return first;
+  };
+  EXPECT_EQ(time_of(2), Clock::duration());
+  problem.keeps_left = true;
+  EXPECT_GE(time_of(2), kLong);
+  EXPECT_LT(time_of(1), kLong);
 }
 
 // A peer's message that no encoder writes ends the operation, and names the peer.

@@ -41,6 +41,7 @@ std::vector<Problem> different_problems() {
   add([](Problem& p) { p.count = 101; });
   add([](Problem& p) { p.in_place = true; });
   add([](Problem& p) { p.invariant = true; });
+  add([](Problem& p) { p.keeps_left = true; });
   add([](Problem& p) { p.memory = MemoryKind::kManaged; });
   add([](Problem& p) { p.memory = MemoryKind::kDevice; });
   for (const std::vector<uint64_t>& counts :
@@ -222,8 +223,9 @@ TEST(Signature, DiffersWhereRanksMustAgree) {
       const bool same = signature_of(a, -1) == signature_of(b, -1);
       // Where a buffer lies and where blocks lie in it is each rank's own.
       a.in_place = b.in_place = false;
-      a.invariant = b.invariant = false;  // ranks have agreed on it before any call
-      for (Problem* each : {&a, &b})      // the host's, for who sends to it
+      a.invariant = b.invariant = false;    // ranks have agreed on it before any call
+      a.keeps_left = b.keeps_left = false;  // it changes no message
+      for (Problem* each : {&a, &b})        // the host's, for who sends to it
         if (each->memory == MemoryKind::kManaged) each->memory = MemoryKind::kHost;
       a.recv_displacements = b.recv_displacements = {};
       EXPECT_EQ(same, a == b) << i << " and " << j;

@@ -16,7 +16,7 @@ DelayedWork::DelayedWork(int later_every, unsigned seed)
 LocalWork::End DelayedWork::run(const LocalStep& step, uint64_t cookie) {
   if (random_() % static_cast<unsigned>(later_every_) != 0) return host_.run(step, cookie);
   pending_.push_back({&step.step, step.spaces, step.arithmetic, step.message_bytes, step.codings,
-                      step.call, cookie});
+                      step.chance, cookie});
   return {cookie, Outcome::kPending, 0};
 }
 
@@ -26,7 +26,7 @@ size_t DelayedWork::poll(std::span<End> ends) {
   for (size_t i = 0; i < count; ++i) {
     const Pending& last = pending_.back();
     ends[i] = host_.run(
-        {*last.step, last.spaces, last.arithmetic, last.message_bytes, last.codings, last.call},
+        {*last.step, last.spaces, last.arithmetic, last.message_bytes, last.codings, last.chance},
         last.cookie);
     pending_.pop_back();
   }

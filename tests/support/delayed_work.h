@@ -30,7 +30,7 @@ class DelayedWork final : public LocalWork {
     Arithmetic arithmetic;
     uint64_t message_bytes;
     std::span<const Coding> codings;
-    uint32_t call;
+    Chance chance;
     uint64_t cookie;
   };
 
