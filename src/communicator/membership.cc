@@ -95,6 +95,12 @@ void Membership::abort() {
   wake_service();
 }
 
+void Membership::fail(const Verdict& verdict) {
+  monitor_.report(verdict);
+  wake_caller();
+  wake_service();
+}
+
 Watch Membership::watch() {
   return {bells_.caller.get(), [this] {
             quiet(bells_.caller);  // before the look, so that a failure after it rings again

@@ -76,6 +76,8 @@ class Membership {
   MessageTimes message_times() const;
 
   void abort();  // any thread
+  // This rank has found a failure outside its calls: all ranks hear of it. Any thread.
+  void fail(const Verdict& verdict);
   // For the caller while it waits for something else than this communicator: ends with its failure.
   Watch watch();
   // The service thread has nothing to do, and nothing is under way: Driver::of_resting() will do.

@@ -3,9 +3,11 @@
 #include "src/communicator/owner.h"
 
 #include <algorithm>
+#include <cassert>
 #include <new>
 #include <utility>
 
+#include "src/base/float_mode.h"
 #include "src/base/thread.h"
 #include "src/liveness/blame.h"
 
@@ -32,9 +34,10 @@ class Submission::Record final : public Hook {
     ended_.push_back(this);
   }
 
-  void begin_again(Call next) {
+  void begin_again(Call next, std::optional<uint64_t> its_tag) {
     const std::lock_guard lock(mutex_);
     call = std::move(next);
+    tag = its_tag;
     told_ = std::exchange(call.hook, this);
     done_.store(false);
   }
@@ -56,9 +59,11 @@ class Submission::Record final : public Hook {
     return status_;
   }
 
-  const size_t place;              // in Owner::records_
-  Call call;                       // the owner's thread has it
-  Operation* operation = nullptr;  // likewise
+  const size_t place;  // in Owner::records_
+  // The owner's thread has these until it has ended.
+  Call call;
+  std::optional<uint64_t> tag;
+  Operation* operation = nullptr;
 
  private:
   std::vector<Record*>& ended_;
@@ -81,8 +86,8 @@ Status Submission::status() const {
   return record_->status();
 }
 
-Result<std::unique_ptr<Owner>> Owner::start(Driver driver, size_t most) {
-  std::unique_ptr<Owner> owner(new Owner(std::move(driver), most));
+Result<std::unique_ptr<Owner>> Owner::start(Driver driver, size_t most, Listener* listener) {
+  std::unique_ptr<Owner> owner(new Owner(std::move(driver), most, listener));
   auto thread =
       start_thread("makes the calls that are submitted", [own = owner.get()] { own->run(); });
   if (!thread.ok()) return thread.status();
@@ -90,7 +95,8 @@ Result<std::unique_ptr<Owner>> Owner::start(Driver driver, size_t most) {
   return owner;
 }
 
-Owner::Owner(Driver driver, size_t most) : driver_(std::move(driver)), queue_(most) {
+Owner::Owner(Driver driver, size_t most, Listener* listener)
+    : driver_(std::move(driver)), listener_(listener), queue_(most) {
   ended_.reserve(most);
   free_.reserve(most);
   for (size_t place = 0; place < most; ++place) {
@@ -110,7 +116,8 @@ void Owner::wake() {
   if (asleep_.exchange(false)) driver_->wake();
 }
 
-Result<Submission> Owner::submit(Call call, TimePoint deadline) {
+Result<Submission> Owner::submit(Call call, TimePoint deadline, std::optional<uint64_t> tag) {
+  assert(!tag || listener_ != nullptr);
   if (is_message(call.problem.collective) && call.problem.root == driver_.membership().rank())
     return Status(Code::kInvalidUsage, "a message to this rank itself");
   std::unique_lock lock(mutex_);
@@ -118,7 +125,7 @@ Result<Submission> Owner::submit(Call call, TimePoint deadline) {
     return Status(Code::kBusy, "too many calls are under way");
   std::shared_ptr<Record>& record = records_[free_.back()];
   if (record.use_count() > 1) record = std::make_shared<Record>(ended_, free_.back());
-  record->begin_again(std::move(call));
+  record->begin_again(std::move(call), tag);
   free_.pop_back();
   queue_[(first_ + queued_.load()) % queue_.size()] = record.get();
   queued_.fetch_add(1);
@@ -130,10 +137,12 @@ Result<Submission> Owner::submit(Call call, TimePoint deadline) {
 
 void Owner::run() {
   constexpr uint32_t kTurnsBetweenClocks = 64;  // a turn may move megabytes
+  const DefaultFloatMode mode;                  // for the listener, too
   Wait wait = driver_->wait();
   for (uint32_t turns = 1; !over(); ++turns) {
     const bool moved = turn();
     settle();
+    if (listener_ != nullptr) tell_failure();
     if (turns % kTurnsBetweenClocks == 0) driver_->check_deadline(Clock::now());
     if (moved) {
       wait.moved();
@@ -148,8 +157,7 @@ bool Owner::over() const {
   return stop_.load() && queued_.load() == 0 && !driver_->busy();
 }
 
-// Begins what was submitted and goes on with what was begun; true: something moved. Where nothing
-// is under way, nobody is told of a failure.
+// Begins what was submitted and goes on with what was begun; true: something moved.
 bool Owner::turn() {
   try {
     bool began = false;
@@ -180,7 +188,9 @@ void Owner::begin(Record& record) {
   Failure& failure = driver_.membership().failure();
   if (failure.failed()) return end(record, failure.status());
   try {
-    const Result<Operation*> started = driver_->start(driver_->plan(record.call), record.call);
+    const std::shared_ptr<Plan> plan = driver_->plan(record.call);
+    if (record.tag) listener_->begins(*record.tag, record.call, plan->schedule);
+    const Result<Operation*> started = driver_->start(plan, record.call);
     if (!started.ok()) return end(record, started.status());
     record.operation = *started;
   } catch (const std::bad_alloc&) {
@@ -197,20 +207,35 @@ void Owner::fail_for_memory() {
 
 void Owner::settle() {
   for (Record* record : ended_) {
-    const bool cancelled = record->operation->execution.cancelled();
+    const Execution& execution = record->operation->execution;
+    const bool cancelled = execution.cancelled();
+    const uint64_t sent = cancelled || !record->tag ? 0 : execution.bytes_sent();
+    const Clock::duration codec_time = cancelled ? Clock::duration() : execution.codec_time();
     driver_->finish(std::exchange(record->operation, nullptr));
-    end(*record, cancelled ? driver_.membership().failure().status() : Status());
+    end(*record, cancelled ? driver_.membership().failure().status() : Status(), sent, codec_time);
   }
   ended_.clear();
 }
 
-void Owner::end(Record& record, const Status& status) {
+// The record may be another call's as soon as it is free.
+void Owner::end(Record& record, const Status& status, uint64_t sent, Clock::duration codec_time) {
+  const std::optional<uint64_t> tag = record.tag;
   record.end(status);
   {
     const std::lock_guard lock(mutex_);
     free_.push_back(record.place);  // whoever submits may now use the record
   }
   room_.notify_one();
+  if (tag) listener_->ended(*tag, status, sent, codec_time);
+}
+
+// What ended well after the failure was told before it.
+void Owner::tell_failure() {
+  if (told_failure_ || driver_->busy()) return;
+  Failure& failure = driver_.membership().failure();
+  if (!failure.failed()) return;
+  told_failure_ = true;
+  listener_->failed(failure.status());
 }
 
 void Owner::sleep() {

@@ -14,6 +14,8 @@
 // The thread holds the Driver, so that no other thread can touch the communicator's worker, and the
 // service thread never takes over. Failures and deadlines end the calls as they end blocking ones:
 // each one gets an end.
+//
+// A listener hears of calls as they begin and end, by the owner's thread.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -21,8 +23,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -30,6 +34,7 @@
 #include "src/base/clock.h"
 #include "src/communicator/call.h"
 #include "src/communicator/membership.h"
+#include "src/liveness/verdict.h"
 
 namespace banyan {
 
@@ -53,10 +58,33 @@ class Submission {
 
 class Owner {
  public:
+  // Everything is told by the owner's thread, which has no lock then: it may submit, without
+  // waiting for room. Nothing is thrown but std::bad_alloc by begins().
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    // Right before the call is started: what its addresses name may still be written, and
+    // Call::left and the like be set.
+    virtual void begins(uint64_t tag, Call& call, const Schedule& schedule) = 0;
+    // Once for each call with a tag, also for one that never began. `sent`: bytes to other ranks;
+    // after a failure that and the time are 0.
+    virtual void ended(uint64_t tag, const Status& status, uint64_t sent,
+                       Clock::duration codec_time) = 0;
+    // Once, when the communicator has failed and nothing is under way any more, or nothing was.
+    virtual void failed(const Status& status) = 0;
+
+   protected:
+    Listener() = default;
+    Listener(const Listener&) = default;
+    Listener& operator=(const Listener&) = default;
+  };
+
   static constexpr size_t kMost = 256;
 
-  // At most `most` calls wait or are under way at once. kSystem: there is no thread to be had.
-  static Result<std::unique_ptr<Owner>> start(Driver driver, size_t most = kMost);
+  // At most `most` calls wait or are under way at once. The listener, if any, outlives the owner.
+  // kSystem: there is no thread to be had.
+  static Result<std::unique_ptr<Owner>> start(Driver driver, size_t most = kMost,
+                                              Listener* listener = nullptr);
   Owner(const Owner&) = delete;
   Owner& operator=(const Owner&) = delete;
   // What was submitted is done first. Whoever has the membership may drive it afterwards.
@@ -68,12 +96,18 @@ class Owner {
   //
   //   kBusy          there was no room until the deadline, which by default has passed
   //   kInvalidUsage  it is a message to this rank itself
-  Result<Submission> submit(Call call, TimePoint deadline = {});
+  //
+  // With a tag, which needs a listener, that hears of it.
+  Result<Submission> submit(Call call, TimePoint deadline = {}, std::optional<uint64_t> tag = {});
+
+  // This is the communicator's failure on all ranks, unless they have one: whatever is under way
+  // ends with it, and those that rest hear of it. Any thread.
+  void fail(const Verdict& verdict) { driver_.membership().fail(verdict); }
 
  private:
   using Record = Submission::Record;
 
-  Owner(Driver driver, size_t most);
+  Owner(Driver driver, size_t most, Listener* listener);
 
   void run();
   bool over() const;
@@ -82,12 +116,16 @@ class Owner {
   bool turn();
   void fail_for_memory();
   void settle();
-  void end(Record& record, const Status& status);
+  void end(Record& record, const Status& status, uint64_t sent = 0,
+           Clock::duration codec_time = {});
+  void tell_failure();
   void sleep();
   bool resting() const { return !driver_->busy() && driver_->settled(); }
   void wake();
 
   Driver driver_;
+  Listener* listener_;  // null: nobody listens
+  bool told_failure_ = false;
   std::vector<Record*> ended_;  // in this turn
 
   std::mutex mutex_;  // of what follows, up to queued_

@@ -43,9 +43,10 @@ void delay_local_work(banyan_comm_t comm, unsigned seed) {
                          {routes.begin(), routes.end()});
 }
 
-std::unique_ptr<Owner> own(banyan_comm_t comm, size_t most) {
+std::unique_ptr<Owner> own(banyan_comm_t comm, size_t most, Owner::Listener* listener) {
   const Pinned open(comm);
-  Result<std::unique_ptr<Owner>> owner = Owner::start(Driver(*open.get()->membership), most);
+  Result<std::unique_ptr<Owner>> owner =
+      Owner::start(Driver(*open.get()->membership), most, listener);
   return owner.ok() ? std::move(*owner) : nullptr;
 }
 

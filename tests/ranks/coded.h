@@ -22,7 +22,8 @@ void use_toys(banyan_comm_t comm);
 void delay_local_work(banyan_comm_t comm, unsigned seed);
 
 // The communicator is its own until it is destroyed; null: there is no thread.
-std::unique_ptr<Owner> own(banyan_comm_t comm, size_t most = Owner::kMost);
+std::unique_ptr<Owner> own(banyan_comm_t comm, size_t most = Owner::kMost,
+                           Owner::Listener* listener = nullptr);
 
 // An allreduce of float32 sums by that algorithm; `top` and `inside` are the codecs of its levels.
 Call coded_allreduce(const char* algorithm, CodecId top, CodecId inside,
