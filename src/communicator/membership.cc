@@ -101,6 +101,12 @@ void Membership::fail(const Verdict& verdict) {
   wake_service();
 }
 
+void Membership::adopt(const Verdict& verdict) {
+  monitor_.decide_alone(verdict);
+  wake_caller();
+  wake_service();
+}
+
 Watch Membership::watch() {
   return {bells_.caller.get(), [this] {
             quiet(bells_.caller);  // before the look, so that a failure after it rings again

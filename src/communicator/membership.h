@@ -78,6 +78,8 @@ class Membership {
   void abort();  // any thread
   // This rank has found a failure outside its calls: all ranks hear of it. Any thread.
   void fail(const Verdict& verdict);
+  // All ranks have failed elsewhere, and take that verdict over. Any thread.
+  void adopt(const Verdict& verdict);
   // For the caller while it waits for something else than this communicator: ends with its failure.
   Watch watch();
   // The service thread has nothing to do, and nothing is under way: Driver::of_resting() will do.

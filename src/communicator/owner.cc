@@ -108,6 +108,7 @@ Owner::Owner(Driver driver, size_t most, Listener* listener)
 Owner::~Owner() {
   stop_.store(true);
   wake();
+  end_nap();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -136,10 +137,40 @@ Result<Submission> Owner::submit(Call call, TimePoint deadline, std::optional<ui
 }
 
 void Owner::run() {
+  const DefaultFloatMode mode;  // for the listener, too
+  std::unique_lock driving(driving_);
+  while (!over()) {
+    drive([this] { return over() || wanted_.load(); });
+    driving.unlock();
+    nap();
+    driving.lock();
+  }
+}
+
+// Whoever changes what `until` looks at wakes it afterwards, if it is asleep.
+template <typename Until>
+void Owner::sleep(const Until& until) {
+  const bool rests = resting();
+  if (!rests) {
+    driver_->check_deadline(Clock::now());
+    driver_->look_around();
+  }
+  asleep_.store(true);
+  if (queued_.load() == 0 && !until()) {
+    if (rests)
+      driver_->rest();
+    else
+      driver_->sleep(
+          std::max(1, milliseconds_until(driver_->engine().deadline(), kSaysAgain.count())));
+  }
+  asleep_.store(false);
+}
+
+template <typename Until>
+void Owner::drive(const Until& until) {
   constexpr uint32_t kTurnsBetweenClocks = 64;  // a turn may move megabytes
-  const DefaultFloatMode mode;                  // for the listener, too
   Wait wait = driver_->wait();
-  for (uint32_t turns = 1; !over(); ++turns) {
+  for (uint32_t turns = 1; !until(); ++turns) {
     const bool moved = turn();
     settle();
     if (listener_ != nullptr) tell_failure();
@@ -147,10 +178,54 @@ void Owner::run() {
     if (moved) {
       wait.moved();
     } else if (!wait.linger()) {
-      sleep();
+      sleep(until);
       wait.slept();
     }
   }
+}
+
+void Owner::help(const std::function<bool()>& over) {
+  if (helped_.exchange(true)) return;
+  const TimePoint began = Clock::now();
+  wanted_.store(true);
+  wake();
+  bool left = false;
+  {
+    const DefaultFloatMode mode;
+    const std::lock_guard driving(driving_);
+    drive([&] { return over() || (queued_.load() == 0 && resting()); });
+    left = queued_.load() != 0 || !resting();
+  }
+  ++helps_;
+  wanted_.store(false);
+  helped_.store(false);
+  if (left || Clock::now() - began > kShortHelp) end_nap();
+}
+
+// The owner's thread leaves the right to drive to helpers that come in quick succession, so that
+// they need not wake it each time. It is back when one leaves work, or soon after the last one.
+void Owner::nap() {
+  std::unique_lock lock(nap_mutex_);
+  TimePoint quiet_since = Clock::now();
+  Clock::duration length = kLeastNap;
+  for (uint32_t helps = helps_.load(); !stop_.load();) {
+    if (nap_ends_.wait_for(lock, length, [this] { return awaited_; })) break;
+    const bool same = helps == helps_.load();
+    if (same && !wanted_.load() && Clock::now() - quiet_since > kQuiet) break;
+    if (queued_.load() != 0 && !wanted_.load()) break;
+    if (!same || wanted_.load()) quiet_since = Clock::now();
+    length = same && wanted_.load() ? std::min(2 * length, kMostNap) : kLeastNap;
+    helps = helps_.load();
+  }
+  awaited_ = false;
+}
+
+void Owner::end_nap() {
+  {
+    const std::lock_guard lock(nap_mutex_);
+    awaited_ = true;
+  }
+  nap_ends_.notify_one();
 }
 
 bool Owner::over() const {
@@ -236,23 +311,6 @@ void Owner::tell_failure() {
   if (!failure.failed()) return;
   told_failure_ = true;
   listener_->failed(failure.status());
-}
-
-void Owner::sleep() {
-  const bool rests = resting();
-  if (!rests) {
-    driver_->check_deadline(Clock::now());
-    driver_->look_around();
-  }
-  asleep_.store(true);
-  if (queued_.load() == 0 && !(rests && stop_.load())) {
-    if (rests)
-      driver_->rest();
-    else
-      driver_->sleep(
-          std::max(1, milliseconds_until(driver_->engine().deadline(), kSaysAgain.count())));
-  }
-  asleep_.store(false);
 }
 
 }  // namespace banyan

@@ -11,9 +11,10 @@
 // where several threads of a rank submit, it is on them to agree on it. The memory that a call
 // names stays as it is until the call is done.
 //
-// The thread holds the Driver, so that no other thread can touch the communicator's worker, and the
-// service thread never takes over. Failures and deadlines end the calls as they end blocking ones:
-// each one gets an end.
+// The owner holds the Driver, so that no other thread can touch the communicator's worker, and the
+// service thread never takes over. A caller that waits may help(): then it drives in the place of
+// the owner's thread, and what ends is not passed from thread to thread. Failures and deadlines end
+// the calls as they end blocking ones: each one gets an end.
 //
 // A listener hears of calls as they begin and end, by the owner's thread.
 // SPDX-License-Identifier: Apache-2.0
@@ -21,9 +22,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -58,8 +61,9 @@ class Submission {
 
 class Owner {
  public:
-  // Everything is told by the owner's thread, which has no lock then: it may submit, without
-  // waiting for room. Nothing is thrown but std::bad_alloc by begins().
+  // Everything is told by the owner's thread, or one that helps it, which has no lock of a caller
+  // then: it may submit, without waiting for room. Nothing is thrown but std::bad_alloc by
+  // begins().
   class Listener {
    public:
     virtual ~Listener() = default;
@@ -100,6 +104,11 @@ class Owner {
   // With a tag, which needs a listener, that hears of it.
   Result<Submission> submit(Call call, TimePoint deadline = {}, std::optional<uint64_t> tag = {});
 
+  // Does the owner's thread's work until `over` says that the caller has what it waits for, or
+  // nothing is left to do. Where another caller helps, that goes on alone. Any thread; whatever is
+  // told meanwhile, this one tells.
+  void help(const std::function<bool()>& over);
+
   // This is the communicator's failure on all ranks, unless they have one: whatever is under way
   // ends with it, and those that rest hear of it. Any thread.
   void fail(const Verdict& verdict) { driver_.membership().fail(verdict); }
@@ -109,7 +118,16 @@ class Owner {
 
   Owner(Driver driver, size_t most, Listener* listener);
 
+  static constexpr Clock::duration kLeastNap = std::chrono::microseconds(100);
+  static constexpr Clock::duration kMostNap = std::chrono::milliseconds(10);
+  static constexpr Clock::duration kQuiet = std::chrono::milliseconds(1);
+  static constexpr Clock::duration kShortHelp = std::chrono::microseconds(500);
+
   void run();
+  template <typename Until>
+  void drive(const Until& until);
+  void nap();
+  void end_nap();
   bool over() const;
   Record* next();
   void begin(Record& record);
@@ -119,10 +137,15 @@ class Owner {
   void end(Record& record, const Status& status, uint64_t sent = 0,
            Clock::duration codec_time = {});
   void tell_failure();
-  void sleep();
-  bool resting() const { return !driver_->busy() && driver_->settled(); }
+  template <typename Until>
+  void sleep(const Until& until);
+  bool resting() const {
+    if (driver_->busy()) return false;
+    return driver_->settled() || driver_.membership().failure().failed();
+  }
   void wake();
 
+  std::mutex driving_;  // of what follows, up to ended_
   Driver driver_;
   Listener* listener_;  // null: nobody listens
   bool told_failure_ = false;
@@ -137,6 +160,13 @@ class Owner {
   std::atomic<size_t> queued_{0};
   std::atomic<bool> asleep_{false};
   std::atomic<bool> stop_{false};
+
+  std::atomic<bool> helped_{false};  // by a caller
+  std::atomic<bool> wanted_{false};  // the right to drive, by that caller
+  std::atomic<uint32_t> helps_{0};
+  std::mutex nap_mutex_;  // of awaited_
+  std::condition_variable nap_ends_;
+  bool awaited_ = false;  // back from a nap
   std::thread thread_;
 };
 

@@ -145,6 +145,33 @@ TEST_P(Listeners, HearOfEachCallAndSubmitTheNext) {
     });
 }
 
+// Callers help at once, a little later, when the owner rests, two at a time, or not at all; whoever
+// drives, each call ends. A wake that is lost would leave one hanging.
+TEST_P(Listeners, HearOfCallsThatCallersHelpWith) {
+  run_joined(2, [&](Rank& self, banyan_comm_t comm) {
+    constexpr uint64_t kCalls = 400;
+    use_toys(comm);
+    Heard heard;
+    for (uint64_t tag = 0; tag < kCalls; ++tag)
+      heard.calls[tag] = std::make_unique<Kept>(self, 50 + tag % 7, static_cast<size_t>(tag));
+    const std::unique_ptr<Owner> owner = own(comm, 4, &heard);
+    for (uint64_t tag = 0; tag < kCalls; ++tag) {
+      if (tag % 100 == 99) std::this_thread::sleep_for(std::chrono::milliseconds(5));  // it rests
+      if (!self.expect(owner->submit(heard.calls[tag]->made, {}, tag).ok(), "there is room"))
+        return;
+      const auto over = [&] { return heard.ends.load() > static_cast<int>(tag); };
+      if (tag % 3 == 1) std::this_thread::sleep_for(std::chrono::microseconds(tag % 50));
+      std::thread second;
+      if (tag % 10 == 7) second = std::thread([&] { owner->help(over); });
+      if (tag % 4 != 3) owner->help(over);
+      if (second.joinable()) second.join();
+      wait_for(self, heard.ends, static_cast<int>(tag) + 1);
+    }
+    owner->help([] { return false; });  // there is nothing to do
+    for (const auto& [tag, kept] : heard.calls) expect_right(self, *kept);
+  });
+}
+
 void expect_failure(Rank& self, const Heard& heard, Code code, std::string_view text) {
   self.expect(heard.failures == 1, fmt::format("{} failures were told", heard.failures.load()));
   self.expect(heard.failure.code() == code, heard.failure.message());
