@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "banyan/c_reducer.h"
 #include "banyan/c_types.h"
 #include "banyan/encode.h"
 #include "banyan/version.h"
@@ -55,10 +56,6 @@ extern "C" {
 /** The name of a result, such as "invalid argument". Never NULL, static; any thread. */
 BANYAN_API const char* banyan_result_string(banyan_result_t result);
 
-struct banyan_comm;
-/** A communicator: the same ordered set of ranks, as each of them sees it. */
-typedef struct banyan_comm* banyan_comm_t;
-
 /** What went wrong last, with the values involved and the remedy.
  * @param comm whose failure, or later error of this thread; NULL: this thread's last error.
  * @return a sentence, empty if nothing went wrong. It is the calling thread's copy and stays valid
@@ -71,16 +68,6 @@ BANYAN_API int banyan_version(void);
  * @name Data types and operations
  * @{ */
 
-/** A predefined operation, or what #banyan_op_create_premulsum returned. */
-typedef int banyan_op_t;
-/** The predefined operations. 0 to 4 are numerically NCCL's. */
-enum {
-  BANYAN_SUM = 0,
-  BANYAN_PROD = 1,
-  BANYAN_MAX = 2,
-  BANYAN_MIN = 3,
-  BANYAN_AVG = 4 /**< the sum divided by the number of ranks; integers truncate towards zero */
-};
 /** @}
  * @name Making and ending communicators
  * @{ */
@@ -391,71 +378,6 @@ BANYAN_API banyan_result_t banyan_request_destroy(banyan_request_t request);
  * @param[in,out] bytes the room in text; afterwards what all of it takes, terminator included. */
 BANYAN_API banyan_result_t banyan_explain(banyan_comm_t comm, const banyan_call_t* call, char* text,
                                           size_t* bytes);
-/** @}
- * @name Compression and the gradient reducer
- * Sums of float32, float16 and bfloat16 (SUM, AVG and premulsum) in allreduce and reduce_scatter(v)
- * may travel by a codec; everything else is exact. A #banyan_compression_t in a config is the most
- * that its calls may lose, and what they do where they have none of their own; without it it is
- * BANYAN_COMPRESS, and without that calls are exact and may ask for any codec. BANYAN_COMPRESS=off
- * wins over all of them. In this version the reducer has no functions yet.
- * @{ */
-
-/** What a compressed call promises. */
-typedef enum {
-  BANYAN_EXACT = 0,          /**< as if uncompressed */
-  BANYAN_CODEC = 1,          /**< what the named codec does */
-  BANYAN_BOUND_ABSOLUTE = 2, /**< end to end over the collective, against the fp64 sum */
-  BANYAN_BOUND_RELATIVE = 3  /**< likewise */
-} banyan_fidelity_t;
-
-/** How a communicator or a call may compress. */
-typedef struct banyan_compression {
-  size_t size; /**< of this struct */
-  banyan_fidelity_t fidelity;
-  double bound;
-  const char* codec; /**< as BANYAN_COMPRESS: "int8", "topk:0.01", "inter=int8,intra=off", "auto" */
-  size_t min_bytes;  /**< shorter vectors stay exact; 0: 4 KiB */
-  uint64_t seed;     /**< of stochastic rounding and random choice */
-} banyan_compression_t;
-/** Exact. */
-#define BANYAN_COMPRESSION_INIT \
-  { sizeof(banyan_compression_t), BANYAN_EXACT, 0, NULL, 0, 0 }
-
-/** One gradient of a model. */
-typedef struct {
-  size_t size;      /**< of this struct */
-  uint64_t id;      /**< stable over restarts: the key of its residual */
-  const char* name; /**< matched by rules; NULL: the id */
-  size_t count;
-  int dimensions; /**< 1 for biases and norms: kept exact by the default rules */
-  banyan_datatype_t datatype;
-  const banyan_compression_t* compression; /**< NULL: the rules, then the communicator's */
-} banyan_tensor_t;
-
-/** Settings of a gradient reducer. */
-typedef struct {
-  size_t size;           /**< of this struct */
-  size_t bucket_bytes;   /**< 0: chosen */
-  banyan_op_t op;        /**< `BANYAN_AVG` or `BANYAN_SUM` */
-  int error_feedback;    /**< 1: default */
-  double momentum;       /**< momentum correction; 0: off */
-  double clip_norm;      /**< local clipping before compression; 0: off */
-  uint64_t warmup_steps; /**< density falls exponentially to its final value over these */
-  const char* rules;     /**< "NAME-GLOB=CODEC;...", first match */
-} banyan_reducer_config_t;
-/** All defaults. */
-#define BANYAN_REDUCER_CONFIG_INIT \
-  { sizeof(banyan_reducer_config_t), 0, BANYAN_AVG, 1, 0, 0, 0, NULL }
-/** The sum over all tensors of a reducer. */
-#define BANYAN_ALL_TENSORS UINT64_MAX
-/** What was done for a tensor. */
-typedef struct {
-  size_t size;                                                 /**< of this struct */
-  uint64_t steps, bytes_raw, bytes_sent, nonfinite, fallbacks; /**< since creation */
-  double error_nmse, residual_norm;                            /**< of the last step */
-  double codec_seconds, wait_seconds;                          /**< since creation */
-} banyan_tensor_stats_t;
-
 /** @} */
 
 #ifdef __cplusplus

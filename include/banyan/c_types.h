@@ -1,10 +1,14 @@
-/* What all parts of the C interface use: results and element types. banyan.h includes it.
+/* What all parts of the C interface use: handles, results, element types, operations and
+ * compression. banyan.h includes it.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef BANYAN_C_TYPES_H
 #define BANYAN_C_TYPES_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 /** @file c_types.h
- * @brief Results and element types of the C interface. */
+ * @brief What all parts of the C interface use. */
 
 /** Marks a function that the shared library exports. */
 #if defined(__GNUC__)
@@ -47,5 +51,50 @@ typedef enum {
   BANYAN_FLOAT8_E4M3 = 10, /**< no infinity: overflow becomes NaN */
   BANYAN_FLOAT8_E5M2 = 11
 } banyan_datatype_t;
+
+struct banyan_comm;
+/** A communicator: the same ordered set of ranks, as each of them sees it. */
+typedef struct banyan_comm* banyan_comm_t;
+
+/** A predefined operation, or what #banyan_op_create_premulsum returned. */
+typedef int banyan_op_t;
+/** The predefined operations. 0 to 4 are numerically NCCL's. */
+enum {
+  BANYAN_SUM = 0,
+  BANYAN_PROD = 1,
+  BANYAN_MAX = 2,
+  BANYAN_MIN = 3,
+  BANYAN_AVG = 4 /**< the sum divided by the number of ranks; integers truncate towards zero */
+};
+
+/** @name How much a call may lose
+ * Sums of float32, float16 and bfloat16 (SUM, AVG and premulsum) in allreduce and reduce_scatter(v)
+ * may travel by a codec; everything else is exact. A #banyan_compression_t in a config is the most
+ * that its calls may lose, and what they do where they have none of their own; without it it is
+ * BANYAN_COMPRESS, and without that calls are exact and may ask for any codec. BANYAN_COMPRESS=off
+ * wins over all of them.
+ * @{ */
+
+/** What a compressed call promises. */
+typedef enum {
+  BANYAN_EXACT = 0,          /**< as if uncompressed */
+  BANYAN_CODEC = 1,          /**< what the named codec does */
+  BANYAN_BOUND_ABSOLUTE = 2, /**< end to end over the collective, against the fp64 sum */
+  BANYAN_BOUND_RELATIVE = 3  /**< likewise */
+} banyan_fidelity_t;
+
+/** How a communicator or a call may compress. */
+typedef struct banyan_compression {
+  size_t size; /**< of this struct */
+  banyan_fidelity_t fidelity;
+  double bound;
+  const char* codec; /**< as BANYAN_COMPRESS: "int8", "topk:0.01", "inter=int8,intra=off", "auto" */
+  size_t min_bytes;  /**< shorter vectors stay exact; 0: 4 KiB */
+  uint64_t seed;     /**< of stochastic rounding and random choice */
+} banyan_compression_t;
+/** Exact. */
+#define BANYAN_COMPRESSION_INIT \
+  { sizeof(banyan_compression_t), BANYAN_EXACT, 0, NULL, 0, 0 }
+/** @} */
 
 #endif

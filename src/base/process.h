@@ -129,6 +129,7 @@ struct ProcessState {
 
   HandleTable communicators;
   HandleTable requests;
+  HandleTable reducers;
 
   // What was made in another one belongs to a parent of this process.
   Incarnation incarnation;

@@ -18,6 +18,7 @@
 #include "src/c_api/structs.h"
 #include "src/communicator/assembly.h"
 #include "src/communicator/settings.h"
+#include "src/reducer/reducer.h"
 
 using banyan::Code;
 using banyan::Collective;
@@ -246,12 +247,20 @@ bool has_requests_in_flight(const OpenCommunicator& communicator) {
       });
 }
 
+Status refuse_with_reducers(OpenCommunicator& communicator) {
+  const std::lock_guard lock(communicator.reducers_mutex);
+  if (communicator.reducers.empty()) return {};
+  return {Code::kInvalidUsage, fmt::format("the communicator has {} reducers: destroy them first",
+                                           communicator.reducers.size())};
+}
+
 Status finalize(banyan_comm_t comm) {
   BANYAN_TRY(banyan::refuse_in_group("banyan_comm_finalize"));
   const Result<OpenCommunicator*> found = banyan::find_communicator(comm);
   BANYAN_TRY(found.status());
   OpenCommunicator& communicator = **found;
   BANYAN_TRY(banyan::check_usable(communicator));
+  BANYAN_TRY(refuse_with_reducers(communicator));
   BANYAN_TRY(finish_requests(communicator));
   BANYAN_TRY(run_internal(communicator, Collective::kFinalize, nullptr, nullptr, 0));
   banyan::Membership& membership = *communicator.membership;
@@ -279,6 +288,7 @@ Status destroy(banyan_comm_t comm) {
     return {Code::kInvalidUsage,
             "the communicator has requests in flight: wait for them first, which returns at once "
             "after an abort or a failure"};
+  BANYAN_TRY(refuse_with_reducers(communicator));
   const std::unique_ptr<OpenCommunicator> owned(static_cast<OpenCommunicator*>(
       banyan::process().communicators.remove(banyan::place_of(comm))));
   banyan::Driver(*communicator.membership)->engine().cancel();
@@ -342,7 +352,10 @@ banyan_result_t banyan_comm_abort(banyan_comm_t comm) {
   return door(comm, [&]() -> Status {
     const Result<OpenCommunicator*> found = banyan::find_communicator(comm);
     BANYAN_TRY(found.status());
-    if (!(*found)->finalized.load()) (*found)->membership->abort();
+    if ((*found)->finalized.load()) return {};
+    (*found)->membership->abort();
+    const std::lock_guard lock((*found)->reducers_mutex);
+    for (banyan::GradientReducer* reducer : (*found)->reducers) reducer->abort();
     return {};
   });
 }

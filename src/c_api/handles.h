@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@
 #include "src/communicator/membership.h"
 
 namespace banyan {
+
+class GradientReducer;
 
 // A banyan_comm_t.
 struct OpenCommunicator {
@@ -29,6 +32,8 @@ struct OpenCommunicator {
   };
   std::map<int, Scalar> scalars;   // of premulsum operations, by handle
   std::vector<uint64_t> requests;  // handles of those not destroyed
+  std::mutex reducers_mutex;       // abort() comes from any thread
+  std::vector<GradientReducer*> reducers;
   banyan_comm_t handle = nullptr;
   uint32_t incarnation = 0;  // in which it was made
 };

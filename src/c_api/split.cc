@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "src/c_api/communicator.h"
 #include "src/c_api/group.h"
 #include "src/c_api/run.h"
+#include "src/communicator/assembly.h"
 #include "src/communicator/cluster.h"
 
 namespace banyan {
@@ -97,13 +99,15 @@ Result<Party> gather(OpenCommunicator& parent, const Place& mine) {
 // parent, to say so.
 class Split {
  public:
-  Split(OpenCommunicator& parent, Party party, const banyan_config_t* config)
-      : parent_(parent), party_(std::move(party)), config_(config) {}
+  using MakeSettings = std::function<Result<Settings>(int rank)>;
+
+  Split(OpenCommunicator& parent, Party party, MakeSettings make_settings)
+      : parent_(parent), party_(std::move(party)), make_settings_(std::move(make_settings)) {}
 
   // After it has returned ok, open().
   Status meet() {
     status_ = without_memory([&] {
-      settings_ = settings_of(config_, party_.rank);
+      settings_ = make_settings_(party_.rank);
       return settings_.status();
     });
     patience_s_ =
@@ -117,10 +121,17 @@ class Split {
     return status_.ok() ? heard : status_;
   }
 
+  // Whether this rank is in one of the new communicators.
+  bool has_colour() const { return exchange_ != nullptr; }
   Status open(banyan_comm_t* child) {
-    if (exchange_ == nullptr) return {};  // without a colour
     return or_earlier_news(news_,
                            open_communicator(*exchange_, std::move(*settings_), deadline_, child));
+  }
+  Result<std::unique_ptr<Membership>> assemble_new() {
+    Result<std::unique_ptr<Membership>> joined =
+        assemble(*exchange_, std::move(*settings_), deadline_);
+    if (!joined.ok()) return or_earlier_news(news_, joined.status());
+    return joined;
   }
 
  private:
@@ -206,7 +217,7 @@ class Split {
 
   OpenCommunicator& parent_;
   Party party_;
-  const banyan_config_t* config_;
+  MakeSettings make_settings_;
   Result<Settings> settings_{Status(Code::kInternal, "not asked for")};
   Status status_;  // of this rank, or of what it has heard
   std::array<std::byte, sizeof(banyan_unique_id_t)> id_{};
@@ -218,15 +229,31 @@ class Split {
   Watch news_ = parent_.membership->watch();
 };
 
-Status split(OpenCommunicator& parent, const Place& mine, banyan_comm_t* child,
-             const banyan_config_t* config) {
-  std::optional<Split> split;
-  BANYAN_TRY(with_memory(*parent.membership, [&]() -> Status {
+// All ranks of the parent are there, and those of each colour know where to meet.
+Status meet(OpenCommunicator& parent, const Place& mine, Split::MakeSettings make_settings,
+            std::optional<Split>& split) {
+  return with_memory(*parent.membership, [&]() -> Status {
     Result<Party> party = gather(parent, mine);
     if (!party.ok()) return party.status();
-    return split.emplace(parent, std::move(*party), config).meet();
-  }));
-  return split->open(child);
+    return split.emplace(parent, std::move(*party), std::move(make_settings)).meet();
+  });
+}
+
+// As the parent has them, whatever the environment says by now.
+Result<Settings> settings_of_parent(const Settings& parent, int rank) {
+  Result<Settings> settings = settings_of(nullptr, rank);
+  BANYAN_TRY(settings.status());
+  settings->name = parent.name;
+  settings->log = parent.log;
+  settings->timeout_s = parent.timeout_s;
+  settings->timeout_from = parent.timeout_from;
+  settings->init_timeout_s = parent.init_timeout_s;
+  settings->invariant = parent.invariant;
+  settings->compression = parent.compression;
+  settings->has_ceiling = parent.has_ceiling;
+  settings->transports = parent.transports;
+  settings->environment = parent.environment;
+  return settings;
 }
 
 Status check_and_split(banyan_comm_t comm, const Place& mine, banyan_comm_t* child,
@@ -241,10 +268,23 @@ Status check_and_split(banyan_comm_t comm, const Place& mine, banyan_comm_t* chi
                                                 "(BANYAN_NO_COLOR)",
                                                 mine.color, BANYAN_NO_COLOR)};
   BANYAN_TRY(check_usable(**found));
-  return split(**found, mine, child, config);
+  std::optional<Split> split;
+  BANYAN_TRY(meet(
+      **found, mine, [&](int rank) { return settings_of(config, rank); }, split));
+  return split->has_colour() ? split->open(child) : Status();
 }
 
 }  // namespace
+
+Result<std::unique_ptr<Membership>> duplicate(OpenCommunicator& parent) {
+  const Membership& membership = *parent.membership;
+  std::optional<Split> split;
+  BANYAN_TRY(meet(
+      parent, {0, membership.rank()},
+      [&](int rank) { return settings_of_parent(membership.settings(), rank); }, split));
+  return split->assemble_new();
+}
+
 }  // namespace banyan
 
 banyan_result_t banyan_comm_split(banyan_comm_t comm, int color, int key, banyan_comm_t* child,
