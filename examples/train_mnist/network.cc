@@ -14,17 +14,20 @@ namespace {
 // The same parameters, by layer.
 template <typename T>
 struct Layers {
-  std::span<T> input_weights, hidden_biases, output_weights, output_biases;
+  std::span<T> hidden_weights, hidden_biases, output_weights, output_biases;
 
   Layers(const Shape& shape, std::span<T> all) {
-    const auto hidden = static_cast<size_t>(shape.hidden);
-    input_weights = all.first(shape.input_weights());
-    all = all.subspan(shape.input_weights());
-    hidden_biases = all.first(hidden);
-    output_weights = all.subspan(hidden, shape.output_weights());
-    output_biases = all.last(static_cast<size_t>(shape.outputs));
+    std::span<T>* const in_order[] = {&hidden_weights, &hidden_biases, &output_weights,
+                                      &output_biases};
+    const auto tensors = shape.tensors();
+    for (size_t i = 0; i < kTensors; ++i)
+      *in_order[i] = all.subspan(tensors[i].begin, tensors[i].count);
   }
 };
+
+void zero(std::span<float> values) {
+  std::fill(values.begin(), values.end(), 0.0F);
+}
 
 // y += a * x
 void add_scaled(float* __restrict y, float a, const float* __restrict x, size_t count) {
@@ -103,11 +106,28 @@ void fill_uniform(std::span<float> weights, int inputs, std::mt19937_64& random)
 
 }  // namespace
 
+std::array<Tensor, kTensors> Shape::tensors() const {
+  const auto in = static_cast<size_t>(inputs);
+  const auto middle = static_cast<size_t>(hidden);
+  const auto out = static_cast<size_t>(outputs);
+  std::array<Tensor, kTensors> all{{{"hidden.weight", 2, 0, in * middle},
+                                    {"hidden.bias", 1, 0, middle},
+                                    {"output.weight", 2, 0, middle * out},
+                                    {"output.bias", 1, 0, out}}};
+  for (size_t i = 1; i < kTensors; ++i) all[i].begin = all[i - 1].begin + all[i - 1].count;
+  return all;
+}
+
+size_t Shape::parameters() const {
+  const Tensor last = tensors().back();
+  return last.begin + last.count;
+}
+
 std::vector<float> initial_parameters(const Shape& shape, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<float> parameters(shape.parameters());
   const Layers<float> layers(shape, parameters);
-  fill_uniform(layers.input_weights, shape.inputs, random);
+  fill_uniform(layers.hidden_weights, shape.inputs, random);
   fill_uniform(layers.output_weights, shape.hidden, random);
   return parameters;
 }
@@ -120,7 +140,7 @@ void predict(const Shape& shape, std::span<const float> parameters, const Batch&
   const auto outputs = static_cast<size_t>(shape.outputs);
 
   fill_rows(activations.hidden, layers.hidden_biases, samples);
-  multiply_add(activations.hidden, batch.inputs, layers.input_weights,
+  multiply_add(activations.hidden, batch.inputs, layers.hidden_weights,
                static_cast<size_t>(shape.inputs), hidden);
   for (float& x : activations.hidden) x = std::max(x, 0.0F);
 
@@ -131,11 +151,10 @@ void predict(const Shape& shape, std::span<const float> parameters, const Batch&
   }
 }
 
-double compute_gradient(const Shape& shape, std::span<const float> parameters, const Batch& batch,
-                        Activations& activations, std::span<float> gradient) {
+double output_gradient(const Shape& shape, std::span<const float> parameters, const Batch& batch,
+                       Activations& activations, std::span<float> gradient) {
   predict(shape, parameters, batch, activations);
   const size_t samples = batch.labels.size();
-  const auto hidden = static_cast<size_t>(shape.hidden);
   const auto outputs = static_cast<size_t>(shape.outputs);
 
   // The gradient of the cross-entropy at the outputs is the probability, less one for the right
@@ -150,14 +169,31 @@ double compute_gradient(const Shape& shape, std::span<const float> parameters, c
   for (float& error : errors) error /= static_cast<float>(samples);
 
   const Layers<float> layers(shape, gradient);
-  std::fill(gradient.begin(), gradient.end(), 0.0F);
+  zero(layers.output_weights);
+  zero(layers.output_biases);
   add_rows(layers.output_biases, errors);
-  multiply_transposed_add(layers.output_weights, activations.hidden, errors, hidden, outputs);
-  propagate_back(shape, errors, Layers<const float>(shape, parameters).output_weights, activations);
-  add_rows(layers.hidden_biases, activations.hidden_errors);
-  multiply_transposed_add(layers.input_weights, batch.inputs, activations.hidden_errors,
-                          static_cast<size_t>(shape.inputs), hidden);
+  multiply_transposed_add(layers.output_weights, activations.hidden, errors,
+                          static_cast<size_t>(shape.hidden), outputs);
   return loss / static_cast<double>(samples);
+}
+
+void hidden_gradient(const Shape& shape, std::span<const float> parameters, const Batch& batch,
+                     Activations& activations, std::span<float> gradient) {
+  const Layers<const float> weights(shape, parameters);
+  const Layers<float> layers(shape, gradient);
+  propagate_back(shape, activations.outputs, weights.output_weights, activations);
+  zero(layers.hidden_weights);
+  zero(layers.hidden_biases);
+  add_rows(layers.hidden_biases, activations.hidden_errors);
+  multiply_transposed_add(layers.hidden_weights, batch.inputs, activations.hidden_errors,
+                          static_cast<size_t>(shape.inputs), static_cast<size_t>(shape.hidden));
+}
+
+double compute_gradient(const Shape& shape, std::span<const float> parameters, const Batch& batch,
+                        Activations& activations, std::span<float> gradient) {
+  const double loss = output_gradient(shape, parameters, batch, activations, gradient);
+  hidden_gradient(shape, parameters, batch, activations, gradient);
+  return loss;
 }
 
 int count_correct(const Shape& shape, const Batch& batch, const Activations& activations) {

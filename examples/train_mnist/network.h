@@ -1,12 +1,13 @@
 // This is a multilayer perceptron with one hidden layer, as plain loops over one vector of
 // parameters.
 //
-// Parameters and their gradient are contiguous, so that one allreduce serves them all. The loops
-// add whole rows, which compilers vectorise without reordering a sum: same input, same bits.
+// Parameters and their gradient are contiguous, tensor by tensor. The loops add whole rows, which
+// compilers vectorise without reordering a sum: same input, same bits.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,21 +15,26 @@
 
 namespace banyan::example {
 
+// Elements [begin, begin + count) of the parameters, and of their gradient.
+struct Tensor {
+  const char* name;
+  int dimensions;
+  size_t begin;
+  size_t count;
+};
+inline constexpr size_t kTensors = 4;
+inline constexpr size_t kFirstOfOutput = 2;  // the hidden layer's are before it
+
 struct Shape {
   int inputs = 784;
   int hidden = 128;
   int outputs = 10;
 
-  // Weights and biases lie in this order: input weights (inputs x hidden), hidden biases, output
-  // weights (hidden x outputs), output biases.
-  size_t input_weights() const { return static_cast<size_t>(inputs) * static_cast<size_t>(hidden); }
-  size_t output_weights() const {
-    return static_cast<size_t>(hidden) * static_cast<size_t>(outputs);
-  }
-  size_t parameters() const {
-    return input_weights() + static_cast<size_t>(hidden) + output_weights() +
-           static_cast<size_t>(outputs);
-  }
+  bool operator==(const Shape&) const = default;
+  // Weights and biases of the hidden layer (inputs x hidden, hidden), then those of the output
+  // layer (hidden x outputs, outputs). They lie in this order, without gaps.
+  std::array<Tensor, kTensors> tensors() const;
+  size_t parameters() const;
 };
 
 // Samples side by side: inputs in 0 to 1, and their classes.
@@ -50,7 +56,14 @@ std::vector<float> initial_parameters(const Shape& shape, uint64_t seed);
 // Fills activations.outputs with the probability of each class.
 void predict(const Shape& shape, std::span<const float> parameters, const Batch& batch,
              Activations& activations);
-// Writes the mean gradient of the cross-entropy over the batch and returns its mean.
+// Writes the mean gradient of the cross-entropy over the batch, of the tensors of the output layer,
+// and returns the mean of the cross-entropy.
+double output_gradient(const Shape& shape, std::span<const float> parameters, const Batch& batch,
+                       Activations& activations, std::span<float> gradient);
+// Writes that of the hidden layer's tensors; after output_gradient().
+void hidden_gradient(const Shape& shape, std::span<const float> parameters, const Batch& batch,
+                     Activations& activations, std::span<float> gradient);
+// Does both.
 double compute_gradient(const Shape& shape, std::span<const float> parameters, const Batch& batch,
                         Activations& activations, std::span<float> gradient);
 // How many samples have their own class as the most probable one.

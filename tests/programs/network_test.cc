@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace banyan::example {
 namespace {
@@ -49,6 +51,36 @@ TEST(NetworkTest, TheGradientIsTheSlopeOfTheLoss) {
     parameters[i] = value;
     EXPECT_NEAR(gradient[i], (above - below) / (2 * kStep), 2e-3) << "parameter " << i;
   }
+}
+
+TEST(NetworkTest, TheOutputLayersGradientIsThereFirst) {
+  const Batch batch = small_batch();
+  const std::vector<float> parameters = initial_parameters(kShape, 3);
+  Activations activations;
+  std::vector<float> whole(parameters.size());
+  compute_gradient(kShape, parameters, batch, activations, whole);
+
+  std::vector<float> by_layers(parameters.size(), 42);
+  const auto first = static_cast<std::ptrdiff_t>(kShape.tensors()[kFirstOfOutput].begin);
+  output_gradient(kShape, parameters, batch, activations, by_layers);
+  EXPECT_EQ(std::count(by_layers.begin(), by_layers.begin() + first, 42.0F), first);
+  EXPECT_TRUE(std::equal(whole.begin() + first, whole.end(), by_layers.begin() + first));
+  // By then its part belongs to whoever averages it.
+  std::fill(by_layers.begin() + first, by_layers.end(), 43.0F);
+  hidden_gradient(kShape, parameters, batch, activations, by_layers);
+  EXPECT_TRUE(std::equal(whole.begin(), whole.begin() + first, by_layers.begin()));
+  EXPECT_EQ(std::count(by_layers.begin() + first, by_layers.end(), 43.0F),
+            std::distance(by_layers.begin() + first, by_layers.end()));
+}
+
+TEST(NetworkTest, TensorsLieSideBySide) {
+  size_t end = 0;
+  for (const Tensor& tensor : kShape.tensors()) {
+    EXPECT_EQ(tensor.begin, end) << tensor.name;
+    end += tensor.count;
+  }
+  EXPECT_EQ(end, 6U * 5 + 5 + 5 * 3 + 3);
+  EXPECT_EQ(end, kShape.parameters());
 }
 
 TEST(NetworkTest, SameSeedSameBits) {
