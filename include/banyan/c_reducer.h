@@ -101,6 +101,8 @@ BANYAN_API banyan_result_t banyan_reducer_create(banyan_comm_t comm, const banya
                                                  banyan_reducer_t* reducer);
 
 /** Says that this step's gradient of a tensor is there. Any thread, any order. It does not block.
+ * @param reducer made by #banyan_reducer_create.
+ * @param id of a tensor.
  * @param gradient the tensor's elements, reduced in place: the library's until a wait for the
  *        tensor, or for all, has returned.
  * @retval BANYAN_ERR_INVALID_ARGUMENT an unknown id, NULL.
@@ -110,6 +112,7 @@ BANYAN_API banyan_result_t banyan_reducer_ready(banyan_reducer_t reducer, uint64
 
 /** Waits until a tensor is reduced. Any thread. A tensor that is not ready, or whose bucket is not
  * full, is waited for.
+ * @param reducer made by #banyan_reducer_create.
  * @param id BANYAN_ALL_TENSORS: the whole step; at once where none is ready since the last wait.
  * @retval BANYAN_ERR_TIMEOUT it did not become ready for as long as the communicator's timeout.
  * @retval BANYAN_ERR_MISMATCH the same, while other tensors of the step are ready: the text names
@@ -117,7 +120,8 @@ BANYAN_API banyan_result_t banyan_reducer_ready(banyan_reducer_t reducer, uint64
 BANYAN_API banyan_result_t banyan_reducer_wait(banyan_reducer_t reducer, uint64_t id);
 
 /** Writes what this rank keeps between steps: residuals, momenta, and how many steps there were.
- * Between steps: no tensor is ready.
+ * Between steps: no tensor is ready. After a failure it is what the last finished step left.
+ * @param reducer made by #banyan_reducer_create.
  * @param[out] blob NULL: only *bytes is set.
  * @param[in,out] bytes the room in blob; afterwards the length of what is, or would be, written.
  * @retval BANYAN_ERR_INVALID_USAGE tensors are on their way. */
@@ -126,7 +130,8 @@ BANYAN_API banyan_result_t banyan_reducer_save(banyan_reducer_t reducer, void* b
 /** Takes over what former ranks kept. Local, before the first step. The same number of ranks: each
  * its own blob. Rank r of P now takes those of the former ranks r, r + P and so on, and adds them;
  * a rank with nothing to take over need not call it.
- * @param blobs,bytes blob_count of each. Both may be NULL where that is 0.
+ * @param reducer made by #banyan_reducer_create.
+ * @param blobs,bytes,blob_count so many of each. Both may be NULL where that is 0.
  * @retval BANYAN_ERR_CORRUPT a blob that is cut, altered, or of another version.
  * @retval BANYAN_ERR_INVALID_ARGUMENT a blob of another model; the text says what differs.
  * @retval BANYAN_ERR_INVALID_USAGE after the first step. */
@@ -134,6 +139,7 @@ BANYAN_API banyan_result_t banyan_reducer_load(banyan_reducer_t reducer, const v
                                                const size_t* bytes, size_t blob_count);
 
 /** Tells what happened so far. Any thread.
+ * @param reducer made by #banyan_reducer_create.
  * @param id BANYAN_ALL_TENSORS: sums over the tensors; the error and the norm are those of all
  *        tensors as one vector.
  * @param[out] stats with its size set. */

@@ -15,7 +15,8 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-HEADERS = {'banyan.h', 'c_types.h', 'communicator.h', 'encode.h', 'status.h', 'types.h', 'version.h'}
+HEADERS = {'banyan.h', 'c_reducer.h', 'c_types.h', 'communicator.h', 'encode.h', 'reducer.h', 'status.h', 'types.h',
+           'version.h'}
 
 
 class Failure(Exception):
