@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 // Two hosts of two sum 40 elements by a codec inside hosts, and by another one between them.
 const BuiltCase& built() {
-  static const BuiltCase kBuilt =
+  static const BuiltCase made =
       build_case({.algorithm = find_algorithm("hierarchical"),
                   .ranks = 4,
                   .count = 40,
@@ -28,7 +28,7 @@ const BuiltCase& built() {
                   .parameters = {.intra_codec = {test::kToyWhole}, .inter_codec = {test::kToy}},
                   .codecs = test::toy_codecs(),
                   .keeps_left = true});
-  return kBuilt;
+  return made;
 }
 
 // With the schedule of rank 1 changed.
