@@ -193,7 +193,8 @@ void Owner::help(const std::function<bool()>& over) {
   {
     const DefaultFloatMode mode;
     const std::lock_guard driving(driving_);
-    drive([&] { return over() || (queued_.load() == 0 && resting()); });
+    // What has yet to leave is for the owner's thread: it may take as long as a peer does.
+    drive([&] { return over() || (queued_.load() == 0 && !driver_->busy()); });
     left = queued_.load() != 0 || !resting();
   }
   ++helps_;
