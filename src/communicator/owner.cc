@@ -195,6 +195,8 @@ void Owner::help(const std::function<bool()>& over) {
     const std::lock_guard driving(driving_);
     // What has yet to leave is for the owner's thread: it may take as long as a peer does.
     drive([&] { return over() || (queued_.load() == 0 && !driver_->busy()); });
+    // The owner's thread naps for as long as helpers come one after the other.
+    if (listener_ != nullptr) tell_failure();
     left = queued_.load() != 0 || !resting();
   }
   ++helps_;

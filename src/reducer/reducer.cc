@@ -101,14 +101,6 @@ bool GradientReducer::has_failed() {
   return membership_->failure().failed();
 }
 
-// It has failed and touches no gradient any more, whether or not its owner has said so yet.
-bool GradientReducer::is_over() {
-  if (failed_) return true;
-  if (under_way_ != 0 || agreeing_ || !membership_->failure().failed()) return false;
-  take_verdict(*membership_, caller_);
-  return true;
-}
-
 Status GradientReducer::failure() {
   return membership_->failure().status();
 }

@@ -94,7 +94,6 @@ class GradientReducer final : private Owner::Listener {
   Result<size_t> find(uint64_t id) const;
   std::string named(size_t tensor) const;
   bool has_failed();
-  bool is_over();
   Status failure();
   Call call_of(BucketState& bucket) const;
   void send_what_is_full();

@@ -37,7 +37,7 @@ bool GradientReducer::wait_until(std::unique_lock<std::mutex>& lock, const Reach
   const double timeout_s = membership_->settings().timeout_s;
   const TimePoint began = Clock::now();
   TimePoint since = began;
-  const auto over = [&] { return is_over() || reached(); };
+  const auto over = [&] { return failed_ || reached(); };
   const auto over_by_itself = [&] {
     const std::lock_guard again(mutex_);
     return over() || has_failed();
@@ -79,8 +79,7 @@ void GradientReducer::give_up(std::unique_lock<std::mutex>& lock, size_t missing
   lock.unlock();
   owner_->fail(verdict);
   lock.lock();
-  while (!changed_.wait_for(lock, kLooksEvery, [this] { return is_over(); })) {
-  }
+  changed_.wait(lock, [this] { return failed_; });
 }
 
 // Gives that tensor if it is not ready. Else the first one that is not of the buckets that are

@@ -172,6 +172,27 @@ TEST_P(Listeners, HearOfCallsThatCallersHelpWith) {
   });
 }
 
+// Callers that help again and again keep the owner's thread from looking itself.
+TEST_P(Listeners, HearOfAFailureWhileACallerHelpsInALoop) {
+  run(3, [](Rank& self) {
+    banyan_comm_t comm = self.join();
+    if (comm == nullptr) return;
+    Heard heard;
+    std::unique_ptr<Owner> owner = own(comm, 4, &heard);
+    self.meet();
+    constexpr int kBefore = 10'000;  // by then the owner's thread naps
+    const TimePoint deadline = deadline_after(5 * time_factor());
+    for (int helps = 0; heard.failures == 0 && Clock::now() < deadline; ++helps) {
+      owner->help([] { return false; });
+      if (helps == kBefore && self.rank() == 1)
+        owner->fail({Code::kMismatch, -1, "tensor 7 is not there"});
+    }
+    self.expect(heard.failures == 1, "the failure was not told");
+    owner.reset();
+    self.expect_ok(banyan_comm_destroy(comm), "destroy");
+  });
+}
+
 void expect_failure(Rank& self, const Heard& heard, Code code, std::string_view text) {
   self.expect(heard.failures == 1, fmt::format("{} failures were told", heard.failures.load()));
   self.expect(heard.failure.code() == code, heard.failure.message());
