@@ -9,8 +9,8 @@
 // is the same on all ranks, two at a time. A step ends when all of its buckets are reduced; only
 // then does it count what is left of them, and begins the next one.
 //
-// From time to time the ranks agree on what each of them has seen (Agreement): in which order
-// buckets become full, and which of them is to be exact for a while.
+// The ranks agree from time to time on what each of them has seen: in which order buckets become
+// full, and which of them is to be exact for a while.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

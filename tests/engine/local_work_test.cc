@@ -355,7 +355,7 @@ constexpr Codec kTeller = {
     "teller", [](const Coding&, DataType, uint64_t) { return uint64_t{16}; },
     [](const Coding& coding, DataType, const std::byte*, uint64_t count, std::byte* message,
        std::byte*) {
-      if (count > 1) std::this_thread::sleep_for(kLong);
+      if (count > 1) std::this_thread::sleep_for(kLong);  // a time to be seen
       std::memcpy(message, &coding.step, 8);
       std::memcpy(message + 8, &coding.tensor, 8);
       return Encoded{.size = 16};

@@ -10,10 +10,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "compression/crc32c.h"
 #include "src/reducer/checkpoint.h"
+#include "tests/fuzz/sealed.h"
 
 namespace banyan {
 namespace {
@@ -57,25 +58,22 @@ void read_one(std::span<const std::byte> bytes) {
   require(check_against(*read, model).ok(), "not of its own model");
 }
 
-Blob sealed(std::span<const std::byte> bytes) {
+Blob made_right(std::span<const std::byte> bytes) {
   Blob copy(bytes.begin(), bytes.end());
   const uint64_t length = copy.size();
   std::memcpy(copy.data() + kLengthAt, &length, sizeof length);
-  std::memset(copy.data() + kChecksumAt, 0, sizeof(uint32_t));
-  const uint32_t sum = crc32c(copy);
-  std::memcpy(copy.data() + kChecksumAt, &sum, sizeof sum);
-  return copy;
+  return sealed(std::move(copy), kChecksumAt);
 }
 
 }  // namespace
 }  // namespace banyan
 
-// NOLINTBEGIN(readability-identifier-naming): libFuzzer's name
+// NOLINTBEGIN(readability-identifier-naming): libFuzzer calls it by this name
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span bytes(reinterpret_cast<const std::byte*>(data), size);
   banyan::read_one(bytes);
-  if (size >= banyan::kHeader) banyan::read_one(banyan::sealed(bytes));
+  if (size >= banyan::kHeader) banyan::read_one(banyan::made_right(bytes));
   return 0;
 }
 // NOLINTEND(readability-identifier-naming)

@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
-#include "compression/crc32c.h"
 #include "compression/message.h"
+#include "tests/fuzz/sealed.h"
 
 namespace banyan {
 namespace {
@@ -66,24 +66,17 @@ void read_one(std::span<const std::byte> message) {
   for (const DataType type : kTypes) read_as(message, type, count);
 }
 
-// Its checksum is the only thing that is made right.
-Memory sealed(std::span<const std::byte> message) {
-  Memory copy(message.begin(), message.end());
-  std::memset(copy.data() + kChecksumAt, 0, sizeof(uint32_t));
-  const uint32_t sum = crc32c(copy);
-  std::memcpy(copy.data() + kChecksumAt, &sum, sizeof sum);
-  return copy;
-}
-
 }  // namespace
 }  // namespace banyan
 
-// NOLINTBEGIN(readability-identifier-naming): libFuzzer's name
+// NOLINTBEGIN(readability-identifier-naming): libFuzzer calls it by this name
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span message(reinterpret_cast<const std::byte*>(data), size);
   banyan::read_one(message);
-  if (size >= banyan::kMessageHeader) banyan::read_one(banyan::sealed(message));
+  if (size >= banyan::kMessageHeader)
+    banyan::read_one(
+        banyan::sealed(banyan::Memory(message.begin(), message.end()), banyan::kChecksumAt));
   return 0;
 }
 // NOLINTEND(readability-identifier-naming)

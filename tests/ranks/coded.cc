@@ -30,6 +30,15 @@ std::vector<float> said_of(const std::vector<float>& values) {
 
 }  // namespace
 
+banyan_compression_t codec_named(const char* codec, uint64_t seed) {
+  banyan_compression_t compression = BANYAN_COMPRESSION_INIT;
+  compression.fidelity = BANYAN_CODEC;
+  compression.codec = codec;
+  compression.min_bytes = 1;
+  compression.seed = seed;
+  return compression;
+}
+
 void use_toys(banyan_comm_t comm) {
   const Pinned open(comm);
   Driver(*open.get()->membership)->use_codecs(toy_codecs());

@@ -1,5 +1,5 @@
-// Calls that send by a toy codec, which no function of banyan.h can ask for: by what stands behind
-// it.
+// Calls that send by a codec; by a toy one, which no function of banyan.h can ask for, by what
+// stands behind it.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -15,6 +15,9 @@
 #include "src/communicator/owner.h"
 
 namespace banyan::test {
+
+// A compression by that codec, of vectors of any length.
+banyan_compression_t codec_named(const char* codec, uint64_t seed = 0);
 
 // From now on calls on it may number the toy codecs.
 void use_toys(banyan_comm_t comm);

@@ -12,6 +12,7 @@
 #include "compression/grammar.h"
 #include "compression/kernels.h"
 #include "src/c_api/inspect.h"
+#include "tests/ranks/coded.h"
 #include "tests/ranks/over_transports.h"
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/ranks/ranks_values.h"
@@ -110,15 +111,6 @@ class EveryCodecOver : public OverTransports {
   }
 };
 
-banyan_compression_t by(const char* codec, uint64_t seed = 0) {
-  banyan_compression_t compression = BANYAN_COMPRESSION_INIT;
-  compression.fidelity = BANYAN_CODEC;
-  compression.codec = codec;
-  compression.min_bytes = 1;
-  compression.seed = seed;
-  return compression;
-}
-
 banyan_result_t sum(banyan_comm_t comm, const banyan_compression_t& compression, const Bytes& send,
                     Bytes& recv, size_t count, DataType type, bool scatters = false) {
   banyan_call_t call = BANYAN_CALL_INIT;
@@ -151,7 +143,8 @@ TEST_P(EveryCodecOver, SumsAsPlainCodeDoes) {
           const CodecChoice choice = *parse_codec(name);
           const Bytes send = elements(numbers(self.rank(), kCount, type), type);
           Bytes recv(send.size());
-          if (!self.expect_ok(sum(comm, by(name), send, recv, kCount, type), "allreduce")) return;
+          if (!self.expect_ok(sum(comm, codec_named(name), send, recv, kCount, type), "allreduce"))
+            return;
           self.agree(digest(recv), name);
           self.expect(recv == elements(sum_by(choice, size, kCount, type), type),
                       "not what plain code makes of it");
@@ -168,7 +161,8 @@ TEST_P(EveryCodecOver, ScattersSumsAsPlainCodeDoes) {
         self.where(std::string(name) + " of " + std::string(name_of(type)));
         const Bytes send = elements(numbers(self.rank(), 3 * kBlock, type), type);
         Bytes recv(kBlock * size_of(type));
-        if (!self.expect_ok(sum(comm, by(name), send, recv, kBlock, type, true), "reduce_scatter"))
+        if (!self.expect_ok(sum(comm, codec_named(name), send, recv, kBlock, type, true),
+                            "reduce_scatter"))
           return;
         const Bytes all = elements(sum_of_said(*parse_codec(name), 3, 3 * kBlock, type), type);
         const auto* mine = all.data() + recv.size() * static_cast<size_t>(self.rank());
@@ -186,8 +180,8 @@ TEST_P(EveryCodecOver, AgreesOnWhatGoesByChance) {
       const DataType type = DataType::kFloat32;
       const Bytes send = elements(numbers(self.rank(), kCount, type), type);
       Bytes recv(send.size()), other(send.size());
-      self.expect_ok(sum(comm, by(name, 1), send, recv, kCount, type), "allreduce");
-      self.expect_ok(sum(comm, by(name, 2), send, other, kCount, type), "allreduce");
+      self.expect_ok(sum(comm, codec_named(name, 1), send, recv, kCount, type), "allreduce");
+      self.expect_ok(sum(comm, codec_named(name, 2), send, other, kCount, type), "allreduce");
       self.agree(digest(recv), name);
       const bool chance = std::string_view(name).find("resel") == std::string_view::npos;
       self.expect((recv == other) != chance, "the seed");
@@ -201,7 +195,7 @@ TEST_P(EveryCodecOver, KeepsBounds) {
       for (const double bound : {0.9, 0.1, 1e-3, 1e-30})
         for (const bool cancels : {false, true}) {
           self.where("bound " + std::to_string(bound));
-          banyan_compression_t compression = by("auto");
+          banyan_compression_t compression = codec_named("auto");
           compression.fidelity = fidelity;
           compression.bound = bound;
           const auto value = [&](int rank, size_t i) {

@@ -160,7 +160,8 @@ TEST_P(Listeners, HearOfCallsThatCallersHelpWith) {
       if (!self.expect(owner->submit(heard.calls[tag]->made, {}, tag).ok(), "there is room"))
         return;
       const auto over = [&] { return heard.ends.load() > static_cast<int>(tag); };
-      if (tag % 3 == 1) std::this_thread::sleep_for(std::chrono::microseconds(tag % 50));
+      if (tag % 3 == 1)
+        std::this_thread::sleep_for(std::chrono::microseconds(tag % 50));  // it began
       std::thread second;
       if (tag % 10 == 7) second = std::thread([&] { owner->help(over); });
       if (tag % 4 != 3) owner->help(over);
@@ -232,7 +233,7 @@ void end_while_resting(Rank& self, int victim,
   self.mark(1);
   if (self.rank() == victim) end(comm, *owner);
   wait_for(self, heard.failures, 1);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it could be told again
   if (self.rank() != victim || code != Code::kPeerLost) expect_failure(self, heard, code, text);
   expect_no_more(self, *owner, heard, 1);
   self.expect(heard.failures == 1, "the failure was told again");
@@ -263,7 +264,8 @@ TEST_P(Listeners, HearThatARankAbortsWhileTheyRest) {
 }
 
 TEST_P(Listeners, HearThatARankIsKilledWhileTheyRest) {
-  if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads cannot be killed";
+  if (GetParam() == Kind::kThreads)
+    GTEST_SKIP() << "threads cannot be killed: see the variant with processes";
   Job job(GetParam(), 3, [](Rank& self) {
     end_while_resting(
         self, 1, [&](banyan_comm_t, Owner&) { self.wait_until([] { return false; }); },
@@ -288,7 +290,7 @@ TEST_P(Listeners, HearTheEndsOfCallsBeforeTheFailure) {
     for (uint64_t tag = 0; tag < static_cast<uint64_t>(calls); ++tag)
       self.expect(owner->submit(heard.calls[tag]->made, {}, tag).ok(), "there is room");
     self.meet();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // calls are under way
     if (self.rank() == 1) owner->fail({Code::kTimeout, 1, "tensor 7 never came"});
     wait_for(self, heard.failures, 1);
     expect_failure(self, heard, Code::kTimeout, "tensor 7 never came");

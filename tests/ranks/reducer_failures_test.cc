@@ -60,6 +60,15 @@ void end_failed(Rank& self, const Failing& failed, Model& model, banyan_result_t
   self.expect_ok(banyan_comm_destroy(failed.comm), "banyan_comm_destroy");
 }
 
+// Each rank makes it of another length.
+void make_a_call_that_differs(Rank& self, banyan_comm_t comm) {
+  std::vector<float> values(100);
+  const auto count = size_t{10} + static_cast<size_t>(self.rank());
+  self.expect_code(
+      banyan_allreduce(values.data(), values.data(), count, BANYAN_FLOAT32, BANYAN_SUM, comm),
+      BANYAN_ERR_MISMATCH, "a call that differs");
+}
+
 class FailingReducers : public WithRanks {
  protected:
   static void expect_same_verdict(const Job& job, int size, int but, banyan_result_t code,
@@ -99,7 +108,8 @@ void step_until_lost(Rank& self, const Failing& failing, Model& model) {
 }
 
 TEST_P(FailingReducers, EndWhereARankDies) {
-  if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads cannot be killed";
+  if (GetParam() == Kind::kThreads)
+    GTEST_SKIP() << "threads cannot be killed: see the variant with processes";
   for (const int victim : {0, 1, 2})
     for (const double after_s : {0.0, 0.003, 0.011, 0.04}) {
       Job job(GetParam(), 3, [&](Rank& self) {
@@ -138,7 +148,7 @@ TEST_P(FailingReducers, EndWhereARankAborts) {
                        "the wait");
       returned = Clock::now();
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // the other thread waits by now
     const TimePoint aborted = Clock::now();
     self.expect_ok(banyan_comm_abort(failing.comm), "abort");
     waiter.join();
@@ -220,11 +230,7 @@ TEST_P(FailingReducers, FailWithTheirCommunicator) {
       if (in_step)
         self.expect_ok(banyan_reducer_ready(failing.reducer, 2, model.gradient(1)), "ready");
       self.meet();
-      std::vector<float> values(100);
-      const auto count = size_t{10} + static_cast<size_t>(self.rank());
-      self.expect_code(banyan_allreduce(values.data(), values.data(), count, BANYAN_FLOAT32,
-                                        BANYAN_SUM, failing.comm),
-                       BANYAN_ERR_MISMATCH, "a call that differs");
+      make_a_call_that_differs(self, failing.comm);
       self.expect(state_of(self, failing.reducer) == before, "what is kept has changed");
       end_failed(self, failing, model, BANYAN_ERR_MISMATCH);
     });
@@ -247,13 +253,9 @@ TEST_P(FailingReducers, WakeWhoWaitsWhereTheirCommunicatorFails) {
         self.expect_code(banyan_reducer_wait(failing.reducer, 3), BANYAN_ERR_MISMATCH, "the wait");
         returned = Clock::now();
       });
-      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));  // the other thread waits by now
       self.meet();
-      std::vector<float> values(100);
-      const auto count = size_t{10} + static_cast<size_t>(self.rank());
-      self.expect_code(banyan_allreduce(values.data(), values.data(), count, BANYAN_FLOAT32,
-                                        BANYAN_SUM, failing.comm),
-                       BANYAN_ERR_MISMATCH, "a call that differs");
+      make_a_call_that_differs(self, failing.comm);
       const TimePoint failed = Clock::now();
       waiter.join();
       const double seconds = std::chrono::duration<double>(returned - failed).count();

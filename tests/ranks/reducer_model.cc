@@ -83,15 +83,6 @@ uint64_t Model::digest() const {
   return hash;
 }
 
-banyan_compression_t codec_named(const char* codec, uint64_t seed) {
-  banyan_compression_t compression = BANYAN_COMPRESSION_INIT;
-  compression.fidelity = BANYAN_CODEC;
-  compression.codec = codec;
-  compression.min_bytes = 1;
-  compression.seed = seed;
-  return compression;
-}
-
 banyan_reducer_config_t reducer_config(banyan_op_t op) {
   banyan_reducer_config_t config = BANYAN_REDUCER_CONFIG_INIT;
   config.op = op;

@@ -14,6 +14,7 @@
 
 #include "banyan/banyan.h"
 #include "src/reducer/checkpoint.h"
+#include "tests/ranks/coded.h"
 #include "tests/ranks/ranks.h"
 
 namespace banyan::test {
@@ -61,8 +62,6 @@ class Model {
   std::vector<std::vector<std::byte>> gradients_;
 };
 
-// A compression by that codec, of vectors of any length.
-banyan_compression_t codec_named(const char* codec, uint64_t seed = 0);
 banyan_reducer_config_t reducer_config(banyan_op_t op = BANYAN_SUM);
 
 // A communicator whose ceiling is the codec; null: none.

@@ -294,7 +294,7 @@ TEST_P(Reducers, WaitForWhatIsNotReadyYet) {
       for (const uint64_t id : {1, 2})
         threads.emplace_back(
             [&, id] { self.expect_ok(banyan_reducer_wait(reducer, id), "an early wait"); });
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the threads wait by now
       self.expect_ok(make_ready(reducer, model, step), "ready");
       for (std::thread& thread : threads) thread.join();
       are_whole_sums(self, model, step, BANYAN_SUM, 2);

@@ -1,4 +1,4 @@
-// Which compression a tensor gets: its own setting, the first rule that matches, the default; and
+// A tensor gets one compression: its own setting, the first rule that matches, the default; and
 // the words for rules and wishes that are refused.
 // SPDX-License-Identifier: Apache-2.0
 
