@@ -159,6 +159,12 @@ struct Predicted {
   Choice choice;
   Parameters codecs;
   double us = std::numeric_limits<double>::infinity();
+  bool is_measured = false;
+
+  std::string text() const {
+    return fmt::format("{} {} {:.2f} us", label_of(codecs), is_measured ? "measured" : "predicted",
+                       us);
+  }
 };
 
 }  // namespace
@@ -198,7 +204,12 @@ Choice with_codecs(const Problem& problem, int ranks, Medium medium, const Hiera
                      &measured->levels, one.choice.parameters);
     return one;
   };
-  const Predicted least_lossy = best = predicted(best);
+  best = predicted(best);
+  if (!best.codecs.encodes() && exact.most_us && *exact.most_us < best.us) {
+    best.us = *exact.most_us;
+    best.is_measured = true;
+  }
+  const Predicted least_lossy = best;
   for (const CodecChoice& between : inter)
     for (const CodecChoice& inside : intra) {
       const Predicted one = predicted(by(inside, between));
@@ -207,9 +218,7 @@ Choice with_codecs(const Problem& problem, int ranks, Medium medium, const Hiera
       if (one.us < other.us) other = one;
     }
   if (best.codecs != least_lossy.codecs) other = least_lossy;
-  best.choice.because +=
-      fmt::format("; auto: {} predicted {:.2f} us, {} {:.2f} us", label_of(best.codecs), best.us,
-                  label_of(other.codecs), other.us);
+  best.choice.because += fmt::format("; auto: {}, {}", best.text(), other.text());
   return best.choice;
 }
 

@@ -43,9 +43,10 @@ Choice encoded(Choice choice, const Parameters& codecs, Collective collective,
 
 // What the choice for exact sums becomes by what the call accepts. Where a level is automatic, it
 // gets the codec, or none, with which the call is predicted to take least. Another that loses more
-// must promise to take clearly less, and the reason says what was predicted. An automatic level is
-// exact where links do not decide (measured_choice.h; null: none were measured) or the sums are to
-// be the same whatever links there are. The same on all ranks, as choose() is.
+// must promise to take clearly less, and the reason says what was predicted. Where an exact call
+// was measured to take less than is predicted, that counts. An automatic level is exact where links
+// do not decide (measured_choice.h; null: none were measured) or the sums are to be the same
+// whatever links there are. The same on all ranks, as choose() is.
 Choice with_codecs(const Problem& problem, int ranks, Medium medium, const Hierarchy* hierarchy,
                    const MeasuredNetwork* measured, Choice exact);
 

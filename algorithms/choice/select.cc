@@ -128,6 +128,13 @@ std::string label_of(const Rule& rule) {
   return {};
 }
 
+std::optional<double> most_us(const Rule& rule, int algorithm, uint64_t bytes) {
+  if (!rule.measured || rule.measured->bytes == 0 || algorithm != rule.algorithms.front())
+    return std::nullopt;
+  return rule.measured->us *
+         std::max(1., static_cast<double>(bytes) / static_cast<double>(rule.measured->bytes));
+}
+
 struct TunedRest {
   Named named;
   size_t rule = 0;
@@ -156,7 +163,9 @@ Choice from_rule(const Rules& rules, size_t index, const Problem& problem,
   if (!rule.excluding) {
     const Named named = first_that_fits(rule, problem, place, {});
     if (named.algorithm < 0) return {-1, "", -1};
-    return {named.algorithm, label_of(rule), number, named.parameters, number};
+    return {named.algorithm, label_of(rule),
+            number,          named.parameters,
+            number,          most_us(rule, named.algorithm, selection_bytes(problem))};
   }
   if (const auto [named, tuned] = tuned_rest(rules, index, problem, place); named.algorithm >= 0)
     return {named.algorithm, fmt::format("{}, {}", label_of(rule), label_of(rules[tuned])), number,

@@ -84,7 +84,7 @@ struct Rule {
   bool excluding = false;
   RuleSource source = RuleSource::kVariable;
   int number = 1;                    // among those of its source
-  std::optional<Measured> measured;  // for people: it decides nothing
+  std::optional<Measured> measured;  // of its first algorithm
 };
 
 using Rules = std::vector<Rule>;
@@ -136,6 +136,9 @@ struct Choice {
   int rule = -1;            // index into the rules; -1: none decided
   Parameters parameters{};  // those that the algorithm goes by in this call
   int naming = -1;  // index into the rules: that names it, beside or after one that leaves some out
+  // By what was measured of that rule, a longer call taking as much longer at most. Nothing:
+  // nothing was.
+  std::optional<double> most_us{};
 };
 // "BANYAN_ALGO rule 2, with seg=1M".
 std::string reason_of(const Choice& choice);

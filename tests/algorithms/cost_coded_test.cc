@@ -353,12 +353,32 @@ TEST(Auto, TakesTheFastestAndNothingThatIsSlowerThanExact) {
 
 TEST(Auto, SaysWhatWasPredicted) {
   const Choice slow = chosen_for(automatic(1 << 20), network_of(1));
-  EXPECT_THAT(slow.because, testing::MatchesRegex(
-                                "compression; auto: int4 predicted [0-9.]+ us, exact [0-9.]+ us"));
-  const Choice fast = chosen_for(automatic(1 << 20), network_of(100));
-  EXPECT_THAT(fast.because,
+  EXPECT_THAT(slow.because,
               testing::MatchesRegex(
-                  "measured links; auto: exact predicted [0-9.]+ us, [a-z0-9]+ [0-9.]+ us"));
+                  "compression; auto: int4 predicted [0-9.]+ us, exact predicted [0-9.]+ us"));
+  const Choice fast = chosen_for(automatic(1 << 20), network_of(100));
+  EXPECT_THAT(
+      fast.because,
+      testing::MatchesRegex(
+          "measured links; auto: exact predicted [0-9.]+ us, [a-z0-9]+ predicted [0-9.]+ us"));
+}
+
+// A call that was measured need not be predicted.
+TEST(Auto, IsExactWhereThatWasMeasuredToTakeLess) {
+  const MeasuredNetwork network = network_of(1);
+  const auto chosen = [&](double us, uint64_t at_bytes) {
+    Rules rules = *parse_rules("allreduce: ring");
+    rules[0].measured = Measured{.bytes = at_bytes, .us = us};
+    const Problem problem = automatic(1 << 20);
+    const Choice exact = choose(problem, 4, Medium::kNetwork, rules, nullptr, &network);
+    return with_codecs(problem, 4, Medium::kNetwork, nullptr, &network, exact);
+  };
+  const Choice fast = chosen(10, 1 << 20);
+  EXPECT_FALSE(fast.parameters.encodes());
+  EXPECT_THAT(fast.because, HasSubstr("auto: exact measured 10.00 us, int4 predicted "));
+  EXPECT_FALSE(chosen(10, 4 << 20).parameters.encodes()) << "more bytes took no longer";
+  EXPECT_THAT(chosen(10, 1 << 18).because, HasSubstr("exact measured 40.00 us")) << "a quarter";
+  EXPECT_TRUE(chosen(1e6, 1 << 20).parameters.encodes()) << "longer than predicted";
 }
 
 TEST(Auto, IsExactWhereNoLinksDecide) {
@@ -406,7 +426,7 @@ TEST(Auto, ChoosesForEachLevel) {
   EXPECT_EQ(one.parameters.intra_codec.codec, kE4m3) << "as it is asked for";
   EXPECT_EQ(one.parameters.inter_codec, kInt4Choice) << one.because;
   EXPECT_THAT(one.because, HasSubstr("auto: inter=int4,intra=e4m3 predicted "));
-  EXPECT_THAT(one.because, HasSubstr(" us, inter=off,intra=e4m3 "));
+  EXPECT_THAT(one.because, HasSubstr(" us, inter=off,intra=e4m3 predicted "));
 }
 
 }  // namespace

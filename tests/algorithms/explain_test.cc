@@ -395,7 +395,7 @@ TEST(ShowExplanation, HasATableOfCodecs) {
   const std::string text = show_explanation(site, explain(site));
   EXPECT_EQ('\n' + text.substr(text.find("codec  ")), R"(
 codec              bytes sent predicted us  error                             why
-int4                   221184      2091.44  2 c, c = 9.6e-03                  what a call gets, by the compression; auto: int4 predicted 2091.44 us, exact 12599.04 us
+int4                   221184      2091.44  2 c, c = 9.6e-03                  what a call gets, by the compression; auto: int4 predicted 2091.44 us, exact predicted 12599.04 us
 randk:0.01              15729       368.92  all but 0.01 of a rank's values   left out: auto takes off, bf16, int8 or int4
 onebit                  55302       563.35  at most 2 c, c = 3.6e-01          left out: auto takes off, bf16, int8 or int4
 threshold:T             58303       656.23  a rank's values below T           left out: auto takes off, bf16, int8 or int4; if 0.01 of the values are kept
