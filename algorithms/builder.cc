@@ -69,6 +69,13 @@ void StepLists::close() {
   begin.push_back(static_cast<uint32_t>(steps.size()));
 }
 
+ScheduleBuilder::ScheduleBuilder(const Schedule& other)
+    : scratch_size_(other.scratch_size),
+      slots_(other.slots),
+      codings_(other.codings),
+      lefts_(other.lefts),
+      left_count_(other.left_count) {}
+
 Slice ScheduleBuilder::scratch(uint64_t bytes) {
   constexpr uint64_t kAlignment = 64;
   const uint64_t offset = scratch_size_;
@@ -198,7 +205,12 @@ void ScheduleBuilder::fence() {
   fence_at_ = static_cast<uint32_t>(steps_.size());
 }
 
-void ScheduleBuilder::append(const Step& step) {
+uint32_t ScheduleBuilder::repeat(const Step& step, std::span<const uint32_t> also_after) {
+  append(step, also_after);
+  return static_cast<uint32_t>(steps_.size()) - 1;
+}
+
+void ScheduleBuilder::append(const Step& step, std::span<const uint32_t> also_after) {
   const auto id = static_cast<uint32_t>(steps_.size());
   steps_.push_back(step);
   has_successor_.push_back(0);
@@ -208,6 +220,7 @@ void ScheduleBuilder::append(const Step& step) {
   if (step.dst2.size != 0) touch(step.dst2, id, true);
 
   auto& found = predecessors_.steps;
+  found.insert(found.end(), also_after.begin(), also_after.end());
   const auto first = found.begin() + predecessors_.begin.back();
   found.erase(std::remove(first, found.end(), id), found.end());
   const auto open = predecessors_.open();

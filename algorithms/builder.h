@@ -52,6 +52,11 @@ struct StepCodec {
 
 class ScheduleBuilder {
  public:
+  ScheduleBuilder() = default;
+  // Begins with the working memory, the wire slots, the codings and the room for what is left of
+  // that schedule, for its steps to be repeated.
+  explicit ScheduleBuilder(const Schedule& other);
+
   // 64-byte aligned, never overlapping an earlier one.
   Slice scratch(uint64_t bytes);
 
@@ -84,6 +89,9 @@ class ScheduleBuilder {
   // Every later step waits for every earlier one.
   void fence();
 
+  // Any step, which also waits for those before it that are given. Returns its number.
+  uint32_t repeat(const Step& step, std::span<const uint32_t> also_after);
+
   Schedule finish() &&;
 
  private:
@@ -100,7 +108,7 @@ class ScheduleBuilder {
     int64_t earlier;
   };
 
-  void append(const Step& step);
+  void append(const Step& step, std::span<const uint32_t> also_after = {});
   void touch(Slice slice, uint32_t step, bool write);
 
   std::vector<Step> steps_;

@@ -65,6 +65,16 @@ struct Compression {
   bool is_exact() const { return intra.is_exact() && inter.is_exact() && alone.is_exact(); }
 };
 
+// Which of the caller's buffers this rank's host cannot touch, so that stage() is to be used. Other
+// ranks need not know of it.
+struct Staging {
+  bool input = false;
+  bool output = false;
+
+  bool operator==(const Staging&) const = default;
+  bool any() const { return input || output; }
+};
+
 struct Problem {
   Collective collective = Collective::kAllreduce;
   DataType type = DataType::kFloat32;
@@ -77,9 +87,10 @@ struct Problem {
   // Elements; used by the calls with a `v` only. Displacements are never empty there.
   std::vector<uint64_t> send_counts, send_displacements, recv_counts, recv_displacements;
 
-  MemoryKind memory = MemoryKind::kHost;  // of the caller's buffers
-  Compression compression{};              // what the caller accepts
-  bool invariant = false;                 // sums_in_rank_order()
+  MemoryKind memory = MemoryKind::kHost;  // in which steps work and messages lie
+  Staging staging{};
+  Compression compression{};  // what the caller accepts
+  bool invariant = false;     // sums_in_rank_order()
   // What messages of codecs do not say is written to Space::kLeft. Over all ranks, that and the
   // result are the exact sum. Requires may_keep_left().
   bool keeps_left = false;

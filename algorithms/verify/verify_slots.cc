@@ -71,6 +71,21 @@ ScheduleFault find_slots(const VerifiedCall& call, int rank, std::vector<Slice>&
   return {};
 }
 
+bool touches_staged(const Step& step, Staging staging) {
+  const auto is_staged = [&](const Slice& slice) {
+    return slice.size != 0 && ((staging.input && slice.space == Space::kInput) ||
+                               (staging.output && slice.space == Space::kOutput));
+  };
+  return std::any_of(std::begin(kOperands), std::end(kOperands),
+                     [&](Slice Step::*operand) { return is_staged(step.*operand); });
+}
+
+bool moves_staged(const Step& step) {
+  const bool from_scratch = step.src.space == Space::kScratch;
+  return step.op == Op::kCopy && step.memory == MemoryKind::kDevice &&
+         from_scratch != (step.dst.space == Space::kScratch);
+}
+
 }  // namespace
 
 ScheduleFault check_codec(const VerifiedCall& call, int rank, const Step& step) {
@@ -91,9 +106,12 @@ ScheduleFault check_codec(const VerifiedCall& call, int rank, const Step& step) 
   const bool encodes = coded && step.op == Op::kEncode;
   if (step.dst2.size != 0 && (!encodes || step.dst2.size != step.src.size))
     return "what is left over is not as long as what a codec encodes";
-  if (step.memory != problem.memory)
+  if (touches_staged(step, problem.staging)) {
+    if (!moves_staged(step)) return "touches what is staged, and is no copy from or to scratch";
+  } else if (step.memory != problem.memory) {
     return "is for " + std::string(name_of(step.memory)) + " memory, but the call's is " +
            std::string(name_of(problem.memory));
+  }
   if (fuses(step.op) && step.memory == MemoryKind::kDevice)
     return "adds a message to what the host cannot touch";
   return {};

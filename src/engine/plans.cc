@@ -9,6 +9,7 @@
 
 #include "algorithms/algorithms.h"
 #include "algorithms/choice/compression.h"
+#include "algorithms/staging.h"
 
 namespace banyan {
 namespace {
@@ -62,6 +63,7 @@ size_t hash_of(const Problem& problem, int wanted, const Parameters& parameters)
              uint64_t{static_cast<uint8_t>(problem.type)} << 8 |
              uint64_t{static_cast<uint8_t>(problem.op)} << 16 | uint64_t{problem.in_place} << 24 |
              uint64_t{problem.invariant} << 25 | uint64_t{problem.keeps_left} << 26 |
+             uint64_t{problem.staging.input} << 27 | uint64_t{problem.staging.output} << 28 |
              uint64_t{static_cast<uint8_t>(wanted)} << 32 |
              uint64_t{static_cast<uint16_t>(problem.root)} << 40 |
              uint64_t{static_cast<uint8_t>(problem.memory)} << 56);
@@ -130,6 +132,10 @@ void sign_codecs(CallSignature& signature, const Parameters& parameters,
   signature.algorithm |= kWithParameters;
 }
 
+Schedule staged(Schedule schedule, const Problem& problem) {
+  return problem.staging.any() ? stage(schedule, problem.staging) : std::move(schedule);
+}
+
 }  // namespace
 
 // Codecs that the parameters of the call number go before those that it accepts.
@@ -149,15 +155,15 @@ std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted,
   plan->parameters = parameters;
   if (problem.check) plan->signature = signature_of(problem, wanted, parameters);
   if (is_message(problem.collective)) {
-    plan->schedule = build_message(problem);
+    plan->schedule = staged(build_message(problem), problem);
     return plan;
   }
   plan->choice = choice_of(problem, wanted, parameters);
   if (problem.check) sign_codecs(plan->signature, plan->choice.parameters, problem.compression);
   Group group = Group::everyone(size_, rank_, hierarchy_, plan->choice.parameters);
   group.codecs = codecs_;
-  plan->schedule =
-      build_schedule(problem, group, algorithms()[static_cast<size_t>(plan->choice.algorithm)]);
+  const Algorithm& algorithm = algorithms()[static_cast<size_t>(plan->choice.algorithm)];
+  plan->schedule = staged(build_schedule(problem, group, algorithm), problem);
   return plan;
 }
 

@@ -1,0 +1,179 @@
+// Schedules that work on memory of the host in place of the caller's do what they did, and touch
+// the caller's by copies alone.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/staging.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "algorithms/print.h"
+#include "algorithms/verify/verify.h"
+#include "tests/algorithms/verified_case.h"
+
+namespace banyan {
+namespace {
+
+constexpr uint64_t kPieces[] = {1, 24, uint64_t{1} << 20};
+
+bool is_staged(const Slice& slice, Staging staging) {
+  return slice.size != 0 && ((slice.space == Space::kInput && staging.input) ||
+                             (slice.space == Space::kOutput && staging.output));
+}
+
+std::vector<Slice> slices_of(const Step& step) {
+  return {step.src, step.src2, step.dst, step.dst2};
+}
+
+// Empty: only copies of at most so many bytes touch what is staged, and they do so on one side.
+std::string only_copies_touch(const Schedule& schedule, Staging staging, uint64_t piece) {
+  for (const Step& step : schedule.steps) {
+    size_t touched = 0;
+    for (const Slice& slice : slices_of(step)) touched += is_staged(slice, staging) ? 1 : 0;
+    if (step.memory == MemoryKind::kDevice) {
+      const bool one_side = touched == 1 && (step.src.space == Space::kScratch) !=
+                                                (step.dst.space == Space::kScratch);
+      if (step.op != Op::kCopy || !one_side) return "no copy between the two";
+      if (step.dst.size > piece) return "a piece is too long";
+    } else if (touched != 0) {
+      return "a step of the host touches it";
+    }
+  }
+  return "";
+}
+
+// How often each byte of a space is read or written by copies.
+std::vector<int> copies_of(const Schedule& schedule, Space space, bool out) {
+  std::vector<int> times;
+  for (const Step& step : schedule.steps) {
+    const Slice& there = out ? step.dst : step.src;
+    if (step.memory != MemoryKind::kDevice || there.space != space) continue;
+    if (times.size() < there.end()) times.resize(there.end());
+    for (uint64_t at = there.offset; at < there.end(); ++at) ++times[at];
+  }
+  return times;
+}
+
+// What is written is taken out once; and in once, if any step reads it before.
+std::string copied_once(const Schedule& before, const Schedule& staged, Space space) {
+  std::vector<int> in, out;
+  const auto mark = [](std::vector<int>& bytes, const Slice& slice,
+                       const std::vector<int>& not_in) {
+    if (bytes.size() < slice.end()) bytes.resize(slice.end());
+    for (uint64_t at = slice.offset; at < slice.end(); ++at)
+      if (at >= not_in.size() || not_in[at] == 0) bytes[at] = 1;
+  };
+  for (const Step& step : before.steps) {
+    for (const Slice& read : {step.src, step.src2})
+      if (read.size != 0 && read.space == space) mark(in, read, out);
+    for (const Slice& written : {step.dst, step.dst2})
+      if (written.size != 0 && written.space == space) mark(out, written, {});
+  }
+  const auto same = [](std::vector<int> left, std::vector<int> right) {
+    left.resize(std::max(left.size(), right.size()));
+    right.resize(left.size());
+    return left == right;
+  };
+  if (!same(in, copies_of(staged, space, false))) return "what is read is not brought in once";
+  if (!same(out, copies_of(staged, space, true))) return "what is written is not taken out once";
+  return "";
+}
+
+std::string wrong_with(const Schedule& before, const Schedule& staged, Staging staging,
+                       uint64_t piece) {
+  std::string wrong = only_copies_touch(staged, staging, piece);
+  if (wrong.empty() && staging.input) wrong = copied_once(before, staged, Space::kInput);
+  if (wrong.empty() && staging.output) wrong = copied_once(before, staged, Space::kOutput);
+  return wrong;
+}
+
+// Ranks stage what they please.
+Staging staging_of(int rank, int draw) {
+  const int drawn = (rank + draw) % 4;
+  return {.input = (drawn & 1) != 0, .output = (drawn & 2) != 0};
+}
+
+void check_case(const VerifiedCase& call, int draw) {
+  BuiltCase built = build_case(call);
+  const uint64_t piece = kPieces[draw % 3];
+  for (int rank = 0; rank < call.ranks; ++rank) {
+    Schedule& schedule = built.schedules[static_cast<size_t>(rank)];
+    const Staging staging = staging_of(rank, draw);
+    Schedule staged = stage(schedule, staging, piece);
+    ASSERT_EQ(wrong_with(schedule, staged, staging, piece), "") << call << ", rank " << rank;
+    schedule = std::move(staged);
+    built.problems[static_cast<size_t>(rank)].staging = staging;
+  }
+  for (const int slots : {0, 1, 4}) {
+    const Verification found = verify(built.schedules, built.problems,
+                                      {.slots = slots, .seed = static_cast<uint32_t>(draw)});
+    ASSERT_TRUE(found.ok) << call << ", " << slots << " slots: " << found.reason;
+  }
+}
+
+class StagedCollectives : public testing::TestWithParam<int> {};
+
+TEST_P(StagedCollectives, AreWhatTheyWere) {
+  const int algorithm = GetParam();
+  int draw = 0;
+  for (int number = 0; number < kCollectiveCount; ++number) {
+    const auto collective = static_cast<Collective>(number);
+    if (is_message(collective) || !fits(algorithm, collective)) continue;
+    for (const int ranks : {1, 2, 3, 5, 8})
+      for (const uint64_t count : {0, 1, 7, 40})
+        for (const bool in_place : {false, true}) {
+          VerifiedCase call{.collective = collective, .algorithm = algorithm, .ranks = ranks};
+          call.count = count;
+          call.in_place =
+              in_place && !is_synchronisation(collective) && collective != Collective::kAlltoallv;
+          call.type = ++draw % 2 == 0 ? DataType::kFloat32 : DataType::kBfloat16;
+          call.root = has_root(collective) ? draw % ranks : 0;
+          check_case(call, draw);
+          if (HasFatalFailure()) return;
+        }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, StagedCollectives,
+                         testing::Range(0, static_cast<int>(algorithms().size())),
+                         [](const testing::TestParamInfo<int>& info) {
+                           return std::string(algorithms()[static_cast<size_t>(info.param)].name);
+                         });
+
+TEST(Staging, OfNothingChangesNothing) {
+  const VerifiedCase call{.algorithm = find_algorithm("ring"), .ranks = 4, .count = 100};
+  const Schedule schedule = build_case(call).schedules[1];
+  const Schedule staged = stage(schedule, {});
+  EXPECT_EQ(staged.steps, schedule.steps);
+  EXPECT_EQ(staged.dependency_count, schedule.dependency_count);
+  EXPECT_EQ(staged.scratch_size, schedule.scratch_size);
+}
+
+// A message may leave when its own bytes are there, and not the whole vector.
+TEST(Staging, StepsWaitForWhatTheyReadAlone) {
+  const VerifiedCase call{.algorithm = find_algorithm("ring"), .ranks = 4, .count = 4096};
+  const Schedule staged =
+      stage(build_case(call).schedules[1], {.input = true, .output = true}, 1024);
+  size_t sends_with_little = 0;
+  for (size_t step = 0; step < staged.steps.size(); ++step)
+    if (staged.steps[step].op == Op::kSend && staged.dependency_count[step] <= 4)
+      ++sends_with_little;
+  EXPECT_GT(sends_with_little, 0u);
+}
+
+TEST(Staging, CutsAtMultiplesOfAPiece) {
+  Problem problem{.collective = Collective::kSend, .type = DataType::kInt8, .count = 100};
+  problem.root = 1;
+  const Schedule staged = stage(build_message(problem), {.input = true}, 32);
+  ASSERT_EQ(staged.steps.size(), 5u);
+  for (size_t piece = 0; piece < 4; ++piece) {
+    EXPECT_EQ(staged.steps[piece].src.offset, 32 * piece);
+    EXPECT_EQ(staged.steps[piece].src.size, piece < 3 ? 32u : 4u);
+  }
+  EXPECT_EQ(staged.dependency_count[4], 4u);
+}
+
+}  // namespace
+}  // namespace banyan
