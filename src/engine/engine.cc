@@ -260,16 +260,15 @@ void Engine::end_local(const LocalWork::End& end, Trouble& trouble) {
   Execution& execution = *running_[end.cookie >> 32];
   const auto index = static_cast<uint32_t>(end.cookie);
   const Step& step = execution.schedule_.steps[index];
-  if (end.outcome == LocalWork::Outcome::kCorrupt) {
-    trouble = {Code::kCorrupt,
-               sender_to(execution.schedule_, slot_read_by(step)),
-               {},
-               {},
-               "what has come is no message of its codec"};
-    return;
+  if (end.outcome == LocalWork::Outcome::kFailed) {
+    trouble = {Code::kCuda, -1, {}, {}, work_[static_cast<size_t>(step.memory)]->why_failed()};
+  } else if (end.outcome == LocalWork::Outcome::kCorrupt) {
+    const int sender = sender_to(execution.schedule_, slot_read_by(step));
+    trouble = {Code::kCorrupt, sender, {}, {}, "what has come is no message of its codec"};
+  } else {
+    if (step.dst.is_slot()) execution.message_bytes_[step.dst.slot] = end.message_bytes;
+    complete(execution, index);
   }
-  if (step.dst.is_slot()) execution.message_bytes_[step.dst.slot] = end.message_bytes;
-  complete(execution, index);
 }
 
 Transfer Engine::transfer_for(const Execution& execution, uint32_t step) const {

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "compression/kernels.h"
 #include "src/base/codec.h"
@@ -41,8 +42,9 @@ struct LocalStep {
 // Belongs to its engine, and to the same thread. No call blocks.
 class LocalWork {
  public:
-  // kCorrupt: the wire slot that the step reads holds no message of its codec.
-  enum class Outcome : uint8_t { kDone, kPending, kCorrupt };
+  // kCorrupt: the wire slot that the step reads holds no message of its codec. kFailed: whatever
+  // works refuses, and why_failed() says why.
+  enum class Outcome : uint8_t { kDone, kPending, kCorrupt, kFailed };
   struct End {
     uint64_t cookie = 0;
     Outcome outcome = Outcome::kDone;
@@ -62,6 +64,7 @@ class LocalWork {
   // After a failure: by the time that it returns, nothing that was begun touches memory any more,
   // and poll() will say nothing of it.
   virtual void abandon() = 0;
+  virtual std::string why_failed() const { return {}; }
 };
 
 // The kernels and codecs of this host: nothing is ever pending.

@@ -21,7 +21,12 @@ int class_of(size_t bytes) {
 
 ScratchPool::~ScratchPool() {
   for (size_t index = 0; index < free_.size(); ++index)
-    for (std::byte* memory : free_[index]) munmap(memory, size_t{1} << index);
+    for (std::byte* memory : free_[index]) unmap(memory, size_t{1} << index);
+}
+
+void ScratchPool::unmap(std::byte* memory, size_t bytes) {
+  if (pinning_ != nullptr) pinning_->unpin(memory);
+  munmap(memory, bytes);
 }
 
 std::byte* ScratchPool::take(size_t bytes) {
@@ -38,7 +43,9 @@ std::byte* ScratchPool::take(size_t bytes) {
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   if (size >= size_t{4} << 20) madvise(memory, size, MADV_HUGEPAGE);
-  return static_cast<std::byte*>(memory);
+  auto* block = static_cast<std::byte*>(memory);
+  if (pinning_ != nullptr) pinning_->pin(block, size);
+  return block;
 }
 
 void ScratchPool::give_back(std::byte* memory, size_t bytes) {
@@ -47,7 +54,7 @@ void ScratchPool::give_back(std::byte* memory, size_t bytes) {
   try {
     free_[index].push_back(memory);
   } catch (const std::bad_alloc&) {
-    munmap(memory, size_t{1} << index);
+    unmap(memory, size_t{1} << index);
   }
 }
 

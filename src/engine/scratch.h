@@ -9,10 +9,20 @@
 
 namespace banyan {
 
+// Makes memory fit for what copies it from or to elsewhere, as a GPU does.
+class Pinning {
+ public:
+  virtual ~Pinning() = default;
+  virtual void pin(std::byte* memory, size_t bytes) = 0;
+  virtual void unpin(std::byte* memory) = 0;
+};
+
 // Blocks in power-of-two sizes, 64-byte aligned. Not thread-safe. Everything is freed at the end.
 class ScratchPool {
  public:
   ScratchPool() = default;
+  // Its blocks are pinned while there are any. `pinning` outlives it.
+  explicit ScratchPool(Pinning& pinning) : pinning_(&pinning) {}
   ScratchPool(const ScratchPool&) = delete;
   ScratchPool& operator=(const ScratchPool&) = delete;
   ~ScratchPool();
@@ -24,6 +34,10 @@ class ScratchPool {
 
  private:
   static constexpr int kClasses = 48;
+
+  void unmap(std::byte* memory, size_t bytes);
+
+  Pinning* pinning_ = nullptr;  // null: its blocks are ordinary
   std::array<std::vector<std::byte*>, kClasses> free_;
 };
 
