@@ -51,6 +51,24 @@ CudaFunctions cuda_functions(void* library) {
   find_in(library, "cuEventDestroy_v2", &f.destroy_event);
   find_in(library, "cuEventRecord", &f.record_event);
   find_in(library, "cuEventElapsedTime", &f.elapsed);
+  find_in(library, "cuCtxGetCurrent", &f.current_context);
+  find_in(library, "cuCtxPushCurrent_v2", &f.push_context);
+  find_in(library, "cuCtxPopCurrent_v2", &f.pop_context);
+  find_in(library, "cuMemcpyAsync", &f.copy);
+  find_in(library, "cuEventQuery", &f.query_event);
+  find_in(library, "cuStreamQuery", &f.query_stream);
+  find_in(library, "cuStreamWaitEvent", &f.wait_event);
+  find_in(library, "cuLaunchHostFunc", &f.call_host);
+  find_in(library, "cuStreamWaitValue32_v2", &f.wait_value);
+  find_in(library, "cuStreamWriteValue32_v2", &f.write_value);
+  find_in(library, "cuStreamIsCapturing", &f.is_capturing);
+  find_in(library, "cuThreadExchangeStreamCaptureMode", &f.exchange_capture_mode);
+  find_in(library, "cuMemAllocManaged", &f.allocate_managed);
+  find_in(library, "cuMemHostAlloc", &f.allocate_host);
+  find_in(library, "cuMemFreeHost", &f.free_host);
+  find_in(library, "cuMemHostRegister_v2", &f.register_host);
+  find_in(library, "cuMemHostUnregister", &f.unregister_host);
+  find_in(library, "cuMemHostGetDevicePointer_v2", &f.host_device_pointer);
   return f;
 }
 

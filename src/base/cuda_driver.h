@@ -1,16 +1,20 @@
 // The CUDA driver is a table of functions here, so that it can be absent and tests can put another
 // in its place. Prototypes are ours: cuda.h is not needed to build (CUDA Driver API reference, 12;
-// all of them have been in the library under these names since 11.4, the driver R470).
+// all of them have been in the library under these names since 11.7, the driver R515).
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 namespace banyan {
 
 inline constexpr int kCudaSuccess = 0;
+inline constexpr int kCudaNotReady = 600;
+inline constexpr int kCudaCaptureImplicit = 906;  // the legacy stream, while another captures
+inline constexpr int kCudaCaptureRelaxed = 2;     // CUstreamCaptureMode
 inline constexpr int kCudaNoBinaryForGpu = 209;
 inline constexpr int kCudaInvalidPtx = 218;
 inline constexpr int kCudaUnsupportedPtx = 222;
@@ -63,6 +67,25 @@ struct CudaFunctions {
   int (*destroy_event)(Handle) = nullptr;
   int (*record_event)(Handle, Handle) = nullptr;
   int (*elapsed)(float*, Handle, Handle) = nullptr;  // ms
+  int (*current_context)(Handle*) = nullptr;
+  int (*push_context)(Handle) = nullptr;
+  int (*pop_context)(Handle*) = nullptr;
+  int (*copy)(Address, Address, size_t, Handle) = nullptr;  // from anywhere to anywhere
+  int (*query_event)(Handle) = nullptr;
+  int (*query_stream)(Handle) = nullptr;
+  int (*wait_event)(Handle, Handle, unsigned) = nullptr;  // the stream waits
+  int (*call_host)(Handle, void (*)(void*), void*) = nullptr;
+  // The stream waits for a word, or writes it.
+  int (*wait_value)(Handle, Address, uint32_t, unsigned) = nullptr;
+  int (*write_value)(Handle, Address, uint32_t, unsigned) = nullptr;
+  int (*is_capturing)(Handle, int*) = nullptr;
+  int (*exchange_capture_mode)(int*) = nullptr;  // of this thread
+  int (*allocate_managed)(Address*, size_t, unsigned) = nullptr;
+  int (*allocate_host)(void**, size_t, unsigned) = nullptr;
+  int (*free_host)(void*) = nullptr;
+  int (*register_host)(void*, size_t, unsigned) = nullptr;
+  int (*unregister_host)(void*) = nullptr;
+  int (*host_device_pointer)(Address*, void*, unsigned) = nullptr;
 };
 
 // Those of a library that dlopen() has given.
