@@ -29,10 +29,15 @@
  *
  * @section memory Memory
  * Counts are elements of the datatype, sizes named `bytes` are bytes, times are seconds. Buffers
- * are the caller's throughout, aligned or not, and memory of the host (a GPU's: `UNSUPPORTED`). A
- * blocking call is done with them when it returns, a request when it completes. Handles are opaque;
- * a destroyed one is recognised (`INVALID_ARGUMENT`). They belong to the process that made them: in
- * a child of fork() a call on one is `INVALID_USAGE`; it may make communicators of its own.
+ * are the caller's throughout, aligned or not. A blocking call is done with them when it returns, a
+ * request when it completes. Handles are opaque; a destroyed one is recognised
+ * (`INVALID_ARGUMENT`). They belong to the process that made them: in a child of fork() a call on
+ * one is `INVALID_USAGE`; it may make communicators of its own.
+ *
+ * Buffers are memory of the host or, where the process has loaded the CUDA driver, of GPUs, which
+ * is copied through memory of the host. Ranks may differ in that, and so may the buffers of a call.
+ * A blocking call knows of no stream: what was enqueued for its buffers has ended before. Lists of
+ * counts, scalars, and all that codecs and reducers are given are memory of the host.
  *
  * @section structs Structs
  * A struct that the caller fills starts with `size` and is set from its initializer. A smaller one,
@@ -336,8 +341,12 @@ typedef struct {
   double timeout_s;                             /**< 0: the communicator's */
   const struct banyan_compression* compression; /**< NULL: the communicator's; see below */
   const char* algorithm; /**< as BANYAN_ALGO, parameters too; the same on all ranks; NULL: chosen */
-  int on_stream;         /**< 1: ordered on stream; `UNSUPPORTED` in a build without CUDA */
-  void* stream;          /**< a cudaStream_t, NULL included */
+  int on_stream;         /**< 1: each start of the request takes its turn on `stream`; see there */
+  void* stream;          /**< a cudaStream_t, which outlives the request; NULL is the default stream
+                              of the thread's context. The call begins when the stream gets to its
+                              start, and what is enqueued behind that waits until the call has ended,
+                              well or not. `UNSUPPORTED` in a process without the CUDA driver; a
+                              start is `INVALID_USAGE` while the stream is being captured */
 } banyan_call_t;
 /** An allreduce of no floats. */
 #define BANYAN_CALL_INIT                                                            \

@@ -12,8 +12,8 @@
 
 #include "algorithms/choice/compression.h"
 #include "algorithms/choice/select.h"
-#include "src/c_api/device_memory.h"
 #include "src/c_api/structs.h"
+#include "src/cuda/device_memory.h"
 
 namespace banyan {
 namespace {
@@ -132,8 +132,7 @@ class Checker {
   Status options() {
     BANYAN_TRY(check_timeout(call_.timeout_s, "timeout_s"));
     result_.timeout_s = call_.timeout_s;
-    if (call_.on_stream != 0)
-      return {Code::kUnsupported, "on_stream is set, and this build has no CUDA"};
+    if (call_.on_stream != 0) BANYAN_TRY(check_streams());
     return compression();
   }
 
@@ -354,9 +353,22 @@ class Checker {
                  given, range.bytes, range.begin);
   }
 
-  static Status not_device(const Buffer& buffer, const void* given) {
-    if (!is_used(buffer) || !is_in_device_memory(given)) return {};
-    return device_memory_refused(buffer.name, given);
+  static Result<bool> staged(const Buffer& buffer, const void* given) {
+    return is_used(buffer) ? must_be_staged(buffer.name, given) : false;
+  }
+
+  Status staging(const Use& used) {
+    look_for_cuda_driver();
+    const Result<bool> send = staged(used.send, call_.send);
+    BANYAN_TRY(send.status());
+    const Result<bool> recv = staged(used.recv, call_.recv);
+    BANYAN_TRY(recv.status());
+    // In place, one is a part of the other, and the schedule knows the output alone.
+    if (problem().in_place)
+      problem().staging = {.input = false, .output = *send || *recv};
+    else
+      problem().staging = {.input = *send, .output = *recv};
+    return {};
   }
 
   static Status overlapping(const Buffer& a, const Range& x, const Buffer& b, const Range& y) {
@@ -395,10 +407,8 @@ class Checker {
     BANYAN_TRY(not_null(used.recv, call_.recv));
     BANYAN_TRY(not_round(used.send, call_.send));
     BANYAN_TRY(not_round(used.recv, call_.recv));
-    look_for_cuda_driver();
-    BANYAN_TRY(not_device(used.send, call_.send));
-    BANYAN_TRY(not_device(used.recv, call_.recv));
     problem().in_place = used.in_place && call_.send != nullptr && call_.recv != nullptr;
+    BANYAN_TRY(staging(used));
     result_.send = call_.send;
     result_.recv = call_.recv;
     result_.send_bytes = used.send.whole.bytes;

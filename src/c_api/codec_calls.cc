@@ -16,9 +16,9 @@
 #include "compression/message.h"
 #include "src/base/float_mode.h"
 #include "src/c_api/arguments.h"
-#include "src/c_api/device_memory.h"
 #include "src/c_api/handles.h"
 #include "src/c_api/structs.h"
+#include "src/cuda/device_memory.h"
 
 using banyan::Code;
 using banyan::CodecChoice;

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/copy.h"
 #include "src/c_api/arguments.h"
 #include "src/c_api/run.h"
 #include "src/communicator/quick_call.h"
@@ -45,6 +44,8 @@ struct Item {
   Operation* operation = nullptr;  // from prepare() on
 
   const Problem& problem() const { return call.problem; }
+  // Null: it is ordered by no stream.
+  StreamTurn* stream_turn() const { return request == nullptr ? nullptr : request->turn.get(); }
   Membership& membership() const { return *communicator->membership; }
 };
 
@@ -70,6 +71,12 @@ CallGroup& group() {
 
 bool to_self(const Item& item) {
   return is_message(item.problem().collective) && item.problem().root == item.membership().rank();
+}
+
+bool on_same_stream(const Item& left, const Item& right) {
+  if (left.stream_turn() == nullptr || right.stream_turn() == nullptr)
+    return left.stream_turn() == right.stream_turn();
+  return left.stream_turn()->stream() == right.stream_turn()->stream();
 }
 
 // The n-th send to oneself meets the n-th receive from oneself. Checked before anything moves.
@@ -101,15 +108,20 @@ Status pair_own_messages(std::vector<Item>& items, std::vector<std::pair<Item*, 
               fmt::format("a message to oneself has {} {}, its receive {} {}: count and type must "
                           "be equal",
                           out.count, name_of(out.type), in.count, name_of(in.type))};
+    if (!on_same_stream(*send, *receive))
+      return {Code::kInvalidUsage,
+              "a message to oneself and its receive start on the same stream, or on none"};
   }
   return {};
 }
 
-void copy_own_message(const Item& send, const Item& receive) {
+Status copy_own_message(const Item& send, const Item& receive) {
   const Problem& problem = send.problem();
-  if (problem.count != 0)
-    copy_bytes(static_cast<std::byte*>(receive.call.recv),
-               static_cast<const std::byte*>(send.call.send), problem.count * problem.element());
+  const uint64_t bytes = problem.count * problem.element();
+  if (bytes != 0)
+    BANYAN_TRY(receive.stream_turn() != nullptr
+                   ? receive.stream_turn()->copy(receive.call.recv, send.call.send, bytes)
+                   : (*receive.driver)->copy_own(send.call, receive.call, bytes));
   const Trace& trace = (*receive.driver)->trace();
   if (trace.calls()) trace.copied(receive.problem());
   for (OpenRequest* request : {send.request, receive.request}) {
@@ -117,11 +129,22 @@ void copy_own_message(const Item& send, const Item& receive) {
     request->state = OpenRequest::State::kDone;
     request->result = Status();
   }
+  return {};
+}
+
+bool is_launched(const Item& item) {
+  return item.operation != nullptr && item.operation->launched;
+}
+
+// Nothing of it begins: what the caller enqueues behind it goes on.
+void leave_stream(const Item& item) {
+  if (item.stream_turn() != nullptr) item.stream_turn()->give_up();
 }
 
 // Everything that may be missing, so that what follows only fails when it has begun.
 Status prepare(Item& item) {
   Driver& driver = *item.driver;
+  if (item.stream_turn() != nullptr) BANYAN_TRY(item.stream_turn()->enter());
   return with_memory(driver, [&]() -> Status {
     const std::shared_ptr<Plan> plan =
         item.request != nullptr ? item.request->plan : driver->plan(item.call);
@@ -196,11 +219,15 @@ Status run_resolved(std::vector<Item>& items) {
   if (status.ok()) {
     for (Item& item : items)
       if (item.operation != nullptr) launch(item);
-    for (const auto& [send, receive] : own) copy_own_message(*send, *receive);
-    status = drive_through(drivers, running);
+    for (const auto& [send, receive] : own)
+      if (status.ok()) status = copy_own_message(*send, *receive);
+    const Status driven = drive_through(drivers, running);
+    if (status.ok()) status = driven;
   }
   for (Item& item : items)
-    if (item.operation != nullptr && (item.request == nullptr || !item.operation->launched))
+    if (!status.ok() && !is_launched(item)) leave_stream(item);
+  for (Item& item : items)
+    if (item.operation != nullptr && (item.request == nullptr || !is_launched(item)))
       (*item.driver)->finish(item.operation);
   if (status.ok()) remember_messages(items);
   return status;

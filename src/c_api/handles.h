@@ -16,6 +16,7 @@
 #include "src/base/process.h"
 #include "src/c_api/known_calls.h"
 #include "src/communicator/membership.h"
+#include "src/cuda/stream_turn.h"
 
 namespace banyan {
 
@@ -43,6 +44,7 @@ struct OpenRequest {
   OpenCommunicator* communicator = nullptr;
   Call call;
   std::shared_ptr<Plan> plan;
+  std::unique_ptr<StreamTurn> turn;  // in the stream on which it starts; null: on none
   enum class State { kNew, kRunning, kDone } state = State::kNew;
   bool grouped = false;            // started in a group that is open
   Operation* operation = nullptr;  // while running

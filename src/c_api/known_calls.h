@@ -11,9 +11,9 @@
 #include <memory>
 
 #include "banyan/banyan.h"
-#include "src/c_api/device_memory.h"
 #include "src/c_api/structs.h"
 #include "src/communicator/quick_call.h"
+#include "src/cuda/device_memory.h"
 
 namespace banyan {
 

@@ -22,6 +22,7 @@
 #include "src/c_api/registration.h"
 #include "src/c_api/run.h"
 #include "src/c_api/structs.h"
+#include "src/cuda/device_memory.h"
 
 namespace banyan {
 namespace {
@@ -80,6 +81,7 @@ Status create(banyan_comm_t comm, const banyan_tensor_t* tensors, size_t tensor_
   BANYAN_TRY(found.status());
   OpenCommunicator& communicator = **found;
   BANYAN_TRY(check_usable(communicator));
+  look_for_cuda_driver();
   const Result<Registration> registration =
       check_registration(communicator, tensors, tensor_count, given);
   BANYAN_TRY(registration.status());
@@ -169,8 +171,11 @@ banyan_result_t banyan_reducer_create(banyan_comm_t comm, const banyan_tensor_t*
 }
 
 banyan_result_t banyan_reducer_ready(banyan_reducer_t reducer, uint64_t id, void* gradient) {
-  return banyan::live_door(reducer,
-                           [&](GradientReducer& open) { return open.ready(id, gradient); });
+  return banyan::live_door(reducer, [&](GradientReducer& open) -> banyan::Status {
+    if (banyan::is_in_device_memory(gradient))
+      return banyan::device_memory_refused("gradient", gradient);
+    return open.ready(id, gradient);
+  });
 }
 
 banyan_result_t banyan_reducer_wait(banyan_reducer_t reducer, uint64_t id) {

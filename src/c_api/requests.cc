@@ -10,6 +10,7 @@
 #include "src/c_api/group.h"
 #include "src/c_api/run.h"
 #include "src/c_api/structs.h"
+#include "src/cuda/device_memory.h"
 
 using banyan::Code;
 using banyan::door;
@@ -27,6 +28,17 @@ Status banyan::complete_request(OpenRequest& request) {
 
 namespace {
 
+// From now on its starts are turns in that stream.
+Status order_by_stream(OpenRequest& request, void* stream) {
+  Result<std::unique_ptr<banyan::StreamTurn>> turn =
+      banyan::StreamTurn::create(*banyan::cuda_of_process(), stream);
+  BANYAN_TRY(turn.status());
+  request.turn = std::move(*turn);
+  request.call.gate = request.turn.get();
+  request.call.hook = request.turn.get();
+  return {};
+}
+
 Status create(banyan_comm_t comm, const banyan_call_t* given, banyan_request_t* request) {
   if (request == nullptr) return {Code::kInvalidArgument, "request is NULL"};
   *request = nullptr;
@@ -43,6 +55,7 @@ Status create(banyan_comm_t comm, const banyan_call_t* given, banyan_request_t* 
   auto open = std::make_unique<OpenRequest>();
   open->communicator = *communicator;
   open->call = *call;
+  if (whole->on_stream != 0) BANYAN_TRY(order_by_stream(*open, whole->stream));
   open->plan = banyan::Driver(*(*communicator)->membership)->plan(*call);
   const uint64_t place = banyan::process().requests.insert(open.get());
   if (place == 0) return {Code::kSystem, "too many requests in this process"};

@@ -8,9 +8,9 @@
 #include "src/base/process.h"
 #include "src/base/touch_pages.h"
 #include "src/c_api/arguments.h"
-#include "src/c_api/device_memory.h"
 #include "src/c_api/run.h"
 #include "src/c_api/structs.h"
+#include "src/cuda/device_memory.h"
 
 using banyan::Code;
 using banyan::door;

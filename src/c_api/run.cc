@@ -35,7 +35,7 @@ Status run_known(Membership& membership, const KnownCall& known, const PlainCall
 
 void remember(Driver& driver, OpenCommunicator& communicator, const PlainCall& plain,
               const Call& call) {
-  if (plain.op > BANYAN_AVG || driver->busy()) return;
+  if (plain.op > BANYAN_AVG || call.problem.staging.any() || driver->busy()) return;
   try {
     const std::shared_ptr<Plan> plan = driver->plan(call);
     communicator.known.remember(plain, call, {plan, driver->prepare_quick(plan)});
@@ -134,6 +134,7 @@ void refuse_request(OpenRequest& request, const Status& why) {
 }
 
 Status start_request(OpenRequest& request) {
+  if (request.turn != nullptr) BANYAN_TRY(request.turn->enter());
   Driver driver(*request.communicator->membership);
   Status status = with_memory(driver, [&]() -> Status {
     const Result<Operation*> operation = driver->start(request.plan, request.call);
@@ -144,7 +145,9 @@ Status start_request(OpenRequest& request) {
     if (!moved.ok()) driver->engine().cancel();
     return {};
   });
-  if (!status.ok()) refuse_request(request, status);
+  if (status.ok()) return status;
+  if (request.turn != nullptr && request.operation == nullptr) request.turn->give_up();
+  refuse_request(request, status);
   return status;
 }
 

@@ -80,8 +80,8 @@ void Membership::take_baton() {
 }
 
 void Membership::leave_baton() {
-  if (left_ || failure_.failed() || !service_.joinable()) return;
-  if (!worker_.busy() && worker_.settled()) return;
+  if (left_ || !service_.joinable()) return;
+  if (!worker_.busy() && (failure_.failed() || worker_.settled())) return;
   left_ = true;
   const uint64_t started = worker_.engine().started();
   after_start_.store(std::exchange(started_, started) != started, std::memory_order_relaxed);

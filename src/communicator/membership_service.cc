@@ -15,6 +15,7 @@ namespace banyan {
 namespace {
 
 constexpr int kSaysAgainUs = std::chrono::microseconds(kSaysAgain).count();
+constexpr int kGraceUs = 1000;  // between looks whether what may still end well has ended
 
 }  // namespace
 
@@ -105,15 +106,19 @@ bool Membership::take_over() {
   return true;
 }
 
-// With the baton: until it is wanted, or nothing is left to do.
+// With the baton: until it is wanted, or nothing is left to do. After a failure that is to end what
+// is under way, for which streams may wait.
 void Membership::serve_background() {
   const DefaultFloatMode mode;  // a thread begins with that of whoever has made it
   std::vector<pollfd> armed;
   Wait wait(service_patience_);
-  while (!wanted_.load() && !stop_.load() && !failure_.failed() &&
-         (worker_.busy() || !worker_.settled())) {
+  while (!wanted_.load() && !stop_.load() &&
+         (worker_.busy() || !(failure_.failed() || worker_.settled()))) {
     const Result<bool> moved = worker_.turn();
-    if (!moved.ok()) break;
+    if (!moved.ok()) {
+      worker_.engine().cancel();
+      break;
+    }
     if (*moved) {
       wait.moved();
       continue;
@@ -127,7 +132,8 @@ void Membership::serve_background() {
     if (nothing) worker_.say_waiting();
     const bool traced = nothing && worker_.trace().calls();
     const TimePoint begin = traced ? Clock::now() : TimePoint();
-    const std::string_view waker = doze(armed, nothing && !wanted_.load() ? kSaysAgainUs : 0);
+    const int most_us = failure_.failed() ? kGraceUs : kSaysAgainUs;
+    const std::string_view waker = doze(armed, nothing && !wanted_.load() ? most_us : 0);
     if (traced) worker_.trace().slept(begin, worker_.engine().waiting_for(), waker);
     worker_.engine().disarm();
   }

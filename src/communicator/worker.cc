@@ -13,8 +13,10 @@
 
 #include "compression/codecs.h"
 #include "src/base/bell.h"
+#include "src/base/copy.h"
 #include "src/base/float_mode.h"
 #include "src/communicator/quick_call.h"
+#include "src/cuda/device_memory.h"
 
 namespace banyan {
 namespace {
@@ -25,6 +27,10 @@ bool output_in_send(const Problem& problem) {
   return problem.in_place &&
          (collective == Collective::kReduceScatter || collective == Collective::kReduceScatterv ||
           collective == Collective::kScatter);
+}
+
+void* output_of(const Call& call) {
+  return output_in_send(call.problem) ? const_cast<void*>(call.send) : call.recv;
 }
 
 // Looks at the ranks on this host, which are the ones that a rank can keep from running.
@@ -99,6 +105,10 @@ Result<Operation*> Worker::prepare(const std::shared_ptr<Plan>& plan, const Call
                                                   "carries it to all peers, or nothing here works "
                                                   "on it",
                                                   name_of(memory)));
+  const bool staged = plan->problem.staging.any();
+  if (staged)
+    if (const Status opened = open_devices(plan->problem.staging, call); !opened.ok())
+      return give_up(opened.message());
   engine_.make_room(prepared_ + 1);
   std::unique_ptr<Operation> operation;
   if (plan->idle.empty()) {
@@ -108,7 +118,7 @@ Result<Operation*> Worker::prepare(const std::shared_ptr<Plan>& plan, const Call
     plan->idle.pop_back();
   }
   const uint64_t needed = plan->schedule.scratch_size;
-  operation->scratch = scratch_.take(needed);
+  operation->scratch = scratch_of(*plan).take(needed);
   if (needed != 0 && operation->scratch == nullptr) {
     plan->idle.push_back(std::move(operation));
     return give_up(fmt::format("{} bytes of working memory cannot be had", needed));
@@ -125,15 +135,42 @@ Result<Operation*> Worker::prepare(const std::shared_ptr<Plan>& plan, const Call
   return operation.release();
 }
 
+// The first call on such memory brings what works on it.
+Status Worker::open_devices(Staging staging, const Call& call) {
+  if (copies_ == nullptr) {
+    const CudaFunctions* cuda = cuda_of_process();
+    if (cuda == nullptr) return {Code::kUnsupported, "this process has no CUDA driver"};
+    Result<std::unique_ptr<CopyWork>> copies = CopyWork::create(*cuda);
+    BANYAN_TRY(copies.status());
+    copies_ = copies->get();
+    const std::vector<int> nowhere(static_cast<size_t>(around_.links.size), -1);
+    engine_.serve(MemoryKind::kDevice, std::move(*copies), nowhere);
+    staging_memory_.emplace(*copies_);
+  }
+  const void* output = output_of(call);
+  if (staging.input) BANYAN_TRY(copies_->open(call.send));
+  return staging.output ? copies_->open(output) : Status();
+}
+
+Status Worker::copy_own(const Call& send, const Call& receive, size_t bytes) {
+  if (!send.problem.staging.any() && !receive.problem.staging.any()) {
+    copy_bytes(static_cast<std::byte*>(receive.recv), static_cast<const std::byte*>(send.send),
+               bytes);
+    return {};
+  }
+  BANYAN_TRY(open_devices(send.problem.staging, send));
+  BANYAN_TRY(open_devices(receive.problem.staging, receive));
+  return copies_->copy_now(receive.recv, send.send, bytes);
+}
+
 void Worker::launch(Operation* operation, const Call& call) noexcept {
   --prepared_;
   const Plan& plan = *operation->plan;
   const Problem& problem = plan.problem;
   Arithmetic arithmetic = arithmetic_of(problem);
   arithmetic.scalar = call.scalar;
-  void* output = output_in_send(problem) ? const_cast<void*>(call.send) : call.recv;
-  const Spaces spaces(static_cast<const std::byte*>(call.send), static_cast<std::byte*>(output),
-                      operation->scratch, call.left);
+  const Spaces spaces(static_cast<const std::byte*>(call.send),
+                      static_cast<std::byte*>(output_of(call)), operation->scratch, call.left);
   operation->launched = true;
   engine_.start(operation->execution, spaces, arithmetic, next_envelope(plan),
                 is_message(problem.collective) ? Lane::kMessage : Lane::kCollective);
@@ -195,7 +232,7 @@ void Worker::finish(Operation* operation) {
   owned->execution.gate = nullptr;
   owned->execution.hook = nullptr;
   const std::shared_ptr<Plan> plan = std::move(owned->plan);
-  scratch_.give_back(owned->scratch, plan->schedule.scratch_size);
+  scratch_of(*plan).give_back(owned->scratch, plan->schedule.scratch_size);
   owned->scratch = nullptr;
   try {
     plan->idle.push_back(std::move(owned));
@@ -298,6 +335,9 @@ void Worker::trouble(const Trouble& found) {
   } else if (found.code == Code::kPeerLost) {
     verdict.failed_rank = peer;
     verdict.text = fmt::format("rank {} is lost{}", peer, why);
+  } else if (found.code == Code::kCuda) {
+    verdict.failed_rank = rank();
+    verdict.text = fmt::format("rank {} cannot reach the memory of a GPU{}", rank(), why);
   } else if (peer >= 0) {
     verdict.text =
         fmt::format("{} between rank {} and rank {}{}", describe(found.code), rank(), peer, why);

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "src/base/own_sockets.h"
 #include "src/communicator/call.h"
 #include "src/communicator/settings.h"
+#include "src/cuda/copy_work.h"
 #include "src/engine/engine.h"
 #include "src/engine/patience.h"
 #include "src/engine/places.h"
@@ -107,6 +109,8 @@ class Worker {
   // This rank cannot take part in a call that others may have begun: SYSTEM for all of them, which
   // stands when this returns. The result is the failure of the communicator.
   Status give_up(std::string_view why);
+  // What a message of this rank to itself is, in memory of the host or of GPUs.
+  Status copy_own(const Call& send, const Call& receive, size_t bytes);
   bool busy() const { return !engine_.idle(); }
   // TIMEOUT, naming whom it waits for, where something that runs is past its deadline.
   void check_deadline(TimePoint now);
@@ -149,6 +153,10 @@ class Worker {
   Arithmetic arithmetic_of(const Problem& problem) const;
   uint32_t& next_number(const Problem& problem);
   Envelope next_envelope(const Plan& plan);
+  Status open_devices(Staging staging, const Call& call);
+  ScratchPool& scratch_of(const Plan& plan) {
+    return plan.problem.staging.any() ? *staging_memory_ : scratch_;
+  }
   int rank() const { return around_.links.rank; }
   void report(const Verdict& verdict);
   void trouble(const Trouble& found);
@@ -159,9 +167,11 @@ class Worker {
   Engine engine_;
   PlanCache plans_;
   ScratchPool scratch_;
-  std::vector<CacheLine> quick_scratch_;  // of all quick calls: one at a time is under way
-  size_t prepared_ = 0;                   // operations that are not launched
-  std::map<void*, size_t> plain_memory_;  // of allocate(), where no transport gave any
+  CopyWork* copies_ = nullptr;                 // the engine's; null: no call needed it yet
+  std::optional<ScratchPool> staging_memory_;  // pinned, of plans that stage
+  std::vector<CacheLine> quick_scratch_;       // of all quick calls: one at a time is under way
+  size_t prepared_ = 0;                        // operations that are not launched
+  std::map<void*, size_t> plain_memory_;       // of allocate(), where no transport gave any
   std::map<void*, Transport*> transport_memory_;
   std::vector<uint32_t> messages_out_;  // numbers of the next message to and from each rank
   std::vector<uint32_t> messages_in_;

@@ -101,6 +101,8 @@ Gpu::Gpu() {
   find("cuIpcGetMemHandle", &f.lend);
   find("cuIpcOpenMemHandle_v2", &f.borrow);
   find("cuIpcCloseMemHandle", &f.give_back);
+  find("cuMemcpyHtoD_v2", &f.to_device);
+  find("cuMemcpyDtoH_v2", &f.to_host);
   find("cuMemAllocHost_v2", &f.alloc_host);
   find("cuMemFreeHost", &f.free_host);
   find("cuMemHostRegister_v2", &f.register_host);
@@ -173,6 +175,14 @@ IpcHandle Gpu::lend(const Held& held) {
   IpcHandle handle{};
   (void)ok(calls_.lend(&handle, address_of(held.memory())), "cuIpcGetMemHandle");
   return handle;
+}
+
+void Gpu::write(std::byte* memory, const void* from, size_t bytes) {
+  (void)ok(calls_.to_device(address_of(memory), from, bytes), "cuMemcpyHtoD");
+}
+
+void Gpu::read(void* to, const std::byte* memory, size_t bytes) {
+  (void)ok(calls_.to_host(to, address_of(memory), bytes), "cuMemcpyDtoH");
 }
 
 Held Gpu::borrowed(const IpcHandle& handle) {

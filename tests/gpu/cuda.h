@@ -64,6 +64,9 @@ class Gpu {
   Held mapped(size_t bytes);
   Held borrowed(const IpcHandle& handle);
   IpcHandle lend(const Held& held);
+  // Copies to it and from it.
+  void write(std::byte* memory, const void* from, size_t bytes);
+  void read(void* to, const std::byte* memory, size_t bytes);
   // Memory of the host that the device can use.
   Held pinned(size_t bytes);
   Held managed(size_t bytes);
@@ -111,6 +114,8 @@ class Gpu {
     int (*lend)(IpcHandle*, Address) = nullptr;
     int (*borrow)(Address*, IpcHandle, unsigned) = nullptr;
     int (*give_back)(Address) = nullptr;
+    int (*to_device)(Address, const void*, size_t) = nullptr;
+    int (*to_host)(void*, Address, size_t) = nullptr;
     int (*alloc_host)(void**, size_t) = nullptr;
     int (*free_host)(void*) = nullptr;
     int (*register_host)(void*, size_t, unsigned) = nullptr;

@@ -258,17 +258,38 @@ bool Bench::run(const Case& call, const Table& table) {
   return ok;
 }
 
-std::byte* Bench::lend(const Memory& memory) {
-  void* lent = nullptr;
-  if (rank_.expect_ok(banyan_mem_alloc(comm_, &lent, memory.size()), "banyan_mem_alloc"))
-    std::memcpy(lent, memory.data(), memory.size());
-  return static_cast<std::byte*>(lent);
-}
+namespace {
 
-void Bench::take_back(std::byte* lent, Memory& memory) {
-  std::memcpy(memory.data(), lent, memory.size());
-  rank_.expect_ok(banyan_mem_free(comm_, lent), "banyan_mem_free");
-}
+// From banyan_mem_alloc.
+class SharedLender final : public Lender {
+ public:
+  SharedLender(Rank& rank, banyan_comm_t comm) : rank_(rank), comm_(comm) {}
+
+  std::byte* lend(Memory& memory) override {
+    void* lent = nullptr;
+    if (rank_.expect_ok(banyan_mem_alloc(comm_, &lent, memory.size()), "banyan_mem_alloc"))
+      std::memcpy(lent, memory.data(), memory.size());
+    return static_cast<std::byte*>(lent);
+  }
+  void take_back(std::byte* lent, Memory& memory) override {
+    std::memcpy(memory.data(), lent, memory.size());
+    rank_.expect_ok(banyan_mem_free(comm_, lent), "banyan_mem_free");
+  }
+
+ private:
+  Rank& rank_;
+  banyan_comm_t comm_;
+};
+
+}  // namespace
+
+Bench::Bench(Rank& rank, banyan_comm_t comm, Make make)
+    : rank_(rank),
+      comm_(comm),
+      make_(std::move(make)),
+      shared_(std::make_unique<SharedLender>(rank, comm)) {}
+
+Bench::~Bench() = default;
 
 // Out of place: first_ is send and second_ is recv. In place: first_ is both.
 bool Bench::run(const Case& call, const Table& table, banyan_op_t op) {
@@ -291,8 +312,9 @@ bool Bench::run(const Case& call, const Table& table, banyan_op_t op) {
     fill(first_, layout.send, table, from_send);
     if (!both) prepare(second_, layout.recv_room * element, call.skew);
     Memory& output = both ? first_ : second_;
-    std::byte* send = call.shared ? lend(first_) : first_.data();
-    std::byte* recv = both ? send : call.shared ? lend(second_) : second_.data();
+    Lender* lender = call.shared ? shared_.get() : lender_;
+    std::byte* send = lender != nullptr ? lender->lend(first_) : first_.data();
+    std::byte* recv = both ? send : lender != nullptr ? lender->lend(second_) : second_.data();
     if (send == nullptr || recv == nullptr) return false;
     made.send = send + from_send;
     made.recv = recv + from_recv;
@@ -308,8 +330,8 @@ bool Bench::run(const Case& call, const Table& table, banyan_op_t op) {
                                    : call.algorithm != nullptr ? call_request(made, comm_)
                                                                : call_blocking(made, comm_);
     if (!rank_.expect_ok(result, describe(call, table))) return false;
-    if (call.shared) take_back(send, first_);
-    if (call.shared && !both) take_back(recv, second_);
+    if (lender != nullptr) lender->take_back(send, first_);
+    if (lender != nullptr && !both) lender->take_back(recv, second_);
     if (!both && !same(first_, sent_) && failures_++ < 4)
       rank_.fail(describe(call, table) + ": the send buffer was written");
     Layout moved = layout;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,14 +49,27 @@ banyan_result_t call_request(const banyan_call_t& call, banyan_comm_t comm);
 
 struct Layout;
 
+// Has memory in which the buffers of a case lie instead. A null is a failure that was told.
+class Lender {
+ public:
+  virtual ~Lender() = default;
+  // The same bytes there, or memory.data() itself.
+  virtual std::byte* lend(Memory& memory) = 0;
+  // And back from there.
+  virtual void take_back(std::byte* lent, Memory& memory) = 0;
+};
+
 // Runs cases on one communicator, as one rank. Buffers are kept between cases.
 class Bench {
  public:
   // `make` makes the calls; by default they are blocking ones, or requests where an algorithm is
   // asked for.
   using Make = std::function<banyan_result_t(const banyan_call_t&, banyan_comm_t)>;
-  Bench(Rank& rank, banyan_comm_t comm, Make make = {})
-      : rank_(rank), comm_(comm), make_(std::move(make)) {}
+  Bench(Rank& rank, banyan_comm_t comm, Make make = {});
+  ~Bench();
+
+  // From now on, for cases that are not Case::shared. It outlives this.
+  void use(Lender& lender) { lender_ = &lender; }
 
   // False: the call failed, so the communicator has. `op` is table.op() or a handle of premulsum.
   bool run(const Case& call, const Table& table, banyan_op_t op);
@@ -66,14 +80,13 @@ class Bench {
   long calls() const { return calls_; }
 
  private:
-  // The same bytes in memory from banyan_mem_alloc, null where there is none; and back from there.
-  std::byte* lend(const Memory& memory);
-  void take_back(std::byte* lent, Memory& memory);
   void check(const Case& call, const Table& table, const Layout& layout, const Memory& got);
 
   Rank& rank_;
   banyan_comm_t comm_;
   Make make_;
+  std::unique_ptr<Lender> shared_;
+  Lender* lender_ = nullptr;  // null: the buffers themselves
   Memory first_, second_, sent_, expected_;
   uint64_t digest_ = 0xcbf29ce484222325ULL;
   long calls_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "src/c_api/device_memory.h"
+#include "src/cuda/device_memory.h"
 
 #include <dlfcn.h>
 #include <fmt/core.h>
@@ -9,18 +9,20 @@
 #include <cstdint>
 #include <string_view>
 
-#include "src/base/cuda_driver.h"
+#include "src/cuda/driver_calls.h"
 
 namespace banyan {
 namespace internal {
 
-constinit std::atomic<PointerAttribute> pointer_attribute{nullptr};
+constinit std::atomic<const CudaFunctions*> cuda_of_process{nullptr};
 
 }  // namespace internal
 
 // The driver knows nothing of an address that is none of its: an error, as without a context.
 bool is_in_device_memory(const void* address) {
-  const auto ask = internal::pointer_attribute.load(std::memory_order_relaxed);
+  const CudaFunctions* cuda = cuda_of_process();
+  if (cuda == nullptr) return false;
+  const auto ask = cuda->pointer_attribute;
   constexpr int kMemoryType = 2, kIsManaged = 8;  // CUpointer_attribute
   constexpr unsigned kDevice = 2;                 // CUmemorytype
   const auto pointer = reinterpret_cast<uintptr_t>(address);
@@ -29,11 +31,24 @@ bool is_in_device_memory(const void* address) {
          !(ask(&managed, kIsManaged, pointer) == 0 && managed != 0);
 }
 
+Result<bool> must_be_staged(std::string_view name, const void* address) {
+  if (!is_in_device_memory(address)) return false;
+  const Status driver = check_driver(*cuda_of_process());
+  if (driver.ok()) return true;
+  return Status(driver.code(), fmt::format("{} is {}, in the memory of a GPU: {}", name, address,
+                                           driver.message()));
+}
+
+Status check_streams() {
+  look_for_cuda_driver();
+  const CudaFunctions* cuda = cuda_of_process();
+  if (cuda != nullptr) return check_driver(*cuda);
+  return {Code::kUnsupported, "on_stream is set, and this process has loaded no CUDA driver"};
+}
+
 Status device_memory_refused(std::string_view name, const void* address) {
   return {Code::kUnsupported,
-          fmt::format("{} is {}, in the memory of a GPU, and this build has no CUDA: pass memory "
-                      "of the host",
-                      name, address)};
+          fmt::format("{} is {}, in the memory of a GPU: pass memory of the host", name, address)};
 }
 
 namespace {
@@ -62,14 +77,15 @@ std::atomic<unsigned long long> libraries_seen{0};
 
 // What is loaded is never unloaded: the handle is kept.
 void look_for_cuda_driver() {
-  if (internal::pointer_attribute.load(std::memory_order_relaxed) != nullptr) return;
+  if (knows_devices()) return;
   Search search{libraries_seen.load(std::memory_order_relaxed)};
   dl_iterate_phdr(visit, &search);
   libraries_seen.store(search.loaded, std::memory_order_relaxed);
   if (search.path == nullptr) return;
   void* driver = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   if (driver == nullptr) return;
-  internal::pointer_attribute.store(cuda_functions(driver).pointer_attribute);
+  static const CudaFunctions found = cuda_functions(driver);
+  internal::cuda_of_process.store(&found, std::memory_order_release);
 }
 
 }  // namespace banyan

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/cuda/copy_work.h"
+
+#include <fmt/core.h>
+
+#include <cstdint>
+#include <deque>
+#include <utility>
+
+#include "src/base/bell.h"
+#include "src/cuda/driver_calls.h"
+
+namespace banyan {
+namespace {
+
+using Handle = CudaFunctions::Handle;
+
+constexpr unsigned kNonBlocking = 1;    // CU_STREAM_NON_BLOCKING
+constexpr unsigned kDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
+constexpr unsigned kPortable = 1;       // CU_MEMHOSTREGISTER_PORTABLE
+
+// The driver calls this in a thread of its own.
+void ring_bell(void* bell) {
+  ring(*static_cast<const Descriptor*>(bell));
+}
+
+// Copies of one direction, which end in the order in which they were begun.
+class CopyLine {
+ public:
+  explicit CopyLine(const CudaFunctions& cuda) : cuda_(cuda) {}
+  CopyLine(const CopyLine&) = delete;
+  CopyLine& operator=(const CopyLine&) = delete;
+  ~CopyLine() {
+    abandon();
+    if (bell_stream_ != nullptr) {
+      (void)cuda_.synchronize_stream(bell_stream_);  // it may still ring
+      (void)cuda_.destroy_stream(bell_stream_);
+    }
+    for (Handle event : free_) (void)cuda_.destroy_event(event);
+    if (stream_ != nullptr) (void)cuda_.destroy_stream(stream_);
+  }
+
+  Status open() {
+    BANYAN_TRY(cuda_status(cuda_, cuda_.create_stream(&stream_, kNonBlocking), "cuStreamCreate"));
+    return cuda_status(cuda_, cuda_.create_stream(&bell_stream_, kNonBlocking), "cuStreamCreate");
+  }
+
+  Status begin(void* to, const void* from, size_t bytes, uint64_t cookie) {
+    if (free_.empty()) {
+      Handle event = nullptr;
+      BANYAN_TRY(cuda_status(cuda_, cuda_.create_event(&event, kDisableTiming), "cuEventCreate"));
+      free_.push_back(event);
+    }
+    BANYAN_TRY(cuda_status(cuda_, cuda_.copy(cuda_address(to), cuda_address(from), bytes, stream_),
+                           "cuMemcpyAsync"));
+    const Status recorded =
+        cuda_status(cuda_, cuda_.record_event(free_.back(), stream_), "cuEventRecord");
+    if (!recorded.ok()) {
+      (void)cuda_.synchronize_stream(stream_);  // nobody would wait for that copy
+      return recorded;
+    }
+    begun_.push_back({cookie, free_.back()});
+    free_.pop_back();
+    return {};
+  }
+
+  bool idle() const { return begun_.empty(); }
+  // Whether the oldest has ended; kCuda: it has failed.
+  Result<bool> ended() const {
+    const int result = cuda_.query_event(begun_.front().event);
+    if (result == kCudaNotReady) return false;
+    const Status status = cuda_status(cuda_, result, "a copy from or to a GPU");
+    if (!status.ok()) return status;
+    return true;
+  }
+  uint64_t take() {
+    const Copy copy = begun_.front();
+    begun_.pop_front();
+    free_.push_back(copy.event);
+    rings_for_ = nullptr;
+    return copy.cookie;
+  }
+
+  // The bell rings when the oldest has ended.
+  Status ring_for_oldest(const Descriptor& bell) {
+    if (rings_for_ == begun_.front().event) return {};
+    rings_for_ = begun_.front().event;
+    BANYAN_TRY(
+        cuda_status(cuda_, cuda_.wait_event(bell_stream_, rings_for_, 0), "cuStreamWaitEvent"));
+    return cuda_status(cuda_,
+                       cuda_.call_host(bell_stream_, ring_bell, const_cast<Descriptor*>(&bell)),
+                       "cuLaunchHostFunc");
+  }
+
+  Status finish() {
+    const Status status =
+        cuda_status(cuda_, cuda_.synchronize_stream(stream_), "cuStreamSynchronize");
+    while (!idle()) (void)take();
+    return status;
+  }
+  void abandon() {
+    if (!idle()) (void)finish();
+  }
+
+ private:
+  struct Copy {
+    uint64_t cookie;
+    Handle event;
+  };
+
+  const CudaFunctions& cuda_;
+  Handle stream_ = nullptr;
+  Handle bell_stream_ = nullptr;  // host functions in stream_ would hold back the copies behind
+  std::deque<Copy> begun_;
+  std::vector<Handle> free_;    // events
+  Handle rings_for_ = nullptr;  // the oldest copy's event, where the bell was asked for it
+};
+
+// The context that a device has for all of the process.
+class PrimaryContext {
+ public:
+  PrimaryContext(const CudaFunctions& cuda, CudaFunctions::Device device)
+      : cuda_(cuda), device_(device) {}
+  PrimaryContext(const PrimaryContext&) = delete;
+  PrimaryContext& operator=(const PrimaryContext&) = delete;
+  ~PrimaryContext() {
+    if (context_ != nullptr) (void)cuda_.release_context(device_);
+  }
+  Status retain() {
+    return cuda_status(cuda_, cuda_.retain_context(&context_, device_), "cuDevicePrimaryCtxRetain");
+  }
+  Handle get() const { return context_; }
+
+ private:
+  const CudaFunctions& cuda_;
+  CudaFunctions::Device device_;
+  Handle context_ = nullptr;
+};
+
+}  // namespace
+
+class CopyWork::Gpu {
+ public:
+  Gpu(const CudaFunctions& cuda, CudaFunctions::Device device)
+      : context_(cuda, device), out(cuda), in(cuda), cuda_(cuda) {}
+
+  Status open() {
+    BANYAN_TRY(context_.retain());
+    const CurrentContext current = make_current();
+    BANYAN_TRY(out.open());
+    return in.open();
+  }
+  CurrentContext make_current() const { return {cuda_, context_.get()}; }
+
+ private:
+  PrimaryContext context_;  // of which the lines are
+
+ public:
+  CopyLine out;  // to the host
+  CopyLine in;
+
+ private:
+  const CudaFunctions& cuda_;
+};
+
+Result<std::unique_ptr<CopyWork>> CopyWork::create(const CudaFunctions& cuda) {
+  BANYAN_TRY(check_driver(cuda));
+  Result<Descriptor> bell = make_bell();
+  BANYAN_TRY(bell.status());
+  return std::unique_ptr<CopyWork>(new CopyWork(cuda, std::move(*bell)));
+}
+
+CopyWork::CopyWork(const CudaFunctions& cuda, Descriptor bell)
+    : cuda_(cuda), bell_(std::move(bell)) {}
+
+// Its streams go before the context that they are of.
+CopyWork::~CopyWork() = default;
+
+Result<CopyWork::Gpu*> CopyWork::gpu_of(const void* address) {
+  constexpr int kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+  int ordinal = -1;
+  BANYAN_TRY(cuda_status(cuda_,
+                         cuda_.pointer_attribute(&ordinal, kDeviceOrdinal, cuda_address(address)),
+                         "cuPointerGetAttribute"));
+  const auto index = static_cast<size_t>(ordinal);
+  if (index >= gpus_.size()) gpus_.resize(index + 1);
+  if (gpus_[index] != nullptr) return gpus_[index].get();
+  CudaFunctions::Device device = 0;
+  BANYAN_TRY(cuda_status(cuda_, cuda_.device(&device, ordinal), "cuDeviceGet"));
+  auto gpu = std::make_unique<Gpu>(cuda_, device);
+  BANYAN_TRY(gpu->open());
+  gpus_[index] = std::move(gpu);
+  return gpus_[index].get();
+}
+
+Status CopyWork::open(const void* address) {
+  return gpu_of(address).status();
+}
+
+LocalWork::End CopyWork::failed(uint64_t cookie, const Status& why) {
+  if (why_.empty()) why_ = why.message();
+  return {cookie, Outcome::kFailed, 0};
+}
+
+// The host's side of such a step is working memory.
+LocalWork::End CopyWork::run(const LocalStep& local, uint64_t cookie) {
+  const Step& step = local.step;
+  const bool out = step.dst.space == Space::kScratch;
+  std::byte* to = local.spaces.at(step.dst);
+  const std::byte* from = local.spaces.at(step.src);
+  const Result<Gpu*> gpu = gpu_of(out ? from : to);
+  if (!gpu.ok()) return failed(cookie, gpu.status());
+  const CurrentContext current = (*gpu)->make_current();
+  CopyLine& line = out ? (*gpu)->out : (*gpu)->in;
+  const Status begun = line.begin(to, from, step.dst.size, cookie);
+  return begun.ok() ? End{cookie, Outcome::kPending, 0} : failed(cookie, begun);
+}
+
+size_t CopyWork::poll(std::span<End> ends) {
+  size_t count = 0;
+  for (const auto& gpu : gpus_) {
+    if (gpu == nullptr) continue;
+    for (CopyLine* line : {&gpu->out, &gpu->in}) {
+      while (!line->idle() && count < ends.size()) {
+        const Result<bool> ended = line->ended();
+        if (!ended.ok()) {
+          ends[count++] = failed(line->take(), ended.status());
+          continue;
+        }
+        if (!*ended) break;
+        ends[count++] = {line->take(), Outcome::kDone, 0};
+      }
+    }
+  }
+  return count;
+}
+
+bool CopyWork::arm() {
+  for (const auto& gpu : gpus_) {
+    if (gpu == nullptr) continue;
+    const CurrentContext current = gpu->make_current();
+    for (CopyLine* line : {&gpu->out, &gpu->in}) {
+      if (line->idle()) continue;
+      const Result<bool> ended = line->ended();
+      if (!ended.ok() || *ended || !line->ring_for_oldest(bell_).ok()) return false;
+    }
+  }
+  return true;
+}
+
+void CopyWork::disarm() {
+  quiet(bell_);
+}
+
+void CopyWork::abandon() {
+  for (const auto& gpu : gpus_) {
+    if (gpu == nullptr) continue;
+    const CurrentContext current = gpu->make_current();
+    gpu->out.abandon();
+    gpu->in.abandon();
+  }
+}
+
+Status CopyWork::copy_now(void* to, const void* from, size_t bytes) {
+  Result<Gpu*> gpu = gpu_of(from);
+  if (!gpu.ok()) gpu = gpu_of(to);
+  BANYAN_TRY(gpu.status());
+  const CurrentContext current = (*gpu)->make_current();
+  CopyLine line(cuda_);
+  BANYAN_TRY(line.open());
+  BANYAN_TRY(line.begin(to, from, bytes, 0));
+  return line.finish();
+}
+
+void CopyWork::pin(std::byte* memory, size_t bytes) {
+  for (const auto& gpu : gpus_) {
+    if (gpu == nullptr) continue;
+    const CurrentContext current = gpu->make_current();
+    (void)cuda_.register_host(memory, bytes, kPortable);
+    return;
+  }
+}
+
+void CopyWork::unpin(std::byte* memory) {
+  for (const auto& gpu : gpus_) {
+    if (gpu == nullptr) continue;
+    const CurrentContext current = gpu->make_current();
+    (void)cuda_.unregister_host(memory);
+    return;
+  }
+}
+
+}  // namespace banyan

@@ -1,0 +1,63 @@
+// Copies between the memory of GPUs and that of the host, as local work of the engine
+// (local_work.h): the steps that stage() has added to a schedule.
+//
+// Each GPU has two streams of its own here, one for either direction, since it has a copy engine
+// for either. They are ordered by nothing of the caller's. Source: CUDA Driver API, "Stream
+// Management" and "Stream Ordered Memory Operations".
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "banyan/status.h"
+#include "src/base/cuda_driver.h"
+#include "src/base/descriptor.h"
+#include "src/engine/local_work.h"
+#include "src/engine/scratch.h"
+
+namespace banyan {
+
+class CopyWork final : public LocalWork, public Pinning {
+ public:
+  // kUnsupported, kSystem: check_driver(), or no descriptor is to be had.
+  static Result<std::unique_ptr<CopyWork>> create(const CudaFunctions& cuda);
+  ~CopyWork() override;
+
+  // Prepares the GPU in whose memory that address is, so that run() needs nothing more. kCuda: the
+  // driver refuses.
+  Status open(const void* address);
+
+  End run(const LocalStep& step, uint64_t cookie) override;
+  size_t poll(std::span<End> ends) override;
+  bool arm() override;
+  void disarm() override;
+  int descriptor() const override { return bell_.get(); }
+  void abandon() override;
+  std::string why_failed() const override { return why_; }
+
+  // Either may be in a GPU that was opened. Returns when it is done.
+  Status copy_now(void* to, const void* from, size_t bytes);
+
+  // Memory that is not pinned does, too, but slowly.
+  void pin(std::byte* memory, size_t bytes) override;
+  void unpin(std::byte* memory) override;
+
+ private:
+  class Gpu;
+
+  explicit CopyWork(const CudaFunctions& cuda, Descriptor bell);
+  Result<Gpu*> gpu_of(const void* address);
+  End failed(uint64_t cookie, const Status& why);
+
+  const CudaFunctions cuda_;
+  Descriptor bell_;
+  std::vector<std::unique_ptr<Gpu>> gpus_;  // by ordinal; null: not opened
+  std::string why_;                         // the first failure
+};
+
+}  // namespace banyan

@@ -1,0 +1,62 @@
+// What calls of the CUDA driver have in common here: which of them there must be, what their errors
+// are as a Status, and a context that is current for a while.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "banyan/status.h"
+#include "src/base/cuda_driver.h"
+
+namespace banyan {
+
+// kUnsupported names the first function that collectives on memory of a GPU need and the driver
+// lacks.
+Status check_driver(const CudaFunctions& cuda);
+
+// kOk for kCudaSuccess; otherwise kCuda: "cuMemcpyAsync: CUDA_ERROR_INVALID_VALUE".
+Status cuda_status(const CudaFunctions& cuda, int result, std::string_view call);
+
+inline CudaFunctions::Address cuda_address(const void* pointer) {
+  return static_cast<CudaFunctions::Address>(reinterpret_cast<uintptr_t>(pointer));
+}
+
+// What this thread asks of the driver meanwhile spoils no capture of a stream that another thread
+// does. Source: CUDA Driver API, cuThreadExchangeStreamCaptureMode.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const CudaFunctions& cuda) : cuda_(cuda) { exchange(); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+  ~RelaxedCapture() { exchange(); }
+
+ private:
+  void exchange() {
+    if (cuda_.exchange_capture_mode != nullptr) (void)cuda_.exchange_capture_mode(&mode_);
+  }
+
+  const CudaFunctions& cuda_;
+  int mode_ = kCudaCaptureRelaxed;
+};
+
+// Makes a context this thread's until its end, and then that which was before.
+class CurrentContext {
+ public:
+  CurrentContext(const CudaFunctions& cuda, CudaFunctions::Handle context)
+      : cuda_(cuda), relaxed_(cuda), pushed_(cuda.push_context(context) == kCudaSuccess) {}
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+  ~CurrentContext() {
+    CudaFunctions::Handle popped = nullptr;
+    if (pushed_) (void)cuda_.pop_context(&popped);
+  }
+
+ private:
+  const CudaFunctions& cuda_;
+  RelaxedCapture relaxed_;
+  bool pushed_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,348 @@
+// Collectives on memory of a GPU, and in the order of streams: the driver is one for tests, whose
+// memory no CPU can touch and whose streams take their time.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/ranks/device_memory.h"
+#include "tests/ranks/ranks_cases.h"
+#include "tests/ranks/ranks_fixture.h"
+#include "tests/support/sanitizers.h"
+
+namespace banyan::test {
+namespace {
+
+// Some buffers in the memory of a GPU, others in that of the host.
+class MixedLender final : public Lender {
+ public:
+  MixedLender(RankGpu& gpu, unsigned seed, double share)
+      : gpu_(gpu), random_(seed), on_gpu_(share) {}
+
+  std::byte* lend(Memory& memory) override {
+    return on_gpu_(random_) ? gpu_.copy_of(memory.data(), memory.size()) : memory.data();
+  }
+  void take_back(std::byte* lent, Memory& memory) override {
+    if (lent == memory.data()) return;
+    gpu_.read(memory.data(), lent, memory.size());
+    gpu_.free(lent);
+  }
+
+ private:
+  RankGpu& gpu_;
+  std::mt19937 random_;
+  std::bernoulli_distribution on_gpu_;
+};
+
+class DeviceCalls : public WithRanks {
+ protected:
+  static void run_on_gpus(int size,
+                          const std::function<void(Rank&, banyan_comm_t, RankGpu&)>& body) {
+    run_joined(size,
+               [&](Rank& self, banyan_comm_t comm) {
+                 RankGpu gpu(self);
+                 if (gpu.works()) body(self, comm, gpu);
+               },
+               {.limit_s = 60});
+  }
+};
+
+TEST_P(DeviceCalls, HaveEveryCollective) {
+  for (const int size : {1, 2, 3, 5}) {
+    const Table tables[] = {Table(DataType::kFloat32, ReduceOp::kSum, size, 1),
+                            Table(DataType::kBfloat16, ReduceOp::kAvg, size, 2),
+                            Table(DataType::kInt8, ReduceOp::kMax, size, 3)};
+    run_on_gpus(size, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+      for (const double share : {1.0, 0.5}) {
+        MixedLender lender(gpu, static_cast<unsigned>(self.rank()), share);
+        Bench bench(self, comm);
+        bench.use(lender);
+        size_t draw = 0;
+        for (const Collective collective : kCollectives)
+          for (const Table& table : tables)
+            for (const size_t count : {0, 1, 63, 5000}) {
+              const Case call{.collective = collective,
+                              .count = count,
+                              .root = static_cast<int>(++draw) % size,
+                              .in_place = draw % 3 == 0,
+                              .skew = draw % 8};
+              if (!bench.run(call, table)) return;
+            }
+        self.agree(bench.digest(), "results that every rank holds");
+      }
+    });
+  }
+}
+
+TEST_P(DeviceCalls, HaveLargeMessages) {
+  const Table table(DataType::kFloat32, ReduceOp::kSum, 2, 4);
+  run_on_gpus(2, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    MixedLender lender(gpu, 1, 1.0);
+    Bench bench(self, comm);
+    bench.use(lender);
+    for (const size_t count : {size_t{300001}, size_t{kThreadSanitizer ? 1U : 5U} << 20})
+      for (const bool in_place : {false, true})
+        if (!bench.run({.count = count, .in_place = in_place}, table)) return;
+  });
+}
+
+TEST_P(DeviceCalls, GoByCodecs) {
+  constexpr size_t kCount = 100000;
+  run_on_gpus(3, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    std::vector<float> given(kCount), of_host(kCount), of_gpu(kCount);
+    for (size_t i = 0; i < kCount; ++i)
+      given[i] = static_cast<float>((i * 7 + static_cast<size_t>(self.rank())) % 1000) / 500 - 1;
+    banyan_compression_t codec = BANYAN_COMPRESSION_INIT;
+    codec.fidelity = BANYAN_CODEC;
+    codec.codec = "int8";
+    std::byte* send = gpu.copy_of(given.data(), kCount * sizeof(float));
+    std::byte* recv = gpu.copy_of(given.data(), kCount * sizeof(float));
+    banyan_call_t call = call_of([&](banyan_call_t& made) {
+      made.send = given.data();
+      made.recv = of_host.data();
+      made.count = kCount;
+      made.compression = &codec;
+    });
+    self.expect_ok(call_request(call, comm), "by the host");
+    call.send = send;
+    call.recv = recv;
+    self.expect_ok(call_request(call, comm), "by the GPU");
+    gpu.read(of_gpu.data(), recv, kCount * sizeof(float));
+    self.expect(of_gpu == of_host, "the same bits");
+    gpu.free(send);
+    gpu.free(recv);
+  });
+}
+
+TEST_P(DeviceCalls, HaveMessages) {
+  run_on_gpus(2, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    std::vector<int> mine(1000, self.rank() + 1), theirs(1000), own(1000);
+    std::byte* send = gpu.copy_of(mine.data(), 4000);
+    std::byte* recv = gpu.copy_of(own.data(), 4000);
+    std::byte* copy = gpu.copy_of(own.data(), 4000);
+    self.expect_ok(banyan_group_start(), "group");
+    self.expect_ok(banyan_send(send, 1000, BANYAN_INT32, 1 - self.rank(), comm), "send");
+    self.expect_ok(banyan_recv(recv, 1000, BANYAN_INT32, 1 - self.rank(), comm), "recv");
+    self.expect_ok(banyan_send(send, 1000, BANYAN_INT32, self.rank(), comm), "send to oneself");
+    self.expect_ok(banyan_recv(copy, 1000, BANYAN_INT32, self.rank(), comm), "recv from oneself");
+    self.expect_ok(banyan_group_end(), "group end");
+    gpu.read(theirs.data(), recv, 4000);
+    gpu.read(own.data(), copy, 4000);
+    self.expect(theirs == std::vector<int>(1000, 2 - self.rank()), "what the other has sent");
+    self.expect(own == mine, "what went to oneself");
+    for (std::byte* memory : {send, recv, copy}) gpu.free(memory);
+  });
+}
+
+// A call that is known by its numbers does not know the memory of a GPU.
+TEST_P(DeviceCalls, FollowCallsOfTheHost) {
+  run_on_gpus(2, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    std::vector<float> ones(8, 1), sums(8);
+    std::byte* memory = gpu.copy_of(ones.data(), 32);
+    for (int round = 0; round < 6; ++round) {
+      void* recv = round % 2 == 0 ? static_cast<void*>(sums.data()) : memory;
+      self.expect_ok(banyan_allreduce(ones.data(), recv, 8, BANYAN_FLOAT32, BANYAN_SUM, comm),
+                     "allreduce");
+      if (round % 2 == 1) gpu.read(sums.data(), memory, 32);
+      self.expect(sums == std::vector<float>(8, 2), "two ones");
+    }
+    gpu.free(memory);
+  });
+}
+
+TEST_P(DeviceCalls, FailOnAllRanksWhereACopyIsRefused) {
+  run(2, [](Rank& self) {
+    banyan_config_t config = BANYAN_CONFIG_INIT;
+    config.timeout_s = 10 * time_factor();
+    banyan_comm_t comm = self.join(&config);
+    if (comm == nullptr) return;
+    RankGpu gpu(self);
+    if (!gpu.works()) return;
+    std::vector<float> ones(5000, 1);
+    if (!gpu.has_faults()) return self.leave(comm);
+    std::byte* memory = gpu.copy_of(ones.data(), 20000);
+    if (self.rank() == 1) gpu.fail("cuMemcpyAsync", 0, 719);
+    self.expect_code(banyan_allreduce(memory, memory, 5000, BANYAN_FLOAT32, BANYAN_SUM, comm),
+                     BANYAN_ERR_CUDA, "allreduce");
+    const std::string text = banyan_last_error(comm);
+    const bool knows = GetParam() == Kind::kProcesses;  // threads have one driver
+    self.expect(!knows || text.find("rank 1") != std::string::npos, text);
+    self.expect(text.find("cuMemcpyAsync") != std::string::npos, text);
+    banyan_comm_destroy(comm);
+    gpu.free(memory);
+  });
+}
+
+// A sum on a stream: what is enqueued before it is its input, and what is behind it sees the sum.
+class OnStream {
+ public:
+  OnStream(Rank& self, banyan_comm_t comm, RankGpu& gpu, size_t count)
+      : gpu_(gpu),
+        count_(count),
+        stream_(gpu.make_stream()),
+        given_(static_cast<int*>(gpu.allocate_pinned(count * sizeof(int)))),
+        got_(static_cast<int*>(gpu.allocate_pinned(count * sizeof(int)))),
+        memory_(gpu.allocate(count * sizeof(int))) {
+    banyan_call_t call = BANYAN_CALL_INIT;
+    call.send = memory_;
+    call.recv = memory_;
+    call.count = count;
+    call.datatype = BANYAN_INT32;
+    call.on_stream = 1;
+    call.stream = stream_;
+    works_ = self.expect_ok(banyan_request_create(comm, &call, &request_), "create");
+  }
+  ~OnStream() {
+    if (request_ != nullptr) (void)banyan_request_destroy(request_);
+    gpu_.destroy_stream(stream_);
+    gpu_.free(memory_);
+    gpu_.free_pinned(given_);
+    gpu_.free_pinned(got_);
+  }
+  OnStream(const OnStream&) = delete;
+  OnStream& operator=(const OnStream&) = delete;
+
+  bool works() const { return works_; }
+  void* stream() const { return stream_; }
+  banyan_request_t request() const { return request_; }
+  void enqueue_input(int value) {
+    std::fill(given_, given_ + count_, value);
+    gpu_.write_on(stream_, memory_, given_, count_ * sizeof(int));
+  }
+  void enqueue_output() { gpu_.read_on(stream_, got_, memory_, count_ * sizeof(int)); }
+  bool got(int value) const {
+    return std::all_of(got_, got_ + count_, [value](int each) { return each == value; });
+  }
+
+ private:
+  RankGpu& gpu_;
+  size_t count_;
+  void* stream_;
+  int* given_;
+  int* got_;
+  std::byte* memory_;
+  banyan_request_t request_ = nullptr;
+  bool works_ = false;
+};
+
+TEST_P(DeviceCalls, AreOrderedByTheirStream) {
+  run_on_gpus(3, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    OnStream sum(self, comm, gpu, 10000);
+    if (!sum.works()) return;
+    for (int round = 0; round < 20; ++round) {
+      sum.enqueue_input(round * 10 + self.rank());
+      if (!self.expect_ok(banyan_request_start(sum.request()), "start")) return;
+      sum.enqueue_output();
+      gpu.synchronize(sum.stream());
+      if (!self.expect(sum.got(round * 30 + 3), "the sum, behind the call")) return;
+      self.expect_ok(banyan_request_wait(sum.request()), "wait");
+    }
+  });
+}
+
+// Nobody calls anything between the starts and the streams' ends.
+TEST_P(DeviceCalls, OnSeveralStreamsGoOnByThemselves) {
+  run_on_gpus(2, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    OnStream first(self, comm, gpu, 70000), second(self, comm, gpu, 100), third(self, comm, gpu, 1);
+    OnStream* const sums[] = {&first, &second, &third};
+    for (int round = 0; round < 10; ++round) {
+      for (int which = 0; which < 3; ++which) {
+        OnStream& sum = *sums[which];
+        sum.enqueue_input(round + which);
+        if (!self.expect_ok(banyan_request_start(sum.request()), "start")) return;
+        sum.enqueue_output();
+      }
+      for (int which = 2; which >= 0; --which) {
+        gpu.synchronize(sums[which]->stream());
+        self.expect(sums[which]->got(2 * (round + which)), "the sum");
+        self.expect_ok(banyan_request_wait(sums[which]->request()), "wait");
+      }
+    }
+  });
+}
+
+// The call does not begin before its stream is there, and its start returns all the same.
+TEST_P(DeviceCalls, WaitForTheirStream) {
+  run_on_gpus(2, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    OnStream sum(self, comm, gpu, 100);
+    if (!sum.works()) return;
+    sum.enqueue_input(1);
+    const bool late = self.rank() == 0;
+    StreamHold held;
+    if (late) {
+      gpu.synchronize(sum.stream());  // what is given is read
+      gpu.hold(sum.stream(), held);
+      sum.enqueue_input(5);
+    }
+    self.expect_ok(banyan_request_start(sum.request()), "start");
+    sum.enqueue_output();
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    int done = 1;
+    self.expect_ok(banyan_request_test(sum.request(), &done), "test");
+    self.expect(done == 0, "not before its stream");
+    if (late) held.release();
+    gpu.synchronize(sum.stream());
+    self.expect(sum.got(6), "five and one");
+    self.expect_ok(banyan_request_wait(sum.request()), "wait");
+  });
+}
+
+// Whatever becomes of a call, its stream goes on.
+TEST_P(DeviceCalls, LetTheirStreamGoAfterAnAbort) {
+  run(2, [](Rank& self) {
+    banyan_comm_t comm = self.join();
+    if (comm == nullptr) return;
+    RankGpu gpu(self);
+    if (!gpu.works()) return;
+    {
+      OnStream sum(self, comm, gpu, 100);
+      if (!sum.works()) return;
+      sum.enqueue_input(1);
+      if (self.rank() == 0) {
+        self.expect_ok(banyan_request_start(sum.request()), "start");
+        gpu.wait_for_host(sum.stream());
+        const TimePoint begin = Clock::now();
+        banyan_comm_abort(comm);
+        gpu.synchronize(sum.stream());
+        self.expect(seconds_since(begin) < 1 * time_factor(), "the stream goes on soon");
+        banyan_result_t error = BANYAN_SUCCESS;
+        self.expect_ok(banyan_comm_async_error(comm, &error), "async_error");
+        self.expect(error == BANYAN_ERR_ABORTED, "aborted");
+      } else {
+        self.expect(wait_for_error(self, comm) != BANYAN_SUCCESS, "told");
+      }
+    }
+    banyan_comm_destroy(comm);
+  });
+}
+
+TEST_P(DeviceCalls, LeaveACaptureAsItIs) {
+  run_on_gpus(1, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    OnStream sum(self, comm, gpu, 100);
+    if (!sum.works()) return;
+    if (!gpu.begin_capture(sum.stream())) return;
+    self.expect_code(banyan_request_start(sum.request()), BANYAN_ERR_INVALID_USAGE, "captured");
+    self.expect(std::strstr(banyan_last_error(comm), "captured") != nullptr, "says so");
+    self.expect(gpu.end_capture(sum.stream()), "the capture is whole");
+    sum.enqueue_input(3);
+    self.expect_ok(banyan_request_start(sum.request()), "start");
+    sum.enqueue_output();
+    gpu.synchronize(sum.stream());
+    self.expect(sum.got(3), "the sum");
+    self.expect_ok(banyan_request_wait(sum.request()), "wait");
+  });
+}
+
+// Processes first: what forks them must not have opened the driver.
+INSTANTIATE_TEST_SUITE_P(Kinds, DeviceCalls, testing::Values(Kind::kProcesses, Kind::kThreads),
+                         [](const auto& kind) { return std::string(name_of(kind.param)); });
+
+}  // namespace
+}  // namespace banyan::test
