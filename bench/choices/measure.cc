@@ -88,9 +88,9 @@ class Rank {
     BANYAN_TRY(hosts.status());
     by_levels_ = open_->membership->hierarchy().depth() > 0;
     if (medium() == Medium::kNetwork) hosts_ = fmt::format("{}", fmt::join(*hosts, "."));
-    auto inputs = Memory::allocate(job_, input, false);
+    auto inputs = Memory::allocate(job_, input, perf::Home::kHost);
     BANYAN_TRY(inputs.status());
-    auto outputs = Memory::allocate(job_, output, false);
+    auto outputs = Memory::allocate(job_, output, perf::Home::kHost);
     BANYAN_TRY(outputs.status());
     input_ = inputs->data();
     output_ = outputs->data();

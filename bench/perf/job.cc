@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "bench/perf/device.h"
 #include "src/c_api/inspect.h"
 
 namespace banyan::perf {
@@ -167,23 +168,41 @@ Status Job::finalize() {
   return {};
 }
 
-Result<Memory> Memory::allocate(Job& job, size_t bytes, bool shared) {
+Result<Memory> Memory::allocate(Job& job, size_t bytes, Home home) {
   Memory memory;
   if (bytes == 0) return memory;
   memory.size_ = bytes;
-  if (shared) {
+  if (home == Home::kDevice || home == Home::kManaged) {
+    const bool managed = home == Home::kManaged;
+    const Result<std::byte*> found = allocate_on_device(job.rank(), bytes, managed);
+    BANYAN_TRY(found.status());
+    memory.managed_ = managed;
+    (managed ? memory.data_ : memory.device_) = *found;
+  }
+  if (home == Home::kShared) {
     void* found = nullptr;
     BANYAN_TRY(status_of(banyan_mem_alloc(job.comm(), &found, bytes), job.comm()));
     memory.data_ = static_cast<std::byte*>(found);
     memory.comm_ = job.comm();
-  } else {
+  } else if (home != Home::kManaged) {
     void* found = ::operator new(bytes, kAlignment, std::nothrow);
     if (found == nullptr)
       return Status(Code::kSystem, fmt::format("no memory for a buffer of {} bytes", bytes));
     memory.data_ = static_cast<std::byte*>(found);
   }
   std::memset(memory.data_, 0, bytes);
+  BANYAN_TRY(memory.upload(0, bytes));
   return memory;
+}
+
+Status Memory::upload(size_t begin, size_t bytes) const {
+  if (device_ == nullptr || bytes == 0) return {};
+  return copy_to_device(device_ + begin, data_ + begin, bytes);
+}
+
+Status Memory::download(size_t begin, size_t bytes) const {
+  if (device_ == nullptr || bytes == 0) return {};
+  return copy_from_device(data_ + begin, device_ + begin, bytes);
 }
 
 Memory& Memory::operator=(Memory&& other) noexcept {
@@ -192,6 +211,8 @@ Memory& Memory::operator=(Memory&& other) noexcept {
   data_ = std::exchange(other.data_, nullptr);
   size_ = std::exchange(other.size_, 0);
   comm_ = std::exchange(other.comm_, nullptr);
+  device_ = std::exchange(other.device_, nullptr);
+  managed_ = std::exchange(other.managed_, false);
   return *this;
 }
 
@@ -200,8 +221,11 @@ Memory::~Memory() {
 }
 
 void Memory::release() {
+  if (device_ != nullptr) free_on_device(std::exchange(device_, nullptr));
   if (data_ == nullptr) return;
-  if (comm_ == nullptr) {
+  if (managed_) {
+    free_on_device(data_);
+  } else if (comm_ == nullptr) {
     ::operator delete(data_, kAlignment);
   } else {
     banyan_mem_free(comm_, data_);

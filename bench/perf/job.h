@@ -15,6 +15,7 @@
 #include "banyan/banyan.h"
 #include "banyan/status.h"
 #include "bench/machine.h"
+#include "bench/perf/home.h"
 
 namespace banyan::perf {
 
@@ -71,10 +72,11 @@ class Job {
   int local_ranks_ = 1;
 };
 
-// Page-aligned memory, from the library where `shared`. Every page has been written to.
+// Page-aligned memory, every page of which has been written to. What lies on a device has a twin on
+// the host, which is what data() gives.
 class Memory {
  public:
-  static Result<Memory> allocate(Job& job, size_t bytes, bool shared);
+  static Result<Memory> allocate(Job& job, size_t bytes, Home home);
   Memory() = default;
   Memory(Memory&& other) noexcept { *this = std::move(other); }
   Memory& operator=(Memory&& other) noexcept;
@@ -82,6 +84,11 @@ class Memory {
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
+  // What calls are given.
+  std::byte* home() const { return device_ != nullptr ? device_ : data_; }
+  // Copy a part to the device and back; nothing, where there is none.
+  Status upload(size_t begin, size_t bytes) const;
+  Status download(size_t begin, size_t bytes) const;
 
  private:
   void release();
@@ -89,6 +96,14 @@ class Memory {
   std::byte* data_ = nullptr;
   size_t size_ = 0;
   banyan_comm_t comm_ = nullptr;  // null: not the library's
+  std::byte* device_ = nullptr;   // null: it has no twin
+  bool managed_ = false;          // data_ is the driver's
+};
+
+// For the largest size; smaller sizes use their beginning.
+struct Buffers {
+  Memory input;
+  Memory output;  // empty where one buffer serves for both
 };
 
 }  // namespace banyan::perf

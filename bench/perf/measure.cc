@@ -39,18 +39,19 @@ Work make_work(Job& job, const Options& options, const Data& data, const Buffers
             .options = options,
             .data = data,
             .which = case_of(options, job.rank(), job.size(), count),
+            .buffers = buffers,
             .layout = {},
             .call = {}};
   work.layout = layout_of(work.which);
   const Layout& layout = work.layout;
-  if (layout.input != 0) work.input = buffers.input.data() + work.bytes_of(layout.input_offset);
-  if (layout.output != 0) {
-    work.output = layout.one_buffer ? buffers.input.data() + work.bytes_of(layout.output_offset)
-                                    : buffers.output.data();
-  }
+  const uint64_t input_at = work.bytes_of(layout.input_offset);
+  const uint64_t output_at = layout.one_buffer ? work.bytes_of(layout.output_offset) : 0;
+  const Memory& outputs = layout.one_buffer ? buffers.input : buffers.output;
+  if (layout.input != 0) work.input = buffers.input.data() + input_at;
+  if (layout.output != 0) work.output = outputs.data() + output_at;
   work.call = {.pattern = options.pattern,
-               .send = work.input,
-               .recv = work.output,
+               .send = layout.input != 0 ? buffers.input.home() + input_at : nullptr,
+               .recv = layout.output != 0 ? outputs.home() + output_at : nullptr,
                .count = count,
                .type = static_cast<banyan_datatype_t>(options.type),
                .op = static_cast<banyan_op_t>(options.op),
@@ -75,7 +76,7 @@ Status run_loop(const Work& work, uint64_t iterations, Times* times) {
                                            : is_pair(pattern)           ? kWindow
                                                                         : 1);
   for (uint64_t i = 0; i < iterations; ++i) {
-    if (fresh) write_input(work);
+    if (fresh) BANYAN_TRY(write_input(work));
     if (together) BANYAN_TRY(work.job.barrier());
     const TimePoint begin = Clock::now();
     const banyan_result_t result = run_once(work.call);
@@ -134,7 +135,7 @@ Result<uint64_t> run_all(const Work& work, uint64_t bytes, Times& times) {
     if (!before.ok()) return before.status();
     wrong += *before;
   }
-  write_input(work);
+  BANYAN_TRY(write_input(work));
   BANYAN_TRY(meet(work));
   BANYAN_TRY(run_loop(work, warm_up_at(work.options, bytes), nullptr));
   BANYAN_TRY(run_loop(work, iterations_at(work.options, bytes), &times));
@@ -193,10 +194,10 @@ Result<Buffers> allocate_buffers(Job& job, const Options& options, uint64_t coun
   const Layout layout = layout_of(case_of(options, job.rank(), job.size(), count));
   const uint64_t element = size_of(options.type);
   auto input = Memory::allocate(job, (layout.one_buffer ? layout.span : layout.input) * element,
-                                options.shared);
+                                options.home);
   if (!input.ok()) return input.status();
   auto output =
-      Memory::allocate(job, layout.one_buffer ? 0 : layout.output * element, options.shared);
+      Memory::allocate(job, layout.one_buffer ? 0 : layout.output * element, options.home);
   if (!output.ok()) return output.status();
   return Buffers{std::move(*input), std::move(*output)};
 }

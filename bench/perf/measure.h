@@ -16,11 +16,6 @@
 
 namespace banyan::perf {
 
-// Buffers for the largest size; smaller sizes use their beginning.
-struct Buffers {
-  Memory input;
-  Memory output;  // empty where one buffer serves for both
-};
 // Bytes that a rank allocates for them.
 uint64_t buffer_bytes(const Options& options, int rank, int size, uint64_t count);
 Result<Buffers> allocate_buffers(Job& job, const Options& options, uint64_t count);

@@ -14,6 +14,7 @@
 #include "algorithms/choice/compression.h"
 #include "algorithms/choice/select.h"
 #include "bench/machine.h"
+#include "bench/perf/device.h"
 #include "src/base/environment.h"
 #include "src/base/parse.h"
 #include "src/base/same_word.h"
@@ -46,6 +47,7 @@ constexpr std::string_view kFooter =
 // The words as given; empty: not given.
 struct Words {
   std::string collective, ranks, sizes, iterations, warm_up, rounds, type, op, device, determinism;
+  bool shared = false;
 };
 
 void declare(CLI::App& app, Words& words, Options& options) {
@@ -67,9 +69,9 @@ void declare(CLI::App& app, Words& words, Options& options) {
   app.add_flag("-f", options.full, "also minimum, maximum and iterations");
   app.add_flag("-z", options.tails, "also the 50th, 90th and 99th percentile");
   app.add_flag("-l", options.in_place, "in place");
-  app.add_flag("--shared", options.shared, "buffers from banyan_mem_alloc");
+  app.add_flag("--shared", words.shared, "buffers from banyan_mem_alloc");
   app.add_flag("--fresh", options.fresh, "write the inputs anew before every call, not timed");
-  app.add_option("-d", words.device, "device memory: cuda, managed (not in this build)")
+  app.add_option("-d", words.device, "buffers in the memory of a GPU, or managed: cuda, managed")
       ->type_name("DEVICE");
   app.add_flag("--bind", options.bind, "pin local rank r to core r modulo cores");
   app.add_option("--algo", options.algorithm, "as BANYAN_ALGO")->type_name("A");
@@ -214,14 +216,19 @@ Status check_together(const Options& options) {
   return {};
 }
 
-Status check_device(const std::string& device) {
+Status read_home(const Words& words, Options& options) {
   constexpr std::array<std::string_view, 2> kDevices = {"cuda", "managed"};
-  if (device.empty()) return {};
-  if (std::find(kDevices.begin(), kDevices.end(), device) == kDevices.end())
-    return about("-d", device, unknown_word("device", device, kDevices));
-  return {
-      Code::kUnsupported,
-      fmt::format("-d {}: this build has no CUDA; without -d, buffers are host memory", device)};
+  if (words.shared) options.home = Home::kShared;
+  if (words.device.empty()) return {};
+  if (words.shared)
+    return {Code::kInvalidArgument, fmt::format("-d {} --shared: give one of them", words.device)};
+  if (std::find(kDevices.begin(), kDevices.end(), words.device) == kDevices.end())
+    return about("-d", words.device, unknown_word("device", words.device, kDevices));
+  options.home = words.device == "cuda" ? Home::kDevice : Home::kManaged;
+  const Status driver = find_driver();
+  if (driver.ok()) return driver;
+  return {driver.code(), fmt::format("-d {}: {}; without -d, buffers are memory of the host",
+                                     words.device, driver.message())};
 }
 
 Status check_not_empty(const CLI::App& app) {
@@ -262,7 +269,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   for (const Status& status : {read_words(words, options), check_together(options)}) {
     if (!status.ok()) return refusal(status);
   }
-  const std::array<Status, 4> others = {check_device(words.device), check_algorithm(options),
+  const std::array<Status, 4> others = {read_home(words, options), check_algorithm(options),
                                         check_transports(options), check_compression(options)};
   for (const Status& status : others) {
     if (!status.ok() && status.code() != Code::kUnsupported) return refusal(status);

@@ -10,6 +10,7 @@
 
 #include "banyan/status.h"
 #include "banyan/types.h"
+#include "bench/perf/home.h"
 #include "bench/perf/pattern.h"
 
 namespace banyan::perf {
@@ -31,7 +32,7 @@ struct Options {
   bool full = false;   // -f
   bool tails = false;  // -z
   bool in_place = false;
-  bool shared = false;
+  Home home = Home::kHost;  // of buffers: --shared, -d
   bool fresh = false;
   bool bind = false;
   bool invariant = false;  // --determinism

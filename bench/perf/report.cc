@@ -182,16 +182,18 @@ void empty_file(const Descriptor& descriptor) {
 
 std::string text_header(const Options& options, const Setting& setting) {
   const bool typed = options.pattern != Pattern::kBarrier;
+  const std::string_view device = device_of(options.home);
   std::string type;
   if (typed) type = fmt::format(", {}", name_of(options.type));
   if (is_reducing_pattern(options.pattern)) type += fmt::format(" {}", name_of(options.op));
   return fmt::format(
       "# banyan_perf {} {}\n"
-      "# {} rank{} on {} host{}{}{}, transports {}, {}\n"
+      "# {} rank{} on {} host{}{}{}{}, transports {}, {}\n"
       "# {}, {}, {} core{}, {}\n{}",
       setting.version, name_of(options.pattern), setting.ranks, setting.ranks == 1 ? "" : "s",
       setting.hosts, setting.hosts == 1 ? "" : "s", type,
       options.runs_in_place() ? ", in place" : "",
+      device.empty() ? "" : fmt::format(", {} memory", device),
       setting.transports.empty() ? "none" : setting.transports,
       options.validates() ? "validated against fp64" : "not validated", setting.machine.host,
       setting.machine.cpu, setting.machine.cores, setting.machine.cores == 1 ? "" : "s",
@@ -215,7 +217,8 @@ std::string json_report(const Options& options, const Invocation& invocation,
   Json json;
   json["program"] = "banyan_perf";
   json.update(json_of_run(options, setting));
-  json["shared"] = options.shared;
+  json["shared"] = options.home == Home::kShared;
+  json["device"] = device_of(options.home);
   json["fresh"] = options.fresh;
   json["bind"] = options.bind;
   json["compress"] = setting.compress;

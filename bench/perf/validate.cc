@@ -43,12 +43,13 @@ uint64_t tell_wrong_elements(const Work& work, const Checked& checked) {
 }
 
 // Known inputs, and outputs that hold nothing of an earlier call.
-void prepare(const Work& work) {
+Status prepare(const Work& work) {
   if (work.output != nullptr && !work.layout.one_buffer)
     std::memset(work.output, kNothing, work.bytes_of(work.layout.output));
   if (work.layout.one_buffer)
     std::memset(std::min(work.input, work.output), kNothing, work.bytes_of(work.layout.span));
-  write_input(work);
+  BANYAN_TRY(write_input(work));
+  return move_all(work, &Memory::upload);
 }
 
 std::span<const std::byte> input_of(const Work& work) {
@@ -98,11 +99,12 @@ Result<uint64_t> wrong_here(const Work& work, uint64_t digest, std::optional<uin
 }  // namespace
 
 Result<uint64_t> validate(const Work& work, std::optional<uint64_t>& right) {
-  prepare(work);
+  BANYAN_TRY(prepare(work));
   const uint64_t input_before = digest_of(input_of(work));
   BANYAN_TRY(work.job.patient_barrier());
   const banyan_result_t result = run_once(work.call);
   if (result != BANYAN_SUCCESS) return status_of(result, work.job.comm());
+  BANYAN_TRY(move_all(work, &Memory::download));
   const uint64_t digest = digest_of(output_of(work));
   auto wrong = wrong_here(work, digest, right);
   if (!wrong.ok()) return wrong;

@@ -19,8 +19,9 @@ struct Work {
   const Options& options;
   const Data& data;
   Case which;
+  const Buffers& buffers;
   Layout layout;
-  std::byte* input = nullptr;  // null: this rank has none
+  std::byte* input = nullptr;  // on the host; null: this rank has none
   std::byte* output = nullptr;
   Call call;
   double loss_share = 0;  // of the greatest magnitude, that codecs lose of one value at most
@@ -29,8 +30,19 @@ struct Work {
   uint64_t bytes_of(uint64_t elements) const { return elements * size_of(options.type); }
 };
 
-inline void write_input(const Work& work) {
-  if (work.input != nullptr) work.data.write(work.which.rank, 0, work.layout.input, work.input);
+inline Status write_input(const Work& work) {
+  if (work.input == nullptr) return {};
+  work.data.write(work.which.rank, 0, work.layout.input, work.input);
+  return work.buffers.input.upload(work.bytes_of(work.layout.input_offset),
+                                   work.bytes_of(work.layout.input));
+}
+
+// All that a call may touch: what lies on a device becomes what its twin is, or its twin it.
+inline Status move_all(const Work& work, Status (Memory::*move)(size_t, size_t) const) {
+  const Layout& layout = work.layout;
+  BANYAN_TRY(
+      (work.buffers.input.*move)(0, work.bytes_of(layout.one_buffer ? layout.span : layout.input)));
+  return (work.buffers.output.*move)(0, layout.one_buffer ? 0 : work.bytes_of(layout.output));
 }
 
 }  // namespace banyan::perf

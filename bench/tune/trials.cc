@@ -103,7 +103,7 @@ Status Trials::reserve(uint64_t input, uint64_t output) {
   const auto grow = [&](perf::Memory& memory, uint64_t bytes) -> Status {
     if (bytes <= memory.size()) return {};
     memory = perf::Memory();  // before the larger one comes
-    auto larger = perf::Memory::allocate(job_, bytes, false);
+    auto larger = perf::Memory::allocate(job_, bytes, perf::Home::kHost);
     BANYAN_TRY(larger.status());
     memory = std::move(*larger);
     return {};

@@ -19,6 +19,7 @@
 #include "bench/info/options.h"
 #include "bench/info/show.h"
 #include "bench/perf/data.h"
+#include "bench/perf/device.h"
 #include "bench/perf/elements.h"
 #include "bench/perf/options.h"
 #include "bench/perf/pattern.h"
@@ -87,7 +88,7 @@ TEST(PerfOptions, Everything) {
   EXPECT_EQ(warm_up_at(options, 1), 0U);
   EXPECT_EQ(options.rounds, 3);
   EXPECT_TRUE(options.check && options.full && options.tails && options.in_place &&
-              options.shared && options.fresh && options.bind && options.invariant &&
+              options.home == Home::kShared && options.fresh && options.bind && options.invariant &&
               options.quiet());
   EXPECT_EQ(options.algorithm, "ring");
   EXPECT_EQ(options.csv, "a.csv");
@@ -124,6 +125,7 @@ TEST(PerfOptions, WhatIsWrongIsNamedWithWhatWouldBeRight) {
            {"allreduce -n 2 -T float31", "-T float31", "bfloat16"},
            {"allreduce -n 2 -o summ", "-o summ", "sum, prod"},
            {"allreduce -n 2 -d cuba", "-d cuba", "cuda, managed"},
+           {"allreduce -n 2 -d cuda --shared", "--shared", "one of them"},
            {"allreduce -n 2 --algo rign", "rign", "ring"},
            {"allreduce -n 2 --algo bruck", "'bruck' has none for allreduce", "ring"},
            {"barrier -n 2 --algo ring", "'ring' has none for barrier", "dissemination"},
@@ -152,10 +154,17 @@ TEST(PerfOptions, AnAlgorithmThatOneOfSeveralRulesHasForTheCollective) {
     EXPECT_TRUE(parse(line).options) << parse(line).text;
 }
 
-TEST(PerfOptions, CudaCannotBeTried) {
-  const CommandLine line = parse("allreduce -n 2 -d cuda");
-  EXPECT_EQ(line.status, 77);
-  EXPECT_THAT(line.text, HasSubstr("CUDA"));
+TEST(PerfOptions, CudaNeedsADriver) {
+  for (const auto& [word, home] : {std::pair("cuda", Home::kDevice), {"managed", Home::kManaged}}) {
+    const CommandLine line = parse(fmt::format("allreduce -n 2 -d {}", word));
+    if (find_driver().ok()) {
+      ASSERT_TRUE(line.options) << line.text;
+      EXPECT_EQ(line.options->home, home);
+    } else {
+      EXPECT_EQ(line.status, 77);
+      EXPECT_THAT(line.text, HasSubstr("no CUDA driver"));
+    }
+  }
 }
 
 TEST(PerfOptions, CompressionIsAsTheVariableHasIt) {
