@@ -345,8 +345,9 @@ typedef struct {
   void* stream;          /**< a cudaStream_t, which outlives the request; NULL is the default stream
                               of the thread's context. The call begins when the stream gets to its
                               start, and what is enqueued behind that waits until the call has ended,
-                              well or not. `UNSUPPORTED` in a process without the CUDA driver; a
-                              start is `INVALID_USAGE` while the stream is being captured */
+                              well or not; whoever waits for the stream need not wait for the
+                              request. `UNSUPPORTED` in a process without the CUDA driver; a start
+                              is `INVALID_USAGE` while the stream is being captured */
 } banyan_call_t;
 /** An allreduce of no floats. */
 #define BANYAN_CALL_INIT                                                            \

@@ -65,9 +65,17 @@ Status create(banyan_comm_t comm, const banyan_call_t* given, banyan_request_t* 
   return {};
 }
 
+// Whoever waits for the stream need not ask the request before starting it again.
+void settle_behind_stream(OpenRequest& request) {
+  if (request.state != State::kRunning || request.turn == nullptr) return;
+  banyan::Driver driver(*request.communicator->membership);
+  if (request.operation->done()) banyan::settle_request(driver, request);
+}
+
 Status start(banyan_request_t handle) {
   const Result<OpenRequest*> request = banyan::find_request(handle);
   BANYAN_TRY(request.status());
+  settle_behind_stream(**request);
   if ((*request)->state == State::kRunning || (*request)->grouped)
     return {Code::kInvalidUsage, "the request is in flight: wait for it first"};
   if (Status usable = banyan::check_usable(*(*request)->communicator); !usable.ok()) {
@@ -129,6 +137,7 @@ Status destroy(banyan_request_t handle) {
   const Result<OpenRequest*> found = banyan::find_request(handle);
   BANYAN_TRY(found.status());
   OpenRequest& request = **found;
+  settle_behind_stream(request);
   banyan::Membership& membership = *request.communicator->membership;
   if (request.grouped) return {Code::kInvalidUsage, "the request is part of an open group"};
   if (request.state == State::kRunning) {
