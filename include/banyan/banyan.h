@@ -37,7 +37,7 @@
  * Buffers are memory of the host or, where the process has loaded the CUDA driver, of GPUs, which
  * is copied through memory of the host. Ranks may differ in that, and so may the buffers of a call.
  * A blocking call knows of no stream: what was enqueued for its buffers has ended before. Lists of
- * counts, scalars, and all that codecs and reducers are given are memory of the host.
+ * counts, scalars, and all that #banyan_encode and its kin are given are memory of the host.
  *
  * @section structs Structs
  * A struct that the caller fills starts with `size` and is set from its initializer. A smaller one,

@@ -171,11 +171,8 @@ banyan_result_t banyan_reducer_create(banyan_comm_t comm, const banyan_tensor_t*
 }
 
 banyan_result_t banyan_reducer_ready(banyan_reducer_t reducer, uint64_t id, void* gradient) {
-  return banyan::live_door(reducer, [&](GradientReducer& open) -> banyan::Status {
-    if (banyan::is_in_device_memory(gradient))
-      return banyan::device_memory_refused("gradient", gradient);
-    return open.ready(id, gradient);
-  });
+  return banyan::live_door(reducer,
+                           [&](GradientReducer& open) { return open.ready(id, gradient); });
 }
 
 banyan_result_t banyan_reducer_wait(banyan_reducer_t reducer, uint64_t id) {

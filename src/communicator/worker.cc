@@ -160,7 +160,8 @@ Status Worker::copy_own(const Call& send, const Call& receive, size_t bytes) {
   }
   BANYAN_TRY(open_devices(send.problem.staging, send));
   BANYAN_TRY(open_devices(receive.problem.staging, receive));
-  return copies_->copy_now(receive.recv, send.send, bytes);
+  const CopyWork::Copy copy{receive.recv, send.send, bytes};
+  return copies_->copy_now({&copy, 1});
 }
 
 void Worker::launch(Operation* operation, const Call& call) noexcept {

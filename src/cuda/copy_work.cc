@@ -75,11 +75,11 @@ class CopyLine {
     return true;
   }
   uint64_t take() {
-    const Copy copy = begun_.front();
+    const Begun oldest = begun_.front();
     begun_.pop_front();
-    free_.push_back(copy.event);
+    free_.push_back(oldest.event);
     rings_for_ = nullptr;
-    return copy.cookie;
+    return oldest.cookie;
   }
 
   // The bell rings when the oldest has ended.
@@ -104,7 +104,7 @@ class CopyLine {
   }
 
  private:
-  struct Copy {
+  struct Begun {
     uint64_t cookie;
     Handle event;
   };
@@ -112,7 +112,7 @@ class CopyLine {
   const CudaFunctions& cuda_;
   Handle stream_ = nullptr;
   Handle bell_stream_ = nullptr;  // host functions in stream_ would hold back the copies behind
-  std::deque<Copy> begun_;
+  std::deque<Begun> begun_;
   std::vector<Handle> free_;    // events
   Handle rings_for_ = nullptr;  // the oldest copy's event, where the bell was asked for it
 };
@@ -153,6 +153,22 @@ class CopyWork::Gpu {
   }
   CurrentContext make_current() const { return {cuda_, context_.get()}; }
 
+  // Copies beside those of the engine, which nobody polls.
+  Status begin_own(const Copy& copy) {
+    const CurrentContext current = make_current();
+    if (own_ == nullptr) {
+      auto line = std::make_unique<CopyLine>(cuda_);
+      BANYAN_TRY(line->open());
+      own_ = std::move(line);
+    }
+    return own_->begin(copy.to, copy.from, copy.bytes, 0);
+  }
+  Status finish_own() {
+    if (own_ == nullptr || own_->idle()) return {};
+    const CurrentContext current = make_current();
+    return own_->finish();
+  }
+
  private:
   PrimaryContext context_;  // of which the lines are
 
@@ -161,6 +177,7 @@ class CopyWork::Gpu {
   CopyLine in;
 
  private:
+  std::unique_ptr<CopyLine> own_;  // null: nobody needed it
   const CudaFunctions& cuda_;
 };
 
@@ -262,15 +279,20 @@ void CopyWork::abandon() {
   }
 }
 
-Status CopyWork::copy_now(void* to, const void* from, size_t bytes) {
-  Result<Gpu*> gpu = gpu_of(from);
-  if (!gpu.ok()) gpu = gpu_of(to);
-  BANYAN_TRY(gpu.status());
-  const CurrentContext current = (*gpu)->make_current();
-  CopyLine line(cuda_);
-  BANYAN_TRY(line.open());
-  BANYAN_TRY(line.begin(to, from, bytes, 0));
-  return line.finish();
+Status CopyWork::copy_now(std::span<const Copy> copies) {
+  Status status;
+  for (const Copy& copy : copies) {
+    Result<Gpu*> gpu = gpu_of(copy.from);
+    if (!gpu.ok()) gpu = gpu_of(copy.to);
+    status = gpu.ok() ? (*gpu)->begin_own(copy) : gpu.status();
+    if (!status.ok()) break;
+  }
+  for (const auto& gpu : gpus_) {
+    if (gpu == nullptr) continue;
+    const Status finished = gpu->finish_own();
+    if (status.ok()) status = finished;
+  }
+  return status;
 }
 
 void CopyWork::pin(std::byte* memory, size_t bytes) {

@@ -40,8 +40,13 @@ class CopyWork final : public LocalWork, public Pinning {
   void abandon() override;
   std::string why_failed() const override { return why_; }
 
-  // Either may be in a GPU that was opened. Returns when it is done.
-  Status copy_now(void* to, const void* from, size_t bytes);
+  struct Copy {
+    void* to;
+    const void* from;
+    size_t bytes;
+  };
+  // One side of each lies in a GPU, the other one there or on the host. Returns when all are done.
+  Status copy_now(std::span<const Copy> copies);
 
   // Memory that is not pinned does, too, but slowly.
   void pin(std::byte* memory, size_t bytes) override;

@@ -54,13 +54,9 @@ BucketRun::BucketRun(const Bucket& bucket, std::span<const Tensor> tensors,
   if (has_velocity_) velocity_[current_].resize(kept_);
 }
 
-void BucketRun::fill(std::span<void* const> gradients, std::byte* room, Call& call) {
+void BucketRun::fill(std::span<std::byte* const> pieces, std::byte* room, Call& call) {
   const uint64_t element = size_of(bucket_.type);
-  for (size_t i = 0; i < gradients_.size(); ++i) {
-    const Piece& piece = bucket_.pieces[i];
-    gradients_[i] = static_cast<std::byte*>(gradients[piece.tensor]) +
-                    piece.first * size_of(tensors_[piece.tensor].type);
-  }
+  std::copy(pieces.begin(), pieces.end(), gradients_.begin());
   std::fill(figures_.begin(), figures_.end(), PieceFigures());
   vector_ = bucket_.staged ? room : gradients_.front();
   if (compressed_)

@@ -60,8 +60,8 @@ class BucketRun {
   bool has_velocity() const { return has_velocity_; }
 
   // Fills the vector: the only tensor itself, or `room`, which has its bytes where it is staged.
-  // `gradients` has the address of each tensor's.
-  void fill(std::span<void* const> gradients, std::byte* room, Call& call);
+  // `pieces` has the address of each.
+  void fill(std::span<std::byte* const> pieces, std::byte* room, Call& call);
   // Gives the call memory for what its messages do not say.
   void expect(const Schedule& schedule, Call& call);
   // Takes the sums to the tensors. `scan`: looks for NaN and infinity in them. False: there is one.

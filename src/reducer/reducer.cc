@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/base/parse.h"
+#include "src/cuda/device_memory.h"
 #include "src/liveness/verdict.h"
 #include "src/reducer/send_order.h"
 #include "src/reducer/warm_up.h"
@@ -124,6 +125,8 @@ Status GradientReducer::ready(uint64_t id, void* gradient) {
   BANYAN_TRY(tensor.status());
   if (gradient == nullptr && tensors_[*tensor].count != 0)
     return {Code::kInvalidArgument, fmt::format("gradient of {} is NULL", named(*tensor))};
+  const Result<bool> on_device = must_be_staged("gradient", gradient);
+  BANYAN_TRY(on_device.status());
   TensorRun& run = runs_[*tensor];
   if (run.ready > run.waited)
     return {Code::kInvalidUsage,
@@ -134,7 +137,7 @@ Status GradientReducer::ready(uint64_t id, void* gradient) {
     latest_step_ = run.ready;
     step_began_ = last_ready_;
   }
-  gradients_[*tensor] = gradient;
+  gradients_[*tensor] = {static_cast<std::byte*>(gradient), *on_device};
   for (const uint32_t bucket : run.buckets)
     if (--buckets_[bucket].missing == 0)
       buckets_[bucket].full_at = seconds_between(step_began_, last_ready_);
@@ -242,6 +245,35 @@ void GradientReducer::take_agreement() {
   agreeing_ = false;
 }
 
+// Where the host finds the pieces of a bucket. Where they are not to be had, others are told, and
+// the call goes on without them until it ends with that.
+std::span<std::byte* const> GradientReducer::gather_pieces(size_t index) {
+  BucketState& bucket = buckets_[index];
+  bucket.pieces.clear();
+  for (const Piece& piece : bucket.run->bucket().pieces) {
+    const Gradient& gradient = gradients_[piece.tensor];
+    const Tensor& tensor = tensors_[piece.tensor];
+    const size_t element = size_of(tensor.type);
+    // The first piece looks at the norm of all.
+    const bool looks_at_all = options_.clip_norm > 0 && piece.first == 0;
+    bucket.pieces.push_back({.address = gradient.address + piece.first * element,
+                             .bytes = (looks_at_all ? tensor.count : piece.count) * element,
+                             .own_bytes = piece.count * element,
+                             .on_device = gradient.on_device});
+  }
+  const Status brought = twins_.bring(index, bucket.pieces);
+  if (!brought.ok()) fail_here(brought);
+  addresses_.clear();
+  for (const GradientPiece& piece : bucket.pieces) addresses_.push_back(piece.address);
+  return addresses_;
+}
+
+void GradientReducer::fail_here(const Status& why) {
+  const int rank = membership_->rank();
+  owner_->fail({why.code(), rank,
+                fmt::format("rank {} cannot reach the memory of a GPU: {}", rank, why.message())});
+}
+
 void GradientReducer::begins(uint64_t tag, Call& call, const Schedule& schedule) {
   if (tag == kAgreement) return;
   BucketState& bucket = buckets_[tag];
@@ -250,7 +282,7 @@ void GradientReducer::begins(uint64_t tag, Call& call, const Schedule& schedule)
     bucket.room = free_rooms_.back();
     free_rooms_.pop_back();
   }
-  bucket.run->fill(gradients_, bucket.room, call);
+  bucket.run->fill(gather_pieces(tag), bucket.room, call);
   bucket.run->expect(schedule, call);
   bucket.fill_seconds = seconds_between(bucket.began, Clock::now());
 }
@@ -270,6 +302,7 @@ void GradientReducer::ended(uint64_t tag, const Status& status, uint64_t sent,
   BucketState& bucket = buckets_[tag];
   const TimePoint reduced = Clock::now();
   const bool finite = bucket.run->deliver(scans_);
+  if (const Status back = twins_.take_back(tag); !back.ok()) fail_here(back);
   if (bucket.room != nullptr) free_rooms_.push_back(std::exchange(bucket.room, nullptr));
   const TimePoint delivered = Clock::now();
   const double codec_seconds = std::exchange(bucket.fill_seconds, 0) +

@@ -34,6 +34,7 @@
 #include "src/reducer/bucket_run.h"
 #include "src/reducer/buckets.h"
 #include "src/reducer/figures.h"
+#include "src/reducer/gradient_twins.h"
 #include "src/reducer/tensor.h"
 
 namespace banyan {
@@ -72,6 +73,10 @@ class GradientReducer final : private Owner::Listener {
     std::vector<uint32_t> buckets{};  // with its pieces
     size_t unreduced = 0;             // pieces, in this step
   };
+  struct Gradient {
+    std::byte* address = nullptr;
+    bool on_device = false;
+  };
   struct BucketState {
     std::unique_ptr<BucketRun> run;
     size_t missing = 0;  // pieces whose tensors are not ready
@@ -82,6 +87,7 @@ class GradientReducer final : private Owner::Listener {
     uint64_t exact_until = 0;  // step
     Chance chance;             // of its call
     std::byte* room = nullptr;
+    std::vector<GradientPiece> pieces{};  // of this step
   };
 
   GradientReducer(std::unique_ptr<Membership> own, Membership& caller, std::vector<Tensor> tensors,
@@ -91,6 +97,8 @@ class GradientReducer final : private Owner::Listener {
   void ended(uint64_t tag, const Status& status, uint64_t sent, Clock::duration codec) override;
   void failed(const Status& status) override;
 
+  std::span<std::byte* const> gather_pieces(size_t bucket);
+  void fail_here(const Status& why);
   Result<size_t> find(uint64_t id) const;
   std::string named(size_t tensor) const;
   bool has_failed();
@@ -126,21 +134,23 @@ class GradientReducer final : private Owner::Listener {
   std::vector<std::byte*> free_rooms_;
   std::vector<double> agreement_;
   TimePoint last_end_;
+  GradientTwins twins_;
+  std::vector<std::byte*> addresses_;  // of the pieces of the bucket that begins
 
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::vector<TensorRun> runs_;
   std::vector<BucketState> buckets_;
   std::vector<TensorLog> logs_;
-  std::vector<void*> gradients_;  // by tensor
-  std::vector<uint32_t> order_;   // in which buckets are sent
-  size_t next_ = 0;               // in order_
-  size_t under_way_ = 0;          // buckets
-  size_t reduced_ = 0;            // buckets, in this step
-  size_t unwaited_ = 0;           // tensors that are ready and nobody has waited for
-  uint64_t steps_done_ = 0;       // since it was made
-  uint64_t first_step_ = 0;       // which a checkpoint has said
-  bool finite_ = true;            // this step so far
+  std::vector<Gradient> gradients_;  // by tensor
+  std::vector<uint32_t> order_;      // in which buckets are sent
+  size_t next_ = 0;                  // in order_
+  size_t under_way_ = 0;             // buckets
+  size_t reduced_ = 0;               // buckets, in this step
+  size_t unwaited_ = 0;              // tensors that are ready and nobody has waited for
+  uint64_t steps_done_ = 0;          // since it was made
+  uint64_t first_step_ = 0;          // which a checkpoint has said
+  bool finite_ = true;               // this step so far
   bool must_agree_ = true;
   bool agreeing_ = false;
   bool loaded_ = false;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <random>
 #include <thread>
 #include <vector>
@@ -178,6 +179,83 @@ TEST_P(DeviceCalls, FailOnAllRanksWhereACopyIsRefused) {
     banyan_comm_destroy(comm);
     gpu.free(memory);
   });
+}
+
+// A model of three tensors, of which some lie on the GPU, and its reducer.
+class DeviceModel {
+ public:
+  DeviceModel(Rank& self, banyan_comm_t comm, RankGpu* gpu, const char* rules, double clip_norm)
+      : self_(self), gpu_(gpu) {
+    constexpr size_t kCounts[] = {50000, 100, 700};
+    std::vector<banyan_tensor_t> tensors;
+    for (size_t t = 0; t < std::size(kCounts); ++t) {
+      tensors.push_back({.size = sizeof(banyan_tensor_t),
+                         .id = t,
+                         .name = nullptr,
+                         .count = kCounts[t],
+                         .dimensions = 2,
+                         .datatype = BANYAN_FLOAT32,
+                         .compression = nullptr});
+      host_.emplace_back(kCounts[t]);
+      on_gpu_.push_back(gpu_ != nullptr && t != 1 ? gpu_->allocate(kCounts[t] * 4) : nullptr);
+    }
+    banyan_reducer_config_t config = BANYAN_REDUCER_CONFIG_INIT;
+    config.rules = rules;
+    config.bucket_bytes = 64 << 10;  // the first tensor has four
+    config.clip_norm = clip_norm;
+    self_.expect_ok(banyan_reducer_create(comm, tensors.data(), tensors.size(), &config, &reducer_),
+                    "create");
+  }
+  ~DeviceModel() {
+    self_.expect_ok(banyan_reducer_destroy(reducer_), "destroy");
+    for (std::byte* memory : on_gpu_)
+      if (memory != nullptr) gpu_->free(memory);
+  }
+  DeviceModel(const DeviceModel&) = delete;
+  DeviceModel& operator=(const DeviceModel&) = delete;
+
+  // The means of a step's gradients.
+  const std::vector<std::vector<float>>& step(int number) {
+    for (size_t t = 0; t < host_.size(); ++t) {
+      std::mt19937 random(static_cast<unsigned>(100 * number + self_.rank()));
+      std::normal_distribution<float> normal;
+      for (float& value : host_[t]) value = normal(random);
+      void* gradient = host_[t].data();
+      if (on_gpu_[t] != nullptr) {
+        gpu_->write_on(nullptr, on_gpu_[t], host_[t].data(), host_[t].size() * 4);
+        gpu_->synchronize(nullptr);
+        gradient = on_gpu_[t];
+      }
+      self_.expect_ok(banyan_reducer_ready(reducer_, t, gradient), "ready");
+    }
+    self_.expect_ok(banyan_reducer_wait(reducer_, BANYAN_ALL_TENSORS), "wait");
+    for (size_t t = 0; t < host_.size(); ++t)
+      if (on_gpu_[t] != nullptr) gpu_->read(host_[t].data(), on_gpu_[t], host_[t].size() * 4);
+    return host_;
+  }
+
+ private:
+  Rank& self_;
+  RankGpu* gpu_;  // null: all tensors are on the host
+  std::vector<std::vector<float>> host_;
+  std::vector<std::byte*> on_gpu_;  // null: it is on the host
+  banyan_reducer_t reducer_ = nullptr;
+};
+
+TEST_P(DeviceCalls, SumTheGradientsOfAReducer) {
+  struct Way {
+    const char* rules;
+    double clip_norm;
+  };
+  for (const Way& way : {Way{"*=off", 0}, Way{"*=int8", 0}, Way{"*=topk:0.01", 5}})
+    run_on_gpus(2, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+      DeviceModel by_host(self, comm, nullptr, way.rules, way.clip_norm);
+      DeviceModel by_gpu(self, comm, &gpu, way.rules, way.clip_norm);
+      for (int number = 0; number < 6; ++number) {
+        const std::vector<std::vector<float>> wanted = by_host.step(number);
+        if (!self.expect(by_gpu.step(number) == wanted, fmt::format("step {}", number))) return;
+      }
+    });
 }
 
 // A sum on a stream: what is enqueued before it is its input, and what is behind it sees the sum.

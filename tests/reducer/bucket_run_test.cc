@@ -52,12 +52,14 @@ class Runner {
 
   // The gradients of the step, as float32; of 16-bit tensors they are rounded.
   void fill(const std::vector<Floats>& gradients) {
-    std::vector<void*> addresses;
+    std::vector<std::byte*> addresses;
     for (size_t t = 0; t < tensors_.size(); ++t) {
       best_kernels().encode[static_cast<size_t>(tensors_[t].type)](
           gradients_[t].data(), gradients[t].data(), tensors_[t].count, 1);
-      addresses.push_back(gradients_[t].data());
     }
+    for (const Piece& piece : run.bucket().pieces)
+      addresses.push_back(reinterpret_cast<std::byte*>(gradients_[piece.tensor].data()) +
+                          piece.first * size_of(tensors_[piece.tensor].type));
     run.fill(addresses, reinterpret_cast<std::byte*>(room_.data()), call);
   }
   // Space for what is left, by a table of it.
@@ -325,19 +327,22 @@ TEST(BucketRun, ClipsAWholeTensor) {
   ASSERT_EQ(buckets.size(), 2U);
   Floats scales(1, 1.0F), room(4096);
   std::vector<uint16_t> gradient(5000, 0x3F80);  // 1
-  std::vector<void*> addresses{gradient.data()};
+  const auto address_of = [&](size_t which) {
+    auto* first = reinterpret_cast<std::byte*>(gradient.data());
+    return std::vector<std::byte*>{first + buckets[which].pieces.front().first * 2};
+  };
   const auto scale = static_cast<float>(1 / std::sqrt(5000.0));  // 2 / sqrt(4) over the norm
   for (const size_t which : {0, 1}) {
     BucketRun run(buckets[which], tensors, clipping, 4, scales);
     Call call;
-    run.fill(addresses, reinterpret_cast<std::byte*>(room.data()), call);
+    run.fill(address_of(which), reinterpret_cast<std::byte*>(room.data()), call);
     EXPECT_NEAR(room[0], scale, 1e-7F) << which;
     EXPECT_NEAR(room[buckets[which].count - 1], scale, 1e-7F) << which;
   }
   clipping.clip_norm = 1e6;  // which is above the norm
   BucketRun run(buckets[0], tensors, clipping, 4, scales);
   Call call;
-  run.fill(addresses, reinterpret_cast<std::byte*>(room.data()), call);
+  run.fill(address_of(0), reinterpret_cast<std::byte*>(room.data()), call);
   EXPECT_EQ(room[0], 1);
 }
 
