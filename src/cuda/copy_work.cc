@@ -16,9 +16,8 @@ namespace {
 
 using Handle = CudaFunctions::Handle;
 
-constexpr unsigned kNonBlocking = 1;    // CU_STREAM_NON_BLOCKING
-constexpr unsigned kDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
-constexpr unsigned kPortable = 1;       // CU_MEMHOSTREGISTER_PORTABLE
+constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+constexpr unsigned kPortable = 1;     // CU_MEMHOSTREGISTER_PORTABLE
 
 // The driver calls this in a thread of its own.
 void ring_bell(void* bell) {
@@ -49,7 +48,8 @@ class CopyLine {
   Status begin(void* to, const void* from, size_t bytes, uint64_t cookie) {
     if (free_.empty()) {
       Handle event = nullptr;
-      BANYAN_TRY(cuda_status(cuda_, cuda_.create_event(&event, kDisableTiming), "cuEventCreate"));
+      BANYAN_TRY(
+          cuda_status(cuda_, cuda_.create_event(&event, kCudaWithoutTiming), "cuEventCreate"));
       free_.push_back(event);
     }
     BANYAN_TRY(cuda_status(cuda_, cuda_.copy(cuda_address(to), cuda_address(from), bytes, stream_),

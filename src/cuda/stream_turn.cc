@@ -12,11 +12,10 @@
 namespace banyan {
 namespace {
 
-constexpr unsigned kDisableTiming = 2;       // CU_EVENT_DISABLE_TIMING
 constexpr unsigned kPortableAndMapped = 3;   // CU_MEMHOSTALLOC_PORTABLE | _DEVICEMAP
 constexpr unsigned kWaitUntilNotBehind = 0;  // CU_STREAM_WAIT_VALUE_GEQ, by cyclic comparison
 constexpr auto kBetweenLooks = std::chrono::milliseconds(10);
-constexpr auto kPatience = std::chrono::seconds(1);
+constexpr auto kLongestFarewell = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -43,13 +42,13 @@ Status StreamTurn::prepare() {
   *shared_->word = 0;
   BANYAN_TRY(cuda_status(cuda_, cuda_.host_device_pointer(&word_of_gpu_, word, 0),
                          "cuMemHostGetDevicePointer"));
-  return cuda_status(cuda_, cuda_.create_event(&gone_on_, kDisableTiming), "cuEventCreate");
+  return cuda_status(cuda_, cuda_.create_event(&gone_on_, kCudaWithoutTiming), "cuEventCreate");
 }
 
 StreamTurn::~StreamTurn() {
   if (gone_on_ == nullptr) return;
   const RelaxedCapture relaxed(cuda_);
-  const TimePoint until = Clock::now() + kPatience;
+  const TimePoint until = Clock::now() + kLongestFarewell;
   int state = cuda_.query_event(gone_on_);
   for (; state == kCudaNotReady && Clock::now() < until; state = cuda_.query_event(gone_on_))
     std::this_thread::sleep_for(std::chrono::microseconds(100));
