@@ -225,7 +225,7 @@ Status read_home(const Words& words, Options& options) {
   if (std::find(kDevices.begin(), kDevices.end(), words.device) == kDevices.end())
     return about("-d", words.device, unknown_word("device", words.device, kDevices));
   options.home = words.device == "cuda" ? Home::kDevice : Home::kManaged;
-  const Status driver = find_driver();
+  Status driver = find_driver();
   if (driver.ok()) return driver;
   return {driver.code(), fmt::format("-d {}: {}; without -d, buffers are memory of the host",
                                      words.device, driver.message())};

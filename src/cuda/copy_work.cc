@@ -30,6 +30,7 @@ class CopyLine {
   explicit CopyLine(const CudaFunctions& cuda) : cuda_(cuda) {}
   CopyLine(const CopyLine&) = delete;
   CopyLine& operator=(const CopyLine&) = delete;
+  // As all that follows, with its context current.
   ~CopyLine() {
     abandon();
     if (bell_stream_ != nullptr) {
@@ -54,7 +55,7 @@ class CopyLine {
     }
     BANYAN_TRY(cuda_status(cuda_, cuda_.copy(cuda_address(to), cuda_address(from), bytes, stream_),
                            "cuMemcpyAsync"));
-    const Status recorded =
+    Status recorded =
         cuda_status(cuda_, cuda_.record_event(free_.back(), stream_), "cuEventRecord");
     if (!recorded.ok()) {
       (void)cuda_.synchronize_stream(stream_);  // nobody would wait for that copy
@@ -94,8 +95,7 @@ class CopyLine {
   }
 
   Status finish() {
-    const Status status =
-        cuda_status(cuda_, cuda_.synchronize_stream(stream_), "cuStreamSynchronize");
+    Status status = cuda_status(cuda_, cuda_.synchronize_stream(stream_), "cuStreamSynchronize");
     while (!idle()) (void)take();
     return status;
   }
@@ -143,15 +143,26 @@ class PrimaryContext {
 class CopyWork::Gpu {
  public:
   Gpu(const CudaFunctions& cuda, CudaFunctions::Device device)
-      : context_(cuda, device), out(cuda), in(cuda), cuda_(cuda) {}
+      : cuda_(cuda), context_(cuda, device) {}
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+  ~Gpu() {
+    const CurrentContext current = make_current();
+    for (std::unique_ptr<CopyLine>* line : {&out_, &in_, &own_}) line->reset();
+  }
 
   Status open() {
     BANYAN_TRY(context_.retain());
     const CurrentContext current = make_current();
-    BANYAN_TRY(out.open());
-    return in.open();
+    for (std::unique_ptr<CopyLine>* line : {&out_, &in_}) {
+      *line = std::make_unique<CopyLine>(cuda_);
+      BANYAN_TRY((*line)->open());
+    }
+    return {};
   }
   CurrentContext make_current() const { return {cuda_, context_.get()}; }
+  CopyLine& out() { return *out_; }  // to the host
+  CopyLine& in() { return *in_; }
 
   // Copies beside those of the engine, which nobody polls.
   Status begin_own(const Copy& copy) {
@@ -170,15 +181,10 @@ class CopyWork::Gpu {
   }
 
  private:
-  PrimaryContext context_;  // of which the lines are
-
- public:
-  CopyLine out;  // to the host
-  CopyLine in;
-
- private:
-  std::unique_ptr<CopyLine> own_;  // null: nobody needed it
   const CudaFunctions& cuda_;
+  PrimaryContext context_;  // of which the lines are
+  std::unique_ptr<CopyLine> out_, in_;
+  std::unique_ptr<CopyLine> own_;  // null: nobody needed it
 };
 
 Result<std::unique_ptr<CopyWork>> CopyWork::create(const CudaFunctions& cuda) {
@@ -221,24 +227,25 @@ LocalWork::End CopyWork::failed(uint64_t cookie, const Status& why) {
 }
 
 // The host's side of such a step is working memory.
-LocalWork::End CopyWork::run(const LocalStep& local, uint64_t cookie) {
-  const Step& step = local.step;
-  const bool out = step.dst.space == Space::kScratch;
-  std::byte* to = local.spaces.at(step.dst);
-  const std::byte* from = local.spaces.at(step.src);
+LocalWork::End CopyWork::run(const LocalStep& step, uint64_t cookie) {
+  const Step& copy = step.step;
+  const bool out = copy.dst.space == Space::kScratch;
+  std::byte* to = step.spaces.at(copy.dst);
+  const std::byte* from = step.spaces.at(copy.src);
   const Result<Gpu*> gpu = gpu_of(out ? from : to);
   if (!gpu.ok()) return failed(cookie, gpu.status());
   const CurrentContext current = (*gpu)->make_current();
-  CopyLine& line = out ? (*gpu)->out : (*gpu)->in;
-  const Status begun = line.begin(to, from, step.dst.size, cookie);
+  CopyLine& line = out ? (*gpu)->out() : (*gpu)->in();
+  const Status begun = line.begin(to, from, copy.dst.size, cookie);
   return begun.ok() ? End{cookie, Outcome::kPending, 0} : failed(cookie, begun);
 }
 
 size_t CopyWork::poll(std::span<End> ends) {
   size_t count = 0;
   for (const auto& gpu : gpus_) {
-    if (gpu == nullptr) continue;
-    for (CopyLine* line : {&gpu->out, &gpu->in}) {
+    if (gpu == nullptr || (gpu->out().idle() && gpu->in().idle())) continue;
+    const CurrentContext current = gpu->make_current();
+    for (CopyLine* line : {&gpu->out(), &gpu->in()}) {
       while (!line->idle() && count < ends.size()) {
         const Result<bool> ended = line->ended();
         if (!ended.ok()) {
@@ -257,7 +264,7 @@ bool CopyWork::arm() {
   for (const auto& gpu : gpus_) {
     if (gpu == nullptr) continue;
     const CurrentContext current = gpu->make_current();
-    for (CopyLine* line : {&gpu->out, &gpu->in}) {
+    for (CopyLine* line : {&gpu->out(), &gpu->in()}) {
       if (line->idle()) continue;
       const Result<bool> ended = line->ended();
       if (!ended.ok() || *ended || !line->ring_for_oldest(bell_).ok()) return false;
@@ -274,8 +281,8 @@ void CopyWork::abandon() {
   for (const auto& gpu : gpus_) {
     if (gpu == nullptr) continue;
     const CurrentContext current = gpu->make_current();
-    gpu->out.abandon();
-    gpu->in.abandon();
+    gpu->out().abandon();
+    gpu->in().abandon();
   }
 }
 

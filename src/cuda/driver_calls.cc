@@ -10,11 +10,12 @@
 namespace banyan {
 
 Status check_driver(const CudaFunctions& cuda) {
-  const std::array<std::pair<bool, std::string_view>, 24> needed{{
+  const std::array<std::pair<bool, std::string_view>, 25> needed{{
       {cuda.pointer_attribute != nullptr, "cuPointerGetAttribute"},
       {cuda.device != nullptr, "cuDeviceGet"},
       {cuda.retain_context != nullptr, "cuDevicePrimaryCtxRetain"},
       {cuda.release_context != nullptr, "cuDevicePrimaryCtxRelease"},
+      {cuda.current_context != nullptr, "cuCtxGetCurrent"},
       {cuda.push_context != nullptr, "cuCtxPushCurrent"},
       {cuda.pop_context != nullptr, "cuCtxPopCurrent"},
       {cuda.copy != nullptr, "cuMemcpyAsync"},

@@ -35,6 +35,7 @@ Result<std::unique_ptr<StreamTurn>> StreamTurn::create(const CudaFunctions& cuda
 
 Status StreamTurn::prepare() {
   const RelaxedCapture relaxed(cuda_);
+  BANYAN_TRY(cuda_status(cuda_, cuda_.current_context(&context_), "cuCtxGetCurrent"));
   void* word = nullptr;
   BANYAN_TRY(cuda_status(cuda_, cuda_.allocate_host(&word, sizeof(uint32_t), kPortableAndMapped),
                          "cuMemHostAlloc"));
@@ -46,14 +47,16 @@ Status StreamTurn::prepare() {
 }
 
 StreamTurn::~StreamTurn() {
-  if (gone_on_ == nullptr) return;
-  const RelaxedCapture relaxed(cuda_);
-  const TimePoint until = Clock::now() + kLongestFarewell;
-  int state = cuda_.query_event(gone_on_);
-  for (; state == kCudaNotReady && Clock::now() < until; state = cuda_.query_event(gone_on_))
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-  if (state == kCudaNotReady) (void)shared_.release();
-  (void)cuda_.destroy_event(gone_on_);
+  const CurrentContext current(cuda_, context_);
+  if (gone_on_ != nullptr) {
+    const TimePoint until = Clock::now() + kLongestFarewell;
+    int state = cuda_.query_event(gone_on_);
+    for (; state == kCudaNotReady && Clock::now() < until; state = cuda_.query_event(gone_on_))
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    if (state == kCudaNotReady) (void)shared_.release();
+    (void)cuda_.destroy_event(gone_on_);
+  }
+  shared_.reset();
 }
 
 // The driver calls this in a thread of its own.
@@ -71,7 +74,7 @@ Status StreamTurn::enter() {
         Code::kInvalidUsage,
         "the stream is being captured into a graph, and calls cannot be: end the capture first"};
   BANYAN_TRY(cuda_status(cuda_, asked, "cuStreamIsCapturing"));
-  const Status status = enqueue();
+  Status status = enqueue();
   if (!status.ok()) give_up();  // it may wait already
   return status;
 }
@@ -101,7 +104,7 @@ bool StreamTurn::is_open() {
   const TimePoint now = Clock::now();
   if (now < looks_next_) return false;
   looks_next_ = now + kBetweenLooks;
-  const RelaxedCapture relaxed(cuda_);
+  const CurrentContext current(cuda_, context_);
   const int state = cuda_.query_event(gone_on_);
   return state != kCudaSuccess && state != kCudaNotReady;
 }

@@ -27,8 +27,8 @@ namespace banyan {
 
 class StreamTurn final : public StartGate, public Hook {
  public:
-  // For turns in that stream, one after another. kUnsupported: check_driver(). kSystem, kCuda: no
-  // descriptor, no event or no pinned memory is to be had.
+  // For turns in that stream, one after another, whose context is current. kUnsupported:
+  // check_driver(). kSystem, kCuda: no descriptor, no event or no pinned memory is to be had.
   static Result<std::unique_ptr<StreamTurn>> create(const CudaFunctions& cuda, void* stream);
   StreamTurn(const StreamTurn&) = delete;
   StreamTurn& operator=(const StreamTurn&) = delete;
@@ -73,6 +73,7 @@ class StreamTurn final : public StartGate, public Hook {
   std::unique_ptr<Shared> shared_;
   const CudaFunctions& cuda_;
   CudaFunctions::Handle stream_;
+  CudaFunctions::Handle context_ = nullptr;  // of whoever has made it
   CudaFunctions::Handle gone_on_ = nullptr;  // event: the stream has gone through the last turn
   CudaFunctions::Address word_of_gpu_ = 0;
   uint32_t entered_ = 0;  // turns

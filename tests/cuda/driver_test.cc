@@ -47,17 +47,17 @@ class StandIn : public testing::Test {
     *function = reinterpret_cast<Function*>(dlsym(library_, name));
     ASSERT_NE(*function, nullptr) << name;
   }
-  Address allocate(size_t bytes) {
+  Address allocate(size_t bytes) const {
     Address memory = 0;
     EXPECT_EQ(cuda_.allocate(&memory, bytes), 0);
     return memory;
   }
-  Handle make_stream(unsigned flags = 1) {
+  Handle make_stream(unsigned flags = 1) const {
     Handle stream = nullptr;
     EXPECT_EQ(cuda_.create_stream(&stream, flags), 0);
     return stream;
   }
-  int* allocate_ints(size_t count) {
+  int* allocate_ints(size_t count) const {
     void* memory = nullptr;
     EXPECT_EQ(cuda_.allocate_host(&memory, count * sizeof(int), 0), 0);
     return static_cast<int*>(memory);

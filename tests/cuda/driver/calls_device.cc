@@ -17,6 +17,7 @@ bool is_device(int device) {
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): the names are CUDA's
 extern "C" {
 
 int cuInit(unsigned flags) {
@@ -139,3 +140,4 @@ int cuCtxGetDevice(int* device) {
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)

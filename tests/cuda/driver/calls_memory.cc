@@ -57,6 +57,7 @@ int current_device() {
 using namespace banyan::standin;  // NOLINT(google-build-using-namespace): its functions have C
                                   // names
 
+// NOLINTBEGIN(readability-identifier-naming): the names are CUDA's
 extern "C" {
 
 int cuMemAlloc_v2(Address* address, size_t bytes) {
@@ -184,3 +185,4 @@ int cuPointerGetAttribute(void* value, int attribute, Address address) {
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)

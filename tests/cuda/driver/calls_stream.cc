@@ -42,6 +42,7 @@ std::shared_ptr<Graph>* keep(std::shared_ptr<Graph> graph) {
 using namespace banyan::standin;  // NOLINT(google-build-using-namespace): its functions have C
                                   // names
 
+// NOLINTBEGIN(readability-identifier-naming): the names are CUDA's
 extern "C" {
 
 int cuStreamCreate(void** stream, unsigned flags) {
@@ -236,3 +237,4 @@ int cuThreadExchangeStreamCaptureMode(int* mode) {
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)

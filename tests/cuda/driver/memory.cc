@@ -80,7 +80,8 @@ std::optional<Allocation> Memory::find(uintptr_t address) const {
 std::byte* Memory::inside(uintptr_t address, size_t bytes) const {
   const std::lock_guard lock(mutex_);
   const Allocation* found = look_up(address);
-  if (found == nullptr) return reinterpret_cast<std::byte*>(address);  // NOLINT
+  if (found == nullptr)
+    return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
   const size_t offset = address - found->begin;
   return bytes > found->bytes - offset ? nullptr : found->inside + offset;
 }
