@@ -97,7 +97,7 @@ class GradientReducer final : private Owner::Listener {
   void ended(uint64_t tag, const Status& status, uint64_t sent, Clock::duration codec) override;
   void failed(const Status& status) override;
 
-  std::span<std::byte* const> gather_pieces(size_t bucket);
+  std::span<std::byte* const> gather_pieces(size_t index);
   void fail_here(const Status& why);
   Result<size_t> find(uint64_t id) const;
   std::string named(size_t tensor) const;

@@ -43,8 +43,9 @@ bool Memory::add(uintptr_t begin, size_t bytes, int device) {
     const Allocation& last = std::prev(behind)->second;
     if (last.begin + last.bytes > begin) return false;
   }
-  by_begin_[begin] = {
-      begin, bytes, Kind::kPinned, device, next_id_++, reinterpret_cast<std::byte*>(begin), true};
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): what the caller gave, as a pointer again
+  auto* const inside = reinterpret_cast<std::byte*>(begin);
+  by_begin_[begin] = {begin, bytes, Kind::kPinned, device, next_id_++, inside, true};
   return true;
 }
 
