@@ -29,8 +29,9 @@ bool output_in_send(const Problem& problem) {
           collective == Collective::kScatter);
 }
 
-void* output_of(const Call& call) {
-  return output_in_send(call.problem) ? const_cast<void*>(call.send) : call.recv;
+// A call that is known has its addresses alone: the problem is its plan's.
+void* output_of(const Problem& problem, const Call& call) {
+  return output_in_send(problem) ? const_cast<void*>(call.send) : call.recv;
 }
 
 // Looks at the ranks on this host, which are the ones that a rank can keep from running.
@@ -107,7 +108,7 @@ Result<Operation*> Worker::prepare(const std::shared_ptr<Plan>& plan, const Call
                                                   name_of(memory)));
   const bool staged = plan->problem.staging.any();
   if (staged)
-    if (const Status opened = open_devices(plan->problem.staging, call); !opened.ok())
+    if (const Status opened = open_devices(plan->problem, call); !opened.ok())
       return give_up(opened.message());
   engine_.make_room(prepared_ + 1);
   std::unique_ptr<Operation> operation;
@@ -136,7 +137,7 @@ Result<Operation*> Worker::prepare(const std::shared_ptr<Plan>& plan, const Call
 }
 
 // The first call on such memory brings what works on it.
-Status Worker::open_devices(Staging staging, const Call& call) {
+Status Worker::open_devices(const Problem& problem, const Call& call) {
   if (copies_ == nullptr) {
     const CudaFunctions* cuda = cuda_of_process();
     if (cuda == nullptr) return {Code::kUnsupported, "this process has no CUDA driver"};
@@ -147,9 +148,8 @@ Status Worker::open_devices(Staging staging, const Call& call) {
     engine_.serve(MemoryKind::kDevice, std::move(*copies), nowhere);
     staging_memory_.emplace(*copies_);
   }
-  const void* output = output_of(call);
-  if (staging.input) BANYAN_TRY(copies_->open(call.send));
-  return staging.output ? copies_->open(output) : Status();
+  if (problem.staging.input) BANYAN_TRY(copies_->open(call.send));
+  return problem.staging.output ? copies_->open(output_of(problem, call)) : Status();
 }
 
 Status Worker::copy_own(const Call& send, const Call& receive, size_t bytes) {
@@ -158,8 +158,8 @@ Status Worker::copy_own(const Call& send, const Call& receive, size_t bytes) {
                bytes);
     return {};
   }
-  BANYAN_TRY(open_devices(send.problem.staging, send));
-  BANYAN_TRY(open_devices(receive.problem.staging, receive));
+  BANYAN_TRY(open_devices(send.problem, send));
+  BANYAN_TRY(open_devices(receive.problem, receive));
   const CopyWork::Copy copy{receive.recv, send.send, bytes};
   return copies_->copy_now({&copy, 1});
 }
@@ -171,7 +171,8 @@ void Worker::launch(Operation* operation, const Call& call) noexcept {
   Arithmetic arithmetic = arithmetic_of(problem);
   arithmetic.scalar = call.scalar;
   const Spaces spaces(static_cast<const std::byte*>(call.send),
-                      static_cast<std::byte*>(output_of(call)), operation->scratch, call.left);
+                      static_cast<std::byte*>(output_of(problem, call)), operation->scratch,
+                      call.left);
   operation->launched = true;
   engine_.start(operation->execution, spaces, arithmetic, next_envelope(plan),
                 is_message(problem.collective) ? Lane::kMessage : Lane::kCollective);

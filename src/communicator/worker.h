@@ -153,7 +153,7 @@ class Worker {
   Arithmetic arithmetic_of(const Problem& problem) const;
   uint32_t& next_number(const Problem& problem);
   Envelope next_envelope(const Plan& plan);
-  Status open_devices(Staging staging, const Call& call);
+  Status open_devices(const Problem& problem, const Call& call);
   ScratchPool& scratch_of(const Plan& plan) {
     return plan.problem.staging.any() ? *staging_memory_ : scratch_;
   }

@@ -54,7 +54,7 @@ TEST_P(Known, HaveNewResultsEachTime) {
     run_joined(size, [&](Rank& self, banyan_comm_t comm) {
       Bench bench(self, comm);
       size_t skew = 0;
-      for (const size_t count : {0U, 1U, 6U, 40U, 1000U})
+      for (const size_t count : {0U, 1U, 6U, 40U, 1000U, 5000U})
         for (const Table& table : tables)
           for (const Collective collective : kCollectives)
             for (const bool in_place : {false, true})
