@@ -365,8 +365,10 @@ TEST_P(DeviceCalls, WaitForTheirStream) {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     int done = 1;
     self.expect_ok(banyan_request_test(sum.request(), &done), "test");
-    self.expect(done == 0, "not before its stream");
-    if (late) held.release();
+    if (late) {  // the others may be here when it has gone on
+      self.expect(done == 0, "not before its stream");
+      held.release();
+    }
     gpu.synchronize(sum.stream());
     self.expect(sum.got(6), "five and one");
     self.expect_ok(banyan_request_wait(sum.request()), "wait");

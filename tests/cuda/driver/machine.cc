@@ -31,8 +31,8 @@ Machine::Machine()
     contexts_[device].device = static_cast<int>(device);
 }
 
-std::vector<Context*>& Machine::current() {
-  thread_local std::vector<Context*> stack;
+ContextStack& Machine::current() {
+  static thread_local ContextStack stack;
   return stack;
 }
 

@@ -4,7 +4,9 @@
 
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -41,6 +43,21 @@ struct Context {
   std::set<std::shared_ptr<Stream>> streams;  // all others
 };
 
+// The contexts that a thread has pushed; the last is current. It is plain memory, since the memory
+// of threads with destructors, in a library that was opened, looks to the thread sanitizer like a
+// race of the loader.
+class ContextStack {
+ public:
+  bool empty() const { return depth_ == 0; }
+  Context* back() const { return contexts_[depth_ - 1]; }
+  void push_back(Context* context) { contexts_.at(depth_++) = context; }
+  void pop_back() { --depth_; }
+
+ private:
+  std::array<Context*, 16> contexts_;
+  size_t depth_;
+};
+
 class Machine {
  public:
   static Machine& the();
@@ -49,8 +66,7 @@ class Machine {
 
   int devices() const { return static_cast<int>(contexts_.size()); }
   Context* context(int device) { return &contexts_[static_cast<size_t>(device)]; }
-  // Those that this thread has pushed; the last is current.
-  static std::vector<Context*>& current();
+  static ContextStack& current();  // of this thread
 
   // Every function of the driver begins with this: what it returns at once, or kSuccess.
   int enter(std::string_view function);
