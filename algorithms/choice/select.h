@@ -17,8 +17,9 @@
 //   nodes       groups of ranks that share memory; without shared memory each rank is one
 //   ppn         ranks of the largest node
 //   TYPE        float32 or fp32 and so on; a barrier has none
-//   MEMORY      host, cuda, managed; calls of this version have host memory, what CUDA manages
-//               included, and a barrier has none
+//   MEMORY      host, cuda, managed; all calls of this version count as host memory, since ranks
+//   may
+//               differ in where their buffers are, and a barrier has none
 //   KEY         as the algorithm has them (parameters.h): seg=SIZE
 //               of hierarchical also intra= and inter=, circulant, ring, pairwise or direct, and
 //               rails=N or auto

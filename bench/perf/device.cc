@@ -59,7 +59,8 @@ Result<std::byte*> allocate_on_device(int number, size_t bytes, bool managed) {
   BANYAN_TRY(managed ? status_of_driver(driver()->allocate_managed(&memory, bytes, kGlobal),
                                         "cuMemAllocManaged")
                      : status_of_driver(driver()->allocate(&memory, bytes), "cuMemAlloc"));
-  return reinterpret_cast<std::byte*>(memory);  // NOLINT(performance-no-int-to-ptr)
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver gives addresses as numbers
+  return reinterpret_cast<std::byte*>(memory);
 }
 
 void free_on_device(std::byte* memory) {

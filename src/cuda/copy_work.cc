@@ -197,7 +197,6 @@ Result<std::unique_ptr<CopyWork>> CopyWork::create(const CudaFunctions& cuda) {
 CopyWork::CopyWork(const CudaFunctions& cuda, Descriptor bell)
     : cuda_(cuda), bell_(std::move(bell)) {}
 
-// Its streams go before the context that they are of.
 CopyWork::~CopyWork() = default;
 
 Result<CopyWork::Gpu*> CopyWork::gpu_of(const void* address) {
@@ -206,6 +205,8 @@ Result<CopyWork::Gpu*> CopyWork::gpu_of(const void* address) {
   BANYAN_TRY(cuda_status(cuda_,
                          cuda_.pointer_attribute(&ordinal, kDeviceOrdinal, cuda_address(address)),
                          "cuPointerGetAttribute"));
+  if (ordinal < 0)
+    return Status(Code::kCuda, fmt::format("cuPointerGetAttribute: the device is {}", ordinal));
   const auto index = static_cast<size_t>(ordinal);
   if (index >= gpus_.size()) gpus_.resize(index + 1);
   if (gpus_[index] != nullptr) return gpus_[index].get();

@@ -52,6 +52,7 @@ StreamTurn::~StreamTurn() {
     const TimePoint until = Clock::now() + kLongestFarewell;
     int state = cuda_.query_event(gone_on_);
     for (; state == kCudaNotReady && Clock::now() < until; state = cuda_.query_event(gone_on_))
+      // The driver has no wait for an event that ends by itself.
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     if (state == kCudaNotReady) (void)shared_.release();
     (void)cuda_.destroy_event(gone_on_);

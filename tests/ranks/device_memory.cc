@@ -53,7 +53,8 @@ bool RankGpu::good(int result, const char* what) {
 std::byte* RankGpu::allocate(size_t bytes) {
   CudaFunctions::Address memory = 0;
   if (!good(cuda_.allocate(&memory, bytes), "cuMemAlloc")) return nullptr;
-  return reinterpret_cast<std::byte*>(memory);  // NOLINT(performance-no-int-to-ptr)
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver gives addresses as numbers
+  return reinterpret_cast<std::byte*>(memory);
 }
 
 std::byte* RankGpu::copy_of(const void* host, size_t bytes) {

@@ -86,7 +86,8 @@ int cuMemHostAlloc(void** memory, size_t bytes, unsigned flags) {
   ENTER_WITH_CONTEXT(cuMemHostAlloc);
   if (memory == nullptr || bytes == 0 || flags > 7) return kInvalidValue;
   const uintptr_t made = Machine::the().memory.allocate(bytes, Kind::kPinned, current_device());
-  *memory = reinterpret_cast<void*>(made);  // NOLINT(performance-no-int-to-ptr)
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): ranges are kept as numbers
+  *memory = reinterpret_cast<void*>(made);
   return made != 0 ? kSuccess : kOutOfMemory;
 }
 

@@ -109,6 +109,7 @@ int cuStreamWaitValue32_v2(void* handle, Address address, uint32_t value, unsign
   if (!machine.memory.find(address)) return kInvalidValue;  // pageable
   machine.submit(*stream, [=] {
     while (!is_satisfied(std::atomic_ref(*word).load(std::memory_order_acquire), value, flags))
+      // Whoever writes the word tells nobody.
       std::this_thread::sleep_for(std::chrono::microseconds(20));
   });
   return kSuccess;

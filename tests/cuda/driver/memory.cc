@@ -58,7 +58,8 @@ bool Memory::remove(uintptr_t begin, Kind kind, bool registered) {
   if (device != (kind != Kind::kPinned) || allocation.registered != registered) return false;
   if (!registered) {
     const size_t length = whole_pages(allocation.bytes);
-    munmap(reinterpret_cast<void*>(begin), length);  // NOLINT(performance-no-int-to-ptr)
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): ranges are kept as numbers
+    munmap(reinterpret_cast<void*>(begin), length);
     if (reinterpret_cast<uintptr_t>(allocation.inside) != begin) munmap(allocation.inside, length);
   }
   by_begin_.erase(found);
@@ -82,7 +83,7 @@ std::byte* Memory::inside(uintptr_t address, size_t bytes) const {
   const std::lock_guard lock(mutex_);
   const Allocation* found = look_up(address);
   if (found == nullptr)
-    return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
+    return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr): a number
   const size_t offset = address - found->begin;
   return bytes > found->bytes - offset ? nullptr : found->inside + offset;
 }

@@ -12,8 +12,8 @@ extern "C" {
 
 /* The call of that function after so many good ones returns `error`, once; 0: none does. */
 void standin_cuda_fail(const char* function, int after, int error);
-/* From now on every call returns it, as after an illegal address, and streams do nothing more; 0
- * mends it. */
+/* Every call returns it from now on, as after an illegal address, and streams call the host no
+ * more; 0 mends it. */
 void standin_cuda_break(int error);
 /* How often a function was called. */
 long standin_cuda_calls(const char* function);
