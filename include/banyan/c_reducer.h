@@ -22,7 +22,7 @@
  * ranks.
  *
  * A failure of the reducer fails the caller's communicator, too, and the other way round: every
- * later call returns it. Memory is the host's. */
+ * later call returns it. */
 
 #ifdef __cplusplus
 extern "C" {

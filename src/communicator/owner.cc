@@ -133,6 +133,7 @@ Result<Submission> Owner::submit(Call call, TimePoint deadline, std::optional<ui
   Submission submission(record);
   lock.unlock();
   wake();
+  if (napping_.load() && !waited_within(kSoon)) end_nap();
   return submission;
 }
 
@@ -140,10 +141,14 @@ void Owner::run() {
   const DefaultFloatMode mode;  // for the listener, too
   std::unique_lock driving(driving_);
   while (!over()) {
-    drive([this] { return over() || wanted_.load(); });
+    drive([this] {
+      return over() || wanted_.load() ||
+             (queued_.load() == 0 && resting() && waited_within(kLately));
+    });
     driving.unlock();
-    nap();
-    driving.lock();
+    // Whoever waited for a helper's lock would be woken each time that one lets go of it.
+    do nap();
+    while (!driving.try_lock());
   }
 }
 
@@ -177,7 +182,7 @@ void Owner::drive(const Until& until) {
     if (turns % kTurnsBetweenClocks == 0) driver_->check_deadline(Clock::now());
     if (moved) {
       wait.moved();
-    } else if (!wait.linger()) {
+    } else if (resting() || !wait.linger()) {
       sleep(until);
       wait.slept();
     }
@@ -195,31 +200,33 @@ void Owner::help(const std::function<bool()>& over) {
     const std::lock_guard driving(driving_);
     // What has yet to leave is for the owner's thread: it may take as long as a peer does.
     drive([&] { return over() || (queued_.load() == 0 && !driver_->busy()); });
-    // The owner's thread naps for as long as helpers come one after the other.
     if (listener_ != nullptr) tell_failure();
     left = queued_.load() != 0 || !resting();
   }
   ++helps_;
+  const TimePoint ended = Clock::now();
+  last_wait_.store(ended);
   wanted_.store(false);
   helped_.store(false);
-  if (left || Clock::now() - began > kShortHelp) end_nap();
+  if (left || ended - began > kShortHelp) end_nap();
 }
 
-// The owner's thread leaves the right to drive to helpers that come in quick succession, so that
-// they need not wake it each time. It is back when one leaves work, or soon after the last one.
+// The owner's thread leaves the right to drive to helpers that come in quick succession: a wake-up
+// would cost them more than what they do, since it takes the core of a rank that is at work. It is
+// back when a helper leaves work, when a call comes later than helpers have come lately, or after a
+// nap in which nobody helped.
 void Owner::nap() {
   std::unique_lock lock(nap_mutex_);
-  TimePoint quiet_since = Clock::now();
+  napping_.store(true);
   Clock::duration length = kLeastNap;
   for (uint32_t helps = helps_.load(); !stop_.load();) {
     if (nap_ends_.wait_for(lock, length, [this] { return awaited_; })) break;
-    const bool same = helps == helps_.load();
-    if (same && !wanted_.load() && Clock::now() - quiet_since > kQuiet) break;
-    if (queued_.load() != 0 && !wanted_.load()) break;
-    if (!same || wanted_.load()) quiet_since = Clock::now();
-    length = same && wanted_.load() ? std::min(2 * length, kMostNap) : kLeastNap;
+    const bool helped = helps != helps_.load() || wanted_.load();
+    if (!helped || (queued_.load() != 0 && !wanted_.load())) break;
+    length = std::min(2 * length, kMostNap);
     helps = helps_.load();
   }
+  napping_.store(false);
   awaited_ = false;
 }
 

@@ -108,6 +108,8 @@ class Owner {
   // nothing is left to do. Where another caller helps, that goes on alone. Any thread; whatever is
   // told meanwhile, this one tells.
   void help(const std::function<bool()>& over);
+  // A caller waits, or would have, for what is done already. The next one may help. Any thread.
+  void note_waiter() { last_wait_.store(Clock::now()); }
 
   // This is the communicator's failure on all ranks, unless they have one: whatever is under way
   // ends with it, and those that rest hear of it. Any thread.
@@ -118,9 +120,10 @@ class Owner {
 
   Owner(Driver driver, size_t most, Listener* listener);
 
-  static constexpr Clock::duration kLeastNap = std::chrono::microseconds(100);
-  static constexpr Clock::duration kMostNap = std::chrono::milliseconds(10);
-  static constexpr Clock::duration kQuiet = std::chrono::milliseconds(1);
+  static constexpr Clock::duration kLeastNap = std::chrono::milliseconds(1);
+  static constexpr Clock::duration kMostNap = std::chrono::milliseconds(8);
+  static constexpr Clock::duration kSoon = std::chrono::microseconds(100);  // after a wait
+  static constexpr Clock::duration kLately = std::chrono::milliseconds(1);
   static constexpr Clock::duration kShortHelp = std::chrono::microseconds(500);
 
   void run();
@@ -144,6 +147,7 @@ class Owner {
     return driver_->settled() || driver_.membership().failure().failed();
   }
   void wake();
+  bool waited_within(Clock::duration time) const { return Clock::now() - last_wait_.load() < time; }
 
   std::mutex driving_;  // of what follows, up to ended_
   Driver driver_;
@@ -164,6 +168,8 @@ class Owner {
   std::atomic<bool> helped_{false};  // by a caller
   std::atomic<bool> wanted_{false};  // the right to drive, by that caller
   std::atomic<uint32_t> helps_{0};
+  std::atomic<TimePoint> last_wait_{TimePoint()};  // when it ended
+  std::atomic<bool> napping_{false};
   std::mutex nap_mutex_;  // of awaited_
   std::condition_variable nap_ends_;
   bool awaited_ = false;  // back from a nap

@@ -42,6 +42,7 @@ bool GradientReducer::wait_until(std::unique_lock<std::mutex>& lock, const Reach
     const std::lock_guard again(mutex_);
     return over() || has_failed();
   };
+  if (over()) owner_->note_waiter();
   while (!over()) {
     lock.unlock();
     owner_->help(over_by_itself);
