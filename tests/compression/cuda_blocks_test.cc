@@ -8,32 +8,14 @@
 #include <cstring>
 #include <new>
 #include <string>
-#include <string_view>
 
-#include "compression/cuda/blocks.h"
 #include "compression/cuda/kernel_names.h"
+#include "compression/cuda/spans.h"
 #include "tests/support/cuda_kernels_checks.h"
+#include "tests/support/host_kernels.h"
 
 namespace banyan {
 namespace {
-
-template <class Function>
-void run_blocks(const CudaKernelCall& call, unsigned blocks) {
-  for (unsigned block = 0; block < blocks; block++) {
-    for (unsigned i = 0; i < kCudaThreads; i++) run_thread<Function>(call, {block, blocks, i});
-  }
-}
-
-struct HostKernel {
-  std::string_view name;
-  void (*run)(const CudaKernelCall&, unsigned blocks);
-};
-
-#define KERNEL(name, ...) {#name, run_blocks<__VA_ARGS__>},
-HostKernel host_kernels[] = {
-#include "compression/cuda/kernels.inc"
-};
-#undef KERNEL
 
 // A driver that knows modules and launches only. What it is told to do is for one test.
 struct Driver {
@@ -54,13 +36,9 @@ int unload_module(void*) {
 
 int find_function(void** function, void*, const char* name) {
   constexpr int kNotFound = 500;
-  for (HostKernel& kernel : host_kernels) {
-    if (kernel.name == name) {
-      *function = &kernel;
-      return kCudaSuccess;
-    }
-  }
-  return kNotFound;
+  // Handles are not const; launch() is what gets it back.
+  *function = const_cast<test::HostKernel*>(test::find_host_kernel(name));
+  return *function == nullptr ? kNotFound : kCudaSuccess;
 }
 
 int launch(void* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned,
@@ -73,7 +51,7 @@ int launch(void* function, unsigned x, unsigned y, unsigned z, unsigned threads,
   // The grid is that of the launcher and, in turn, what a smaller one has to do in several tiles.
   const unsigned turn = static_cast<unsigned>(driver.launches) % 4;
   const unsigned blocks = driver.blocks != 0 ? driver.blocks : turn == 0 ? x : turn * 2 - 1;
-  const auto* kernel = static_cast<const HostKernel*>(function);
+  const auto* kernel = static_cast<const test::HostKernel*>(function);
   kernel->run(*static_cast<const CudaKernelCall*>(parameters[0]), blocks);
   return kCudaSuccess;
 }

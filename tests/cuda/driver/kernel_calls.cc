@@ -1,0 +1,116 @@
+// Modules, functions and launches. Every image is taken for that of compression/cuda/kernels.cu,
+// whose host build does the work on the driver's own addresses of what callers point to.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "tests/cuda/driver/state.h"
+#include "tests/cuda/driver/submit.h"
+
+using namespace banyan::standin;  // NOLINT(google-build-using-namespace): these are its functions
+
+namespace {
+
+using banyan::CudaKernelCall;
+using banyan::test::HostKernel;
+
+constexpr unsigned kMostThreads = 1024;
+
+struct Grid {
+  unsigned x, y, z;
+};
+
+bool is_grid(Grid grid, unsigned most_of_yz) {
+  return grid.x > 0 && grid.y > 0 && grid.z > 0 && grid.y <= most_of_yz && grid.z <= most_of_yz;
+}
+
+// Null where nothing is to be there; none where the device cannot reach all of it.
+std::optional<std::byte*> reach(const Context& context, const void* memory, uint64_t bytes,
+                                Work* work) {
+  if (memory == nullptr) return bytes == 0 ? std::optional<std::byte*>(nullptr) : std::nullopt;
+  const Located found = state().memory.locate(address_of(memory), bytes);
+  if (!found.whole || found.is_pageable()) return std::nullopt;
+  const bool elsewhere = found.of->sort == MemorySort::kDevice && found.of->context != &context;
+  if (elsewhere && !context.allows_peer(found.of->context->device())) return std::nullopt;
+  work->uses.push_back(found.of);
+  return found.own;
+}
+
+// An address that the device cannot reach is an error of the context from then on.
+Work kernel_work(const Context& context, const HostKernel& kernel, const CudaKernelCall& call,
+                 unsigned blocks) {
+  Work work;
+  const uint64_t local_bytes = call.count * kernel.local_bytes;
+  const auto dst = reach(context, call.dst, local_bytes, &work);
+  const auto local = reach(context, call.local, kernel.combines ? local_bytes : 0, &work);
+  const auto src = reach(context, call.src, call.count * kernel.incoming_bytes, &work);
+  if (dst && local && src) {
+    work.run = [&kernel, at = CudaKernelCall{*dst, *local, *src, call.count, call.operand},
+                blocks](const Running&) { kernel.run(at, blocks); };
+    return work;
+  }
+  std::fprintf(stderr,
+               "stand-in CUDA: %s of %llu elements at %p, %p and %p: the device does not "
+               "reach all of them\n",
+               std::string(kernel.name).c_str(), static_cast<unsigned long long>(call.count),
+               static_cast<void*>(call.dst), static_cast<const void*>(call.local),
+               static_cast<const void*>(call.src));
+  work.run = [](const Running& running) { running.context.break_with(kIllegalAddress); };
+  return work;
+}
+
+}  // namespace
+
+int cuModuleLoadData(CuHandle* module, const void* image) {
+  return unsafe_call(__func__, [&](Context& context) {
+    if (module == nullptr) return kInvalidValue;
+    if (image == nullptr) return kInvalidImage;
+    *module = state().modules.add(std::make_shared<LoadedModule>(LoadedModule{context}));
+    return kSuccess;
+  });
+}
+
+int cuModuleUnload(CuHandle module) {
+  return unsafe_call(__func__, [&](Context&) {
+    const std::shared_ptr<LoadedModule> taken = state().modules.take(module);
+    if (taken == nullptr) return kInvalidHandle;
+    (void)state().functions.take_all(
+        [&](const LoadedFunction& function) { return function.module == taken; });
+    return kSuccess;
+  });
+}
+
+int cuModuleGetFunction(CuHandle* function, CuHandle module, const char* name) {
+  return call_in_context(__func__, [&](Context&) {
+    if (function == nullptr || name == nullptr) return kInvalidValue;
+    std::shared_ptr<LoadedModule> in = state().modules.find(module);
+    if (in == nullptr) return kInvalidHandle;
+    const HostKernel* kernel = banyan::test::find_host_kernel(name);
+    if (kernel == nullptr) return kNotFound;
+    *function = state().functions.add(
+        std::make_shared<LoadedFunction>(LoadedFunction{std::move(in), kernel}));
+    return kSuccess;
+  });
+}
+
+int cuLaunchKernel(CuHandle function, unsigned x, unsigned y, unsigned z, unsigned threads_x,
+                   unsigned threads_y, unsigned threads_z, unsigned shared, CuHandle stream,
+                   void** parameters, void** extra) {
+  return call_on_stream(__func__, stream, [&](Context& context, const SharedStream& found) {
+    const std::shared_ptr<LoadedFunction> loaded = state().functions.find(function);
+    if (loaded == nullptr || &loaded->module->context != &context || &found->context() != &context)
+      return kInvalidHandle;
+    if (!is_grid({x, y, z}, 65535) || !is_grid({threads_x, threads_y, threads_z}, kMostThreads) ||
+        threads_x * threads_y * threads_z > kMostThreads || shared > 48 * 1024 ||
+        parameters == nullptr || parameters[0] == nullptr)
+      return kInvalidValue;
+    const bool as_compiled =
+        threads_x == banyan::kCudaThreads && threads_y * threads_z * y * z == 1;
+    if (!as_compiled || extra != nullptr) return kNotSupported;
+    return submit(found, kernel_work(context, *loaded->kernel,
+                                     *static_cast<const CudaKernelCall*>(parameters[0]), x))
+        .result;
+  });
+}
