@@ -36,8 +36,9 @@
  *
  * Buffers are memory of the host or, where the process has loaded the CUDA driver, of GPUs, which
  * is copied through memory of the host. Ranks may differ in that, and so may the buffers of a call.
- * A blocking call knows of no stream: what was enqueued for its buffers has ended before. Lists of
- * counts, scalars, and all that #banyan_encode and its kin are given are memory of the host.
+ * A blocking call knows of no stream: what was enqueued for its buffers has ended before. The same
+ * goes for scalars and for what #banyan_encode and its kin are given. Lists of counts are memory of
+ * the host.
  *
  * @section structs Structs
  * A struct that the caller fills starts with `size` and is set from its initializer. A smaller one,
@@ -197,7 +198,7 @@ BANYAN_API banyan_result_t banyan_mem_free(banyan_comm_t comm, void* memory);
 
 /** Makes the operation that sums scalar * x. Local, but every rank makes and uses one.
  * @param comm the only communicator that may use it.
- * @param scalar one element of the type in memory of the host, read at once; ranks may differ.
+ * @param scalar one element of the type, read at once; ranks may differ.
  * @param datatype the only type it works on.
  * @param[out] op destroyed by #banyan_op_destroy, or with comm. */
 BANYAN_API banyan_result_t banyan_op_create_premulsum(banyan_comm_t comm, const void* scalar,

@@ -19,11 +19,13 @@
 #include "src/c_api/handles.h"
 #include "src/c_api/structs.h"
 #include "src/cuda/device_memory.h"
+#include "src/cuda/host_twin.h"
 
 using banyan::Code;
 using banyan::CodecChoice;
 using banyan::DataType;
 using banyan::door;
+using banyan::HostTwin;
 using banyan::Result;
 using banyan::Status;
 
@@ -45,8 +47,7 @@ Status check_memory(std::initializer_list<Argument> arguments) {
     if (is_used && given == nullptr) return invalid(fmt::format("{} is NULL", name));
   banyan::look_for_cuda_driver();
   for (const auto& [name, given, is_used] : arguments)
-    if (is_used && banyan::is_in_device_memory(given))
-      return banyan::device_memory_refused(name, given);
+    if (is_used) BANYAN_TRY(banyan::must_be_staged(name, given).status());
   return {};
 }
 
@@ -98,19 +99,26 @@ Status encode(banyan_encode_t* how, const void* source, size_t count, int dataty
   BANYAN_TRY(check_memory({{"source", source, count != 0},
                            {"message", message},
                            {"residual", given->residual, given->residual != nullptr}}));
+  HostTwin values(source, count * banyan::size_of(*type));
+  const size_t residual_bytes = given->residual == nullptr ? 0 : count * sizeof(float);
+  HostTwin residual(given->residual, residual_bytes);
+  HostTwin written(message, *bytes);
+  for (HostTwin* read : {&values, &residual}) BANYAN_TRY(read->bring());
 
   const banyan::DefaultFloatMode mode;
-  const banyan::EncodedMessage made = banyan::encode_message(
-      *choice,
-      {.type = *type,
-       .values = static_cast<const std::byte*>(source),
-       .count = count,
-       .seed = given->seed,
-       .step = given->step},
-      reinterpret_cast<std::byte*>(given->residual), {static_cast<std::byte*>(message), *bytes});
+  const banyan::EncodedMessage made =
+      banyan::encode_message(*choice,
+                             {.type = *type,
+                              .values = values.data(),
+                              .count = count,
+                              .seed = given->seed,
+                              .step = given->step},
+                             residual.data(), {written.data(), *bytes});
   const size_t room = std::exchange(*bytes, made.size);
   if (made.size > room)
     return invalid(fmt::format("bytes is {}, and the message takes {}", room, made.size));
+  BANYAN_TRY(written.take_back(made.size));
+  BANYAN_TRY(residual.take_back(residual_bytes));
   // A struct of an older header may end before these.
   banyan_encode_t result = *given;
   result.size = how->size;
@@ -120,10 +128,8 @@ Status encode(banyan_encode_t* how, const void* source, size_t count, int dataty
   return {};
 }
 
-using Decode = Status (*)(std::span<const std::byte> message, DataType type, uint64_t count,
-                          std::byte* target);
-
-Status decode(Decode function, const void* message, size_t bytes, void* target, size_t count,
+// Into target, or added to what it holds.
+Status decode(bool adds, const void* message, size_t bytes, void* target, size_t count,
               int datatype) {
   const Result<DataType> type = banyan::check_type(datatype);
   BANYAN_TRY(type.status());
@@ -132,9 +138,15 @@ Status decode(Decode function, const void* message, size_t bytes, void* target, 
         fmt::format("datatype is {}; valid: float32, float16, bfloat16, float64", name_of(*type)));
   BANYAN_TRY(check_count(count, *type));
   BANYAN_TRY(check_memory({{"message", message}, {"target", target, count != 0}}));
+  const size_t target_bytes = count * banyan::size_of(*type);
+  HostTwin read(message, bytes);
+  HostTwin values(target, target_bytes);
+  BANYAN_TRY(read.bring());
+  if (adds) BANYAN_TRY(values.bring());
   const banyan::DefaultFloatMode mode;
-  return function({static_cast<const std::byte*>(message), bytes}, *type, count,
-                  static_cast<std::byte*>(target));
+  const auto function = adds ? banyan::decode_add_message : banyan::decode_message;
+  BANYAN_TRY(function({read.data(), bytes}, *type, count, values.data()));
+  return values.take_back(target_bytes);
 }
 
 }  // namespace
@@ -152,16 +164,12 @@ banyan_result_t banyan_encode(banyan_encode_t* how, const void* source, size_t c
 
 banyan_result_t banyan_decode(const void* message, size_t bytes, void* target, size_t count,
                               banyan_datatype_t datatype) {
-  return door([&] {
-    return decode(banyan::decode_message, message, bytes, target, count,
-                  banyan::number_in(datatype));
-  });
+  return door(
+      [&] { return decode(false, message, bytes, target, count, banyan::number_in(datatype)); });
 }
 
 banyan_result_t banyan_decode_add(const void* message, size_t bytes, void* target, size_t count,
                                   banyan_datatype_t datatype) {
-  return door([&] {
-    return decode(banyan::decode_add_message, message, bytes, target, count,
-                  banyan::number_in(datatype));
-  });
+  return door(
+      [&] { return decode(true, message, bytes, target, count, banyan::number_in(datatype)); });
 }

@@ -11,6 +11,7 @@
 #include "src/c_api/run.h"
 #include "src/c_api/structs.h"
 #include "src/cuda/device_memory.h"
+#include "src/cuda/host_twin.h"
 
 using banyan::Code;
 using banyan::door;
@@ -50,9 +51,11 @@ Status create(banyan_comm_t comm, const void* scalar, int datatype, banyan_op_t*
   BANYAN_TRY(type.status());
   BANYAN_TRY(banyan::check_usable(**found));
   banyan::look_for_cuda_driver();
-  if (banyan::is_in_device_memory(scalar)) return banyan::device_memory_refused("scalar", scalar);
+  BANYAN_TRY(banyan::must_be_staged("scalar", scalar).status());
+  banyan::HostTwin given(scalar, banyan::size_of(*type));
+  BANYAN_TRY(given.bring());
   OpenCommunicator::Scalar kept{*type, {}};
-  std::memcpy(kept.value.data(), scalar, banyan::size_of(*type));
+  std::memcpy(kept.value.data(), given.data(), banyan::size_of(*type));
   *op = banyan::process().next_operation();
   (*found)->scalars[*op] = kept;
   return {};

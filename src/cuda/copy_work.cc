@@ -117,33 +117,11 @@ class CopyLine {
   Handle rings_for_ = nullptr;  // the oldest copy's event, where the bell was asked for it
 };
 
-// The context that a device has for all of the process.
-class PrimaryContext {
- public:
-  PrimaryContext(const CudaFunctions& cuda, CudaFunctions::Device device)
-      : cuda_(cuda), device_(device) {}
-  PrimaryContext(const PrimaryContext&) = delete;
-  PrimaryContext& operator=(const PrimaryContext&) = delete;
-  ~PrimaryContext() {
-    if (context_ != nullptr) (void)cuda_.release_context(device_);
-  }
-  Status retain() {
-    return cuda_status(cuda_, cuda_.retain_context(&context_, device_), "cuDevicePrimaryCtxRetain");
-  }
-  Handle get() const { return context_; }
-
- private:
-  const CudaFunctions& cuda_;
-  CudaFunctions::Device device_;
-  Handle context_ = nullptr;
-};
-
 }  // namespace
 
 class CopyWork::Gpu {
  public:
-  Gpu(const CudaFunctions& cuda, CudaFunctions::Device device)
-      : cuda_(cuda), context_(cuda, device) {}
+  explicit Gpu(const CudaFunctions& cuda) : cuda_(cuda), context_(cuda) {}
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
   ~Gpu() {
@@ -151,8 +129,8 @@ class CopyWork::Gpu {
     for (std::unique_ptr<CopyLine>* line : {&out_, &in_, &own_}) line->reset();
   }
 
-  Status open() {
-    BANYAN_TRY(context_.retain());
+  Status open(int ordinal) {
+    BANYAN_TRY(context_.retain(ordinal));
     const CurrentContext current = make_current();
     for (std::unique_ptr<CopyLine>* line : {&out_, &in_}) {
       *line = std::make_unique<CopyLine>(cuda_);
@@ -200,20 +178,13 @@ CopyWork::CopyWork(const CudaFunctions& cuda, Descriptor bell)
 CopyWork::~CopyWork() = default;
 
 Result<CopyWork::Gpu*> CopyWork::gpu_of(const void* address) {
-  constexpr int kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-  int ordinal = -1;
-  BANYAN_TRY(cuda_status(cuda_,
-                         cuda_.pointer_attribute(&ordinal, kDeviceOrdinal, cuda_address(address)),
-                         "cuPointerGetAttribute"));
-  if (ordinal < 0)
-    return Status(Code::kCuda, fmt::format("cuPointerGetAttribute: the device is {}", ordinal));
-  const auto index = static_cast<size_t>(ordinal);
+  const Result<int> ordinal = ordinal_of(cuda_, address);
+  BANYAN_TRY(ordinal.status());
+  const auto index = static_cast<size_t>(*ordinal);
   if (index >= gpus_.size()) gpus_.resize(index + 1);
   if (gpus_[index] != nullptr) return gpus_[index].get();
-  CudaFunctions::Device device = 0;
-  BANYAN_TRY(cuda_status(cuda_, cuda_.device(&device, ordinal), "cuDeviceGet"));
-  auto gpu = std::make_unique<Gpu>(cuda_, device);
-  BANYAN_TRY(gpu->open());
+  auto gpu = std::make_unique<Gpu>(cuda_);
+  BANYAN_TRY(gpu->open(*ordinal));
   gpus_[index] = std::move(gpu);
   return gpus_[index].get();
 }

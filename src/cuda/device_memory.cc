@@ -46,11 +46,6 @@ Status check_streams() {
   return {Code::kUnsupported, "on_stream is set, and this process has loaded no CUDA driver"};
 }
 
-Status device_memory_refused(std::string_view name, const void* address) {
-  return {Code::kUnsupported,
-          fmt::format("{} is {}, in the memory of a GPU: pass memory of the host", name, address)};
-}
-
 namespace {
 
 struct Search {

@@ -34,12 +34,9 @@ inline bool knows_devices() {
 
 // By the driver as last seen. Thread-safe.
 bool is_in_device_memory(const void* address);
-// The same of a call's buffer of that name. kUnsupported: it is, and the driver lacks a function.
+// The same of the argument of that name. kUnsupported: it is, and the driver lacks a function.
 Result<bool> must_be_staged(std::string_view name, const void* address);
 // Looks for the driver. kUnsupported: there is none, or it lacks a function that streams need.
 Status check_streams();
-// What is returned for such a buffer, or whatever the argument of that name is, where only memory
-// of the host will do.
-Status device_memory_refused(std::string_view name, const void* address);
 
 }  // namespace banyan

@@ -54,4 +54,19 @@ Status cuda_status(const CudaFunctions& cuda, int result, std::string_view call)
                                        : fmt::format("{}: {}", call, result)};
 }
 
+Result<int> ordinal_of(const CudaFunctions& cuda, const void* address) {
+  constexpr int kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+  int ordinal = -1;
+  BANYAN_TRY(cuda_status(cuda,
+                         cuda.pointer_attribute(&ordinal, kDeviceOrdinal, cuda_address(address)),
+                         "cuPointerGetAttribute"));
+  if (ordinal >= 0) return ordinal;
+  return Status(Code::kCuda, fmt::format("cuPointerGetAttribute: the device is {}", ordinal));
+}
+
+Status PrimaryContext::retain(int ordinal) {
+  BANYAN_TRY(cuda_status(cuda_, cuda_.device(&device_, ordinal), "cuDeviceGet"));
+  return cuda_status(cuda_, cuda_.retain_context(&context_, device_), "cuDevicePrimaryCtxRetain");
+}
+
 }  // namespace banyan

@@ -43,6 +43,28 @@ class RelaxedCapture {
   int mode_ = kCudaCaptureRelaxed;
 };
 
+// The ordinal of the device in whose memory an address is. kCuda: in none's.
+Result<int> ordinal_of(const CudaFunctions& cuda, const void* address);
+
+// The context that a device has for all of the process.
+class PrimaryContext {
+ public:
+  explicit PrimaryContext(const CudaFunctions& cuda) : cuda_(cuda) {}
+  PrimaryContext(const PrimaryContext&) = delete;
+  PrimaryContext& operator=(const PrimaryContext&) = delete;
+  ~PrimaryContext() {
+    if (context_ != nullptr) (void)cuda_.release_context(device_);
+  }
+  // Once.
+  Status retain(int ordinal);
+  CudaFunctions::Handle get() const { return context_; }
+
+ private:
+  const CudaFunctions& cuda_;
+  CudaFunctions::Device device_ = 0;
+  CudaFunctions::Handle context_ = nullptr;
+};
+
 // Makes a context this thread's until its end, and then that which was before.
 class CurrentContext {
  public:

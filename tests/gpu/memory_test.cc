@@ -184,8 +184,11 @@ void GpuMemory::works_in_every_buffer(std::byte* memory) {
   EXPECT_EQ(banyan_group_end(), BANYAN_SUCCESS) << banyan_last_error(comm_);
   has(half, in_[0]);
   banyan_op_t op = 0;
-  refused(banyan_op_create_premulsum(comm_, memory, BANYAN_FLOAT32, &op), BANYAN_ERR_UNSUPPORTED,
-          "scalar is ");
+  EXPECT_EQ(banyan_op_create_premulsum(comm_, memory, BANYAN_FLOAT32, &op), BANYAN_SUCCESS)
+      << banyan_last_error(comm_);
+  float product = 2;
+  EXPECT_EQ(banyan_allreduce(&product, &product, 1, BANYAN_FLOAT32, op, comm_), BANYAN_SUCCESS);
+  EXPECT_EQ(product, 2 * in_[0]) << "the scalar is what lies there";
   std::byte* const last = memory + kBytes - 1;
   for (std::byte* place : {memory + 1, half + 5, last}) {
     char byte = 0;
