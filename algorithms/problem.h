@@ -70,9 +70,16 @@ struct Compression {
 struct Staging {
   bool input = false;
   bool output = false;
+  // Bit c: whoever can touch them encodes and decodes there by codec c; bit 0, divides there.
+  uint32_t codecs = 0;
 
   bool operator==(const Staging&) const = default;
   bool any() const { return input || output; }
+  bool holds(const Slice& slice) const {
+    return slice.size != 0 &&
+           ((input && slice.space == Space::kInput) || (output && slice.space == Space::kOutput));
+  }
+  bool has_codec(CodecId codec) const { return (codecs >> codec & 1) != 0; }
 };
 
 struct Problem {

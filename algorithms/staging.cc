@@ -135,12 +135,45 @@ class StagedBuffer {
   Slice room_;
 };
 
+// Of those buffers the ones of which some step is for the host.
+Staging for_host(const Schedule& schedule, const Staging& staging) {
+  Staging left = staging;
+  Staging host{.codecs = staging.codecs};
+  // What one buffer is staged for may be a step that touches the other, too.
+  for (bool more = true; more;) {
+    more = false;
+    for (const Step& step : schedule.steps) {
+      if (is_done_there(step, left)) continue;
+      for (const Slice& slice : {step.src, step.src2, step.dst, step.dst2}) {
+        if (!left.holds(slice)) continue;
+        bool& of_host = slice.space == Space::kInput ? host.input : host.output;
+        of_host = more = true;
+        (slice.space == Space::kInput ? left.input : left.output) = false;
+      }
+    }
+  }
+  return host;
+}
+
 }  // namespace
 
-Schedule stage(const Schedule& schedule, Staging staging, uint64_t piece) {
+bool is_done_there(const Step& step, const Staging& staging) {
+  if (!staging.has_codec(step.codec) || step.dst2.size != 0) return false;
+  if (step.codec == kNoCodec)
+    return step.op == Op::kEncode && staging.holds(step.src) && staging.holds(step.dst);
+  switch (step.op) {
+    case Op::kEncode: return staging.holds(step.src) && step.src2.size == 0;
+    case Op::kDecode: return staging.holds(step.dst);
+    case Op::kDecodeAdd: return staging.holds(step.src) || staging.holds(step.dst);
+    default: return false;
+  }
+}
+
+Schedule stage(const Schedule& schedule, const Staging& staging, uint64_t piece) {
+  const Staging host = for_host(schedule, staging);
   std::vector<StagedBuffer> buffers;
-  if (staging.input) buffers.emplace_back(schedule, Space::kInput, piece);
-  if (staging.output) buffers.emplace_back(schedule, Space::kOutput, piece);
+  if (host.input) buffers.emplace_back(schedule, Space::kInput, piece);
+  if (host.output) buffers.emplace_back(schedule, Space::kOutput, piece);
   ScheduleBuilder builder(schedule);
   for (StagedBuffer& buffer : buffers) buffer.take_room(builder);
 
@@ -149,6 +182,8 @@ Schedule stage(const Schedule& schedule, Staging staging, uint64_t piece) {
   std::vector<uint32_t> also_after;
   for (uint32_t id = 0; id < schedule.steps.size(); ++id) {
     Step step = schedule.steps[id];
+    for (const Slice& slice : {step.src, step.dst})
+      if (staging.holds(slice) && !host.holds(slice)) step.memory = MemoryKind::kDevice;
     for (StagedBuffer& buffer : buffers)
       for (const Slice& read : {step.src, step.src2}) buffer.bring_in(read, builder);
     for (const StagedBuffer& buffer : buffers)

@@ -4,6 +4,9 @@
 //
 //   const Schedule staged = stage(schedule, {.input = true, .output = true});
 //
+// Where whoever can touch the buffers has codecs, these encode and decode there: then only messages
+// are copied, and nothing stands for a buffer that all steps go by.
+//
 // Messages stay as they were, so that ranks which stage and ranks which do not take part in one
 // call.
 // SPDX-License-Identifier: Apache-2.0
@@ -24,6 +27,10 @@ inline constexpr uint64_t kStagedPiece = uint64_t{512} << 10;
 // Adds to the working memory what stands for these buffers, and to the steps those copies: kCopy
 // with MemoryKind::kDevice. A step waits for what it reads and no more, so that copies, messages
 // and sums overlap. What nothing reads is not brought in, and what nothing writes is not taken out.
-Schedule stage(const Schedule& schedule, Staging staging, uint64_t piece = kStagedPiece);
+Schedule stage(const Schedule& schedule, const Staging& staging, uint64_t piece = kStagedPiece);
+
+// Whether Staging::codecs has what the step does to what lies in such buffers: it encodes, decodes,
+// or divides elements of the type of sums where they are. Its other operands may be working memory.
+bool is_done_there(const Step& step, const Staging& staging);
 
 }  // namespace banyan

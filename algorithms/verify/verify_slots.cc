@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "algorithms/staging.h"
 #include "algorithms/verify/verify_parts.h"
 
 namespace banyan {
@@ -71,13 +72,9 @@ ScheduleFault find_slots(const VerifiedCall& call, int rank, std::vector<Slice>&
   return {};
 }
 
-bool touches_staged(const Step& step, Staging staging) {
-  const auto is_staged = [&](const Slice& slice) {
-    return slice.size != 0 && ((staging.input && slice.space == Space::kInput) ||
-                               (staging.output && slice.space == Space::kOutput));
-  };
+bool touches_staged(const Step& step, const Staging& staging) {
   return std::any_of(std::begin(kOperands), std::end(kOperands),
-                     [&](Slice Step::*operand) { return is_staged(step.*operand); });
+                     [&](Slice Step::*operand) { return staging.holds(step.*operand); });
 }
 
 bool moves_staged(const Step& step) {
@@ -107,7 +104,10 @@ ScheduleFault check_codec(const VerifiedCall& call, int rank, const Step& step) 
   if (step.dst2.size != 0 && (!encodes || step.dst2.size != step.src.size))
     return "what is left over is not as long as what a codec encodes";
   if (touches_staged(step, problem.staging)) {
-    if (!moves_staged(step)) return "touches what is staged, and is no copy from or to scratch";
+    const bool done_there =
+        step.memory == MemoryKind::kDevice && is_done_there(step, problem.staging);
+    if (!moves_staged(step) && !done_there)
+      return "touches what is staged, and is neither a copy from or to scratch nor done there";
   } else if (step.memory != problem.memory) {
     return "is for " + std::string(name_of(step.memory)) + " memory, but the call's is " +
            std::string(name_of(problem.memory));

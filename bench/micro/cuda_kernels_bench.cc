@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "compression/codecs.h"
+#include "compression/cuda/codecs.h"
 #include "compression/cuda/kernels.h"
 
 namespace banyan {
@@ -119,6 +121,10 @@ void* pointer(Address address) {
   return reinterpret_cast<void*>(address);
 }
 
+std::byte* bytes_at(Address address) {
+  return static_cast<std::byte*>(pointer(address));
+}
+
 // One kernel on `count` elements: bytes read and written, and its launch.
 struct Case {
   std::string name;
@@ -136,8 +142,8 @@ double median(std::vector<double> values) {
 
 class Cases {
  public:
-  Cases(Device& device, const CudaKernels& kernels, size_t dst_bytes)
-      : device_(device), kernels_(kernels), dst_bytes_(dst_bytes) {}
+  Cases(Device& device, const CudaKernels& kernels, const CudaCodecs& codecs, size_t dst_bytes)
+      : device_(device), kernels_(kernels), codecs_(codecs), dst_bytes_(dst_bytes) {}
 
   void add_type(DataType type) {
     const DataType wide = accumulator_of(type, ReduceOp::kSum);
@@ -149,6 +155,32 @@ class Cases {
     }
     add_decode(type, wide);
     add_encode(type, wide, 1);
+  }
+
+  // float32, of which there are as many bytes as a destination has.
+  void add_codec(CodecId codec) {
+    const size_t count = dst_bytes_ / sizeof(float);
+    const Codec& own = codecs()[codec - size_t{1}];
+    const size_t message = own.capacity({}, DataType::kFloat32, count);
+    const std::string name(own.name);
+    add(name + " encode", DataType::kFloat32, dst_bytes_ + message, [=, this] {
+      must(codecs_.encode(codec, {}, DataType::kFloat32, bytes_at(device_.source(dst_bytes_)),
+                          count, bytes_at(device_.result(message)), nullptr, device_.stream));
+    });
+    add(name + " encode and keep", DataType::kFloat32, 2 * dst_bytes_ + message, [=, this] {
+      must(codecs_.encode(codec, {}, DataType::kFloat32, bytes_at(device_.source(dst_bytes_)),
+                          count, bytes_at(device_.result(message)),
+                          bytes_at(device_.result(dst_bytes_)), device_.stream));
+    });
+    add(name + " decode", DataType::kFloat32, dst_bytes_ + message, [=, this] {
+      must(codecs_.decode(codec, DataType::kFloat32, bytes_at(device_.source(message)), count,
+                          bytes_at(device_.result(dst_bytes_)), device_.stream));
+    });
+    add(name + " decode-add", DataType::kFloat32, 2 * dst_bytes_ + message, [=, this] {
+      must(codecs_.decode_add(codec, DataType::kFloat32, bytes_at(device_.source(message)), count,
+                              bytes_at(device_.source(dst_bytes_)),
+                              bytes_at(device_.result(dst_bytes_)), device_.stream));
+    });
   }
 
   // The sources begin one element behind a boundary of packs, the destination at one.
@@ -221,6 +253,7 @@ class Cases {
 
   Device& device_;
   const CudaKernels& kernels_;
+  const CudaCodecs& codecs_;
   size_t dst_bytes_;
   std::vector<Case> cases_;
 };
@@ -232,8 +265,10 @@ void measure(int rounds) {
   Device device(*cuda);
   const auto kernels = CudaKernels::load(*cuda);
   must(kernels.status());
+  const auto codecs = CudaCodecs::load(*cuda);
+  must(codecs.status());
   for (const size_t mebibytes : {64, 256}) {
-    Cases cases(device, *kernels, mebibytes << 20);
+    Cases cases(device, *kernels, *codecs, mebibytes << 20);
     for (const DataType type :
          {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8E4m3,
           DataType::kFloat8E5m2, DataType::kInt8, DataType::kInt32, DataType::kFloat64}) {
@@ -244,6 +279,7 @@ void measure(int rounds) {
       cases.add_encode(type, wide, 3);
       cases.add_shifted(type);
     }
+    for (const CodecId codec : {kInt8, kInt4, kE4m3, kE5m2}) cases.add_codec(codec);
     cases.run(rounds);
   }
 }

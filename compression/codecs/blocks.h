@@ -94,13 +94,13 @@ inline constexpr float kIntegerAnchor = 1.5F * power_of_two(Float32::kMantissaBi
 
 // The largest integer that is not above it. `Float` is float, or a vector of them.
 template <typename Float>
-Float round_down(Float below_2_22) {
+constexpr Float round_down(Float below_2_22) {
   const Float nearest = below_2_22 + kIntegerAnchor - kIntegerAnchor;
   return nearest > below_2_22 ? nearest - 1.0F : nearest;
 }
 
 template <typename Float>
-Float clamp(Float value, Float largest) {
+constexpr Float clamp(Float value, Float largest) {
   value = value > largest ? largest : value;
   return value < -largest ? -largest : value;
 }

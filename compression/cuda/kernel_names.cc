@@ -47,4 +47,8 @@ std::string cuda_encode_name(DataType type, CudaScaling by) {
   return by == CudaScaling::kDivide ? named("divide", type) : named("scale", wrapping(type));
 }
 
+std::string cuda_codec_name(std::string_view verb, std::string_view codec, DataType type) {
+  return named(std::string(verb).append("_").append(codec), type);
+}
+
 }  // namespace banyan

@@ -1,9 +1,11 @@
-// What the kernels of the module are called: a verb and a type, as in kernels.inc.
+// What the kernels of the module are called: a verb and a type, as in kernels.inc, and a codec
+// between them, as in codec_kernels.inc.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "banyan/types.h"
 
@@ -15,5 +17,7 @@ std::string cuda_reduce_name(DataType type, ReduceOp op);
 std::string cuda_decode_reduce_name(DataType type, ReduceOp op);
 std::string cuda_decode_name(DataType type);
 std::string cuda_encode_name(DataType type, CudaScaling by);
+// The verb is "encode", "decode" or "decode_add"; the type is that of the values.
+std::string cuda_codec_name(std::string_view verb, std::string_view codec, DataType type);
 
 }  // namespace banyan

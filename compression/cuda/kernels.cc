@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "compression/cuda/kernel_names.h"
 #include "compression/cuda/spans.h"
@@ -21,29 +22,6 @@ constexpr uint64_t kMostBlocks = 1U << 30;
 
 size_t index_of(DataType type) {
   return static_cast<size_t>(type);
-}
-
-Status driver_failure(const CudaFunctions& cuda, const char* call, int result) {
-  const char* name = nullptr;
-  if (cuda.error_name == nullptr || cuda.error_name(result, &name) != kCudaSuccess ||
-      name == nullptr) {
-    name = "an unknown error";
-  }
-  return {Code::kCuda, fmt::format("{} of the CUDA driver failed: {} ({})", call, name, result)};
-}
-
-// "9.0"; "an unknown one" where the driver does not say.
-std::string capability(const CudaFunctions& cuda) {
-  int device = 0;
-  int major = 0;
-  int minor = 0;
-  if (cuda.current_device == nullptr || cuda.attribute == nullptr ||
-      cuda.current_device(&device) != kCudaSuccess ||
-      cuda.attribute(&major, kCudaCapabilityMajor, device) != kCudaSuccess ||
-      cuda.attribute(&minor, kCudaCapabilityMinor, device) != kCudaSuccess) {
-    return "an unknown one";
-  }
-  return fmt::format("{}.{}", major, minor);
 }
 
 template <typename T>
@@ -111,38 +89,22 @@ Quotient divide_integers(DataType type, int divisor) {
 }  // namespace
 
 Result<CudaKernels> CudaKernels::load(const CudaFunctions& cuda, const CudaImage& image) {
-  if (image.fatbin == nullptr) {
-    return Status(Code::kUnsupported,
-                  "this build has no kernels for GPUs: nvcc was not found when it was made "
-                  "(-Dcuda=enabled says why)");
-  }
-  if (cuda.load_module == nullptr || cuda.unload_module == nullptr || cuda.function == nullptr ||
-      cuda.launch == nullptr) {
-    return Status(Code::kUnsupported,
-                  "the CUDA driver cannot load modules and launch their kernels: it is not whole, "
-                  "or older than R470");
-  }
-  void* module = nullptr;
-  const int result = cuda.load_module(&module, image.fatbin);
-  if (result == kCudaNoBinaryForGpu || result == kCudaInvalidPtx || result == kCudaUnsupportedPtx) {
-    return Status(Code::kUnsupported,
-                  fmt::format("the kernels of this build are for GPUs of compute capability {} and "
-                              "later ones that the driver can translate them for; this one has {}: "
-                              "a newer driver may know it",
-                              image.capabilities, capability(cuda)));
-  }
-  if (result != kCudaSuccess) return driver_failure(cuda, "cuModuleLoadData", result);
-  CudaKernels kernels(cuda);
-  kernels.module_ = {module, Unload{cuda.unload_module}};
+  Result<CudaModule> module = CudaModule::load(cuda, image);
+  BANYAN_TRY(module.status());
+  return find_in(std::make_shared<const CudaModule>(std::move(*module)));
+}
+
+Result<CudaKernels> CudaKernels::find_in(std::shared_ptr<const CudaModule> module) {
+  CudaKernels kernels(std::move(module));
   BANYAN_TRY(kernels.find_all());
   return kernels;
 }
 
 Status CudaKernels::find_all() {
   const auto find = [this](const std::string& name, Function* function) -> Status {
-    const int result = cuda_.function(function, module_.get(), name.c_str());
-    if (result == kCudaSuccess) return {};
-    return driver_failure(cuda_, ("cuModuleGetFunction(" + name + ")").c_str(), result);
+    const Result<Function> found = module_->find(name);
+    if (found.ok()) *function = *found;
+    return found.status();
   };
   for (size_t t = 0; t < kDataTypeCount; t++) {
     const auto type = static_cast<DataType>(t);
@@ -167,10 +129,7 @@ Status CudaKernels::launch(Function function, DataType dst_type, DataType src_ty
   const CudaPacks packs = cuda_packs(call, static_cast<uint32_t>(size_of(dst_type)),
                                      static_cast<uint32_t>(size_of(src_type)));
   const auto blocks = static_cast<unsigned>(std::min(cuda_blocks(packs), kMostBlocks));
-  void* parameters[] = {&call};
-  const int result =
-      cuda_.launch(function, blocks, 1, 1, kCudaThreads, 1, 1, 0, stream, parameters, nullptr);
-  return result == kCudaSuccess ? Status() : driver_failure(cuda_, "cuLaunchKernel", result);
+  return module_->launch(function, blocks, &call, stream);
 }
 
 Status CudaKernels::reduce(DataType type, ReduceOp op, void* dst, const void* local,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "compression/cuda/blocks.h"
+#include "compression/cuda/codec_blocks.h"
 
 // The indices of blocks, and of threads in them, have one dimension.
 #define KERNEL(name, ...)                                                              \
@@ -12,3 +13,12 @@
   }
 
 #include "compression/cuda/kernels.inc"
+
+#define CODEC_KERNEL(name, ...)                                                        \
+  extern "C" __global__ void __launch_bounds__(banyan::kCudaThreads)                   \
+      name(const banyan::CudaCodecCall call) {                                         \
+    using namespace banyan;                                                            \
+    run_warp<__VA_ARGS__>(call, {blockIdx.x, gridDim.x, threadIdx.x});                 \
+  }
+
+#include "compression/cuda/codec_kernels.inc"

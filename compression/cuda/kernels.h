@@ -7,10 +7,12 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include "banyan/status.h"
 #include "banyan/types.h"
 #include "compression/cuda/image.h"
+#include "compression/cuda/module.h"
 #include "src/base/cuda_driver.h"
 
 namespace banyan {
@@ -29,12 +31,12 @@ namespace banyan {
 // error the driver gave. That may be an error of an earlier launch, which its context keeps.
 class CudaKernels {
  public:
-  using Stream = CudaFunctions::Handle;  // null: the default stream
+  using Stream = CudaModule::Stream;
 
-  // Loads the image into the current context; `cuda` is copied. Fails with kUnsupported where the
-  // image has no code for its device, or the driver lacks a function that this needs; with kCuda
-  // where the driver refuses, as it does without a context.
+  // As CudaModule::load().
   static Result<CudaKernels> load(const CudaFunctions& cuda, const CudaImage& image = cuda_image());
+  // Those of a module that is loaded.
+  static Result<CudaKernels> find_in(std::shared_ptr<const CudaModule> module);
 
   // dst[i] = local[i] (+) incoming[i], all of one type
   Status reduce(DataType type, ReduceOp op, void* dst, const void* local, const void* incoming,
@@ -51,22 +53,17 @@ class CudaKernels {
                 Stream stream) const;
 
  private:
-  using Function = CudaFunctions::Handle;
-  struct Unload {
-    int (*unload)(CudaFunctions::Handle);
-    void operator()(void* module) const { (void)unload(module); }
-  };
+  using Function = CudaModule::Function;
   template <typename T>
   using ByType = std::array<T, kDataTypeCount>;
 
-  explicit CudaKernels(const CudaFunctions& cuda) : cuda_(cuda) {}
+  explicit CudaKernels(std::shared_ptr<const CudaModule> module) : module_(std::move(module)) {}
   Status find_all();
   Status launch(Function function, DataType dst_type, DataType src_type, void* dst,
                 const void* local, const void* src, size_t count, uint64_t operand,
                 Stream stream) const;
 
-  CudaFunctions cuda_;
-  std::unique_ptr<void, Unload> module_{nullptr, Unload{}};
+  std::shared_ptr<const CudaModule> module_;
   ByType<std::array<Function, kReduceOpCount>> reduce_{};
   ByType<std::array<Function, kReduceOpCount>> decode_reduce_{};
   ByType<Function> decode_{};

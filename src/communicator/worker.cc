@@ -152,6 +152,19 @@ Status Worker::open_devices(const Problem& problem, const Call& call) {
   return problem.staging.output ? copies_->open(output_of(problem, call)) : Status();
 }
 
+// What GPUs encode by themselves is not brought to the host. Where they cannot be reached, the call
+// will say so.
+std::shared_ptr<Plan> Worker::plan_with_codecs(const Call& call) {
+  Problem problem = call.problem;
+  if (gpus_have_codecs_ && open_devices(problem, call).ok()) {
+    uint32_t codecs = ~uint32_t{0};
+    if (problem.staging.input) codecs &= copies_->codecs_at(call.send);
+    if (problem.staging.output) codecs &= copies_->codecs_at(output_of(problem, call));
+    problem.staging.codecs = codecs;
+  }
+  return plans_.find_or_build(problem, call.algorithm, call.parameters);
+}
+
 Status Worker::copy_own(const Call& send, const Call& receive, size_t bytes) {
   if (!send.problem.staging.any() && !receive.problem.staging.any()) {
     copy_bytes(static_cast<std::byte*>(receive.recv), static_cast<const std::byte*>(send.send),

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "banyan/status.h"
+#include "compression/codecs.h"
 #include "src/base/own_sockets.h"
 #include "src/communicator/call.h"
 #include "src/communicator/settings.h"
@@ -78,6 +79,8 @@ class Worker {
   const Engine& engine() const { return engine_; }
   const Trace& trace() const { return trace_; }
   std::shared_ptr<Plan> plan(const Call& call) {
+    if (call.problem.staging.any() && !call.problem.compression.is_exact())
+      return plan_with_codecs(call);
     return plans_.find_or_build(call.problem, call.algorithm, call.parameters);
   }
   // From now on, calls are in the log as its levels have it, or not at all but for their failures.
@@ -97,6 +100,7 @@ class Worker {
   // In place of the library's: those that calls number from now on. They outlive it. Requires that
   // nothing is under way.
   void use_codecs(std::span<const Codec> codecs) {
+    gpus_have_codecs_ = codecs.data() == banyan::codecs().data();
     plans_.use_codecs(codecs);
     engine_.use_codecs(codecs);
   }
@@ -154,6 +158,7 @@ class Worker {
   uint32_t& next_number(const Problem& problem);
   Envelope next_envelope(const Plan& plan);
   Status open_devices(const Problem& problem, const Call& call);
+  std::shared_ptr<Plan> plan_with_codecs(const Call& call);
   ScratchPool& scratch_of(const Plan& plan) {
     return plan.problem.staging.any() ? *staging_memory_ : scratch_;
   }
@@ -168,6 +173,7 @@ class Worker {
   PlanCache plans_;
   ScratchPool scratch_;
   CopyWork* copies_ = nullptr;                 // the engine's; null: no call needed it yet
+  bool gpus_have_codecs_ = true;               // those that calls number
   std::optional<ScratchPool> staging_memory_;  // pinned, of plans that stage
   std::vector<CacheLine> quick_scratch_;       // of all quick calls: one at a time is under way
   size_t prepared_ = 0;                        // operations that are not launched

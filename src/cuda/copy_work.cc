@@ -6,8 +6,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <optional>
 #include <utility>
 
+#include "compression/codecs.h"
+#include "compression/cuda/codecs.h"
+#include "compression/cuda/kernels.h"
 #include "src/base/bell.h"
 #include "src/cuda/driver_calls.h"
 
@@ -24,7 +29,7 @@ void ring_bell(void* bell) {
   ring(*static_cast<const Descriptor*>(bell));
 }
 
-// Copies of one direction, which end in the order in which they were begun.
+// Copies and kernels of one direction, which end in the order in which they were begun.
 class CopyLine {
  public:
   explicit CopyLine(const CudaFunctions& cuda) : cuda_(cuda) {}
@@ -46,24 +51,31 @@ class CopyLine {
     return cuda_status(cuda_, cuda_.create_stream(&bell_stream_, kNonBlocking), "cuStreamCreate");
   }
 
-  Status begin(void* to, const void* from, size_t bytes, uint64_t cookie) {
+  // `enqueue` is called with the stream. `message_bytes`: of the message that it writes.
+  template <typename Enqueue>
+  Status begin(uint64_t cookie, uint64_t message_bytes, const Enqueue& enqueue) {
     if (free_.empty()) {
       Handle event = nullptr;
       BANYAN_TRY(
           cuda_status(cuda_, cuda_.create_event(&event, kCudaWithoutTiming), "cuEventCreate"));
       free_.push_back(event);
     }
-    BANYAN_TRY(cuda_status(cuda_, cuda_.copy(cuda_address(to), cuda_address(from), bytes, stream_),
-                           "cuMemcpyAsync"));
+    BANYAN_TRY(enqueue(stream_));
     Status recorded =
         cuda_status(cuda_, cuda_.record_event(free_.back(), stream_), "cuEventRecord");
     if (!recorded.ok()) {
-      (void)cuda_.synchronize_stream(stream_);  // nobody would wait for that copy
+      (void)cuda_.synchronize_stream(stream_);  // nobody would wait for that
       return recorded;
     }
-    begun_.push_back({cookie, free_.back()});
+    begun_.push_back({cookie, message_bytes, free_.back()});
     free_.pop_back();
     return {};
+  }
+  Status begin_copy(void* to, const void* from, size_t bytes, uint64_t cookie) {
+    return begin(cookie, 0, [&](Handle stream) {
+      return cuda_status(cuda_, cuda_.copy(cuda_address(to), cuda_address(from), bytes, stream),
+                         "cuMemcpyAsync");
+    });
   }
 
   bool idle() const { return begun_.empty(); }
@@ -75,12 +87,12 @@ class CopyLine {
     if (!status.ok()) return status;
     return true;
   }
-  uint64_t take() {
+  LocalWork::End take() {
     const Begun oldest = begun_.front();
     begun_.pop_front();
     free_.push_back(oldest.event);
     rings_for_ = nullptr;
-    return oldest.cookie;
+    return {oldest.cookie, LocalWork::Outcome::kDone, oldest.message_bytes};
   }
 
   // The bell rings when the oldest has ended.
@@ -106,6 +118,7 @@ class CopyLine {
  private:
   struct Begun {
     uint64_t cookie;
+    uint64_t message_bytes;
     Handle event;
   };
 
@@ -115,6 +128,14 @@ class CopyLine {
   std::deque<Begun> begun_;
   std::vector<Handle> free_;    // events
   Handle rings_for_ = nullptr;  // the oldest copy's event, where the bell was asked for it
+};
+
+struct GpuKernels {
+  CudaCodecs codecs;
+  CudaKernels sums;
+
+  GpuKernels(CudaCodecs of_codecs, CudaKernels of_sums)
+      : codecs(std::move(of_codecs)), sums(std::move(of_sums)) {}
 };
 
 }  // namespace
@@ -127,6 +148,7 @@ class CopyWork::Gpu {
   ~Gpu() {
     const CurrentContext current = make_current();
     for (std::unique_ptr<CopyLine>* line : {&out_, &in_, &own_}) line->reset();
+    kernels_.reset();
   }
 
   Status open(int ordinal) {
@@ -142,6 +164,12 @@ class CopyWork::Gpu {
   CopyLine& out() { return *out_; }  // to the host
   CopyLine& in() { return *in_; }
 
+  // Null where the build or the driver has no kernels for this GPU.
+  const GpuKernels* kernels() {
+    if (!std::exchange(looked_for_kernels_, true)) load_kernels();
+    return kernels_ ? &*kernels_ : nullptr;
+  }
+
   // Copies beside those of the engine, which nobody polls.
   Status begin_own(const Copy& copy) {
     const CurrentContext current = make_current();
@@ -150,7 +178,7 @@ class CopyWork::Gpu {
       BANYAN_TRY(line->open());
       own_ = std::move(line);
     }
-    return own_->begin(copy.to, copy.from, copy.bytes, 0);
+    return own_->begin_copy(copy.to, copy.from, copy.bytes, 0);
   }
   Status finish_own() {
     if (own_ == nullptr || own_->idle()) return {};
@@ -159,10 +187,22 @@ class CopyWork::Gpu {
   }
 
  private:
+  void load_kernels() {
+    const CurrentContext current = make_current();
+    Result<CudaModule> loaded = CudaModule::load(cuda_);
+    if (!loaded.ok()) return;
+    const auto module = std::make_shared<const CudaModule>(std::move(*loaded));
+    Result<CudaCodecs> codecs = CudaCodecs::find_in(module);
+    Result<CudaKernels> sums = CudaKernels::find_in(module);
+    if (codecs.ok() && sums.ok()) kernels_.emplace(std::move(*codecs), std::move(*sums));
+  }
+
   const CudaFunctions& cuda_;
   PrimaryContext context_;  // of which the lines are
   std::unique_ptr<CopyLine> out_, in_;
   std::unique_ptr<CopyLine> own_;  // null: nobody needed it
+  bool looked_for_kernels_ = false;
+  std::optional<GpuKernels> kernels_;
 };
 
 Result<std::unique_ptr<CopyWork>> CopyWork::create(const CudaFunctions& cuda) {
@@ -198,8 +238,62 @@ LocalWork::End CopyWork::failed(uint64_t cookie, const Status& why) {
   return {cookie, Outcome::kFailed, 0};
 }
 
+uint32_t CopyWork::codecs_at(const void* address) {
+  const Result<Gpu*> gpu = gpu_of(address);
+  if (!gpu.ok() || !all_is_pinned_ || (*gpu)->kernels() == nullptr) return 0;
+  uint32_t found = 1;
+  for (CodecId codec = 1; codec <= codecs().size(); ++codec)
+    found |= has_cuda_codec(codec, DataType::kFloat32) ? 1U << codec : 0;
+  return found;
+}
+
+// What lies in the memory of a GPU, of the operands of a step by a kernel.
+const std::byte* CopyWork::place_of(const LocalStep& local) {
+  const Step& step = local.step;
+  const bool reads = step.src.space != Space::kScratch;
+  return local.spaces.at(reads ? step.src : step.dst);
+}
+
+// All other operands lie in working memory, which is pinned: the GPU reaches it there.
+LocalWork::End CopyWork::run_kernel(const LocalStep& local, uint64_t cookie) {
+  const Step& step = local.step;
+  const Result<Gpu*> gpu = gpu_of(place_of(local));
+  if (!gpu.ok()) return failed(cookie, gpu.status());
+  const GpuKernels* kernels = (*gpu)->kernels();
+  if (kernels == nullptr || !all_is_pinned_)
+    return failed(cookie, {Code::kCuda,
+                           "a GPU cannot encode: it has no kernels, or the driver "
+                           "does not lock the memory of messages"});
+  const bool encodes = step.op == Op::kEncode && step.codec != kNoCodec;
+  const uint64_t count = (encodes ? step.src : step.dst).size / size_of(step.type);
+  const Coding coding = coding_of(local);
+  uint64_t bytes = 0;
+  if (step.codec != kNoCodec) {
+    bytes = codecs()[step.codec - size_t{1}].capacity(coding, step.type, count);
+    if (!encodes && local.message_bytes != bytes) return {cookie, Outcome::kCorrupt, 0};
+  }
+  std::byte* const dst = local.spaces.at(step.dst);
+  const std::byte* const src = local.spaces.at(step.src);
+  const auto enqueue = [&](Handle stream) -> Status {
+    const CudaCodecs& by_codec = kernels->codecs;
+    if (step.codec == kNoCodec)
+      return kernels->sums.encode(step.type, dst, src, count, local.arithmetic.divisor, stream);
+    if (encodes)
+      return by_codec.encode(step.codec, coding, step.type, src, count, dst, nullptr, stream);
+    if (step.op == Op::kDecode)
+      return by_codec.decode(step.codec, step.type, src, count, dst, stream);
+    return by_codec.decode_add(step.codec, step.type, local.spaces.at(step.src2), count, src, dst,
+                               stream);
+  };
+  const CurrentContext current = (*gpu)->make_current();
+  CopyLine& line = encodes ? (*gpu)->out() : (*gpu)->in();
+  const Status begun = line.begin(cookie, encodes ? bytes : 0, enqueue);
+  return begun.ok() ? End{cookie, Outcome::kPending, 0} : failed(cookie, begun);
+}
+
 // The host's side of such a step is working memory.
 LocalWork::End CopyWork::run(const LocalStep& step, uint64_t cookie) {
+  if (step.step.op != Op::kCopy) return run_kernel(step, cookie);
   const Step& copy = step.step;
   const bool out = copy.dst.space == Space::kScratch;
   std::byte* to = step.spaces.at(copy.dst);
@@ -208,7 +302,7 @@ LocalWork::End CopyWork::run(const LocalStep& step, uint64_t cookie) {
   if (!gpu.ok()) return failed(cookie, gpu.status());
   const CurrentContext current = (*gpu)->make_current();
   CopyLine& line = out ? (*gpu)->out() : (*gpu)->in();
-  const Status begun = line.begin(to, from, copy.dst.size, cookie);
+  const Status begun = line.begin_copy(to, from, copy.dst.size, cookie);
   return begun.ok() ? End{cookie, Outcome::kPending, 0} : failed(cookie, begun);
 }
 
@@ -221,11 +315,11 @@ size_t CopyWork::poll(std::span<End> ends) {
       while (!line->idle() && count < ends.size()) {
         const Result<bool> ended = line->ended();
         if (!ended.ok()) {
-          ends[count++] = failed(line->take(), ended.status());
+          ends[count++] = failed(line->take().cookie, ended.status());
           continue;
         }
         if (!*ended) break;
-        ends[count++] = {line->take(), Outcome::kDone, 0};
+        ends[count++] = line->take();
       }
     }
   }
@@ -278,7 +372,7 @@ void CopyWork::pin(std::byte* memory, size_t bytes) {
   for (const auto& gpu : gpus_) {
     if (gpu == nullptr) continue;
     const CurrentContext current = gpu->make_current();
-    (void)cuda_.register_host(memory, bytes, kPortable);
+    if (cuda_.register_host(memory, bytes, kPortable) != kCudaSuccess) all_is_pinned_ = false;
     return;
   }
 }

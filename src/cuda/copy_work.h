@@ -1,5 +1,5 @@
-// Copies between the memory of GPUs and that of the host, as local work of the engine
-// (local_work.h): the steps that stage() has added to a schedule.
+// Copies between the memory of GPUs and that of the host, and codecs on GPUs, as local work of the
+// engine (local_work.h): the steps that stage() has made for memory that the host cannot touch.
 //
 // Each GPU has two streams of its own here, one for either direction, since it has a copy engine
 // for either. They are ordered by nothing of the caller's. Source: CUDA Driver API, "Stream
@@ -31,6 +31,8 @@ class CopyWork final : public LocalWork, public Pinning {
   // Prepares the GPU in whose memory that address is, so that run() needs nothing more. kCuda: the
   // driver refuses.
   Status open(const void* address);
+  // By which codecs that GPU encodes and decodes itself, as in Staging::codecs. Requires open().
+  uint32_t codecs_at(const void* address);
 
   End run(const LocalStep& step, uint64_t cookie) override;
   size_t poll(std::span<End> ends) override;
@@ -48,7 +50,7 @@ class CopyWork final : public LocalWork, public Pinning {
   // One side of each lies in a GPU, the other one there or on the host. Returns when all are done.
   Status copy_now(std::span<const Copy> copies);
 
-  // Memory that is not pinned does, too, but slowly.
+  // Memory that is not pinned does, too, but slowly, and not for codecs.
   void pin(std::byte* memory, size_t bytes) override;
   void unpin(std::byte* memory) override;
 
@@ -57,12 +59,15 @@ class CopyWork final : public LocalWork, public Pinning {
 
   explicit CopyWork(const CudaFunctions& cuda, Descriptor bell);
   Result<Gpu*> gpu_of(const void* address);
+  static const std::byte* place_of(const LocalStep& local);
+  End run_kernel(const LocalStep& local, uint64_t cookie);
   End failed(uint64_t cookie, const Status& why);
 
   const CudaFunctions cuda_;
   Descriptor bell_;
   std::vector<std::unique_ptr<Gpu>> gpus_;  // by ordinal; null: not opened
-  std::string why_;                         // the first failure
+  bool all_is_pinned_ = true;
+  std::string why_;  // the first failure
 };
 
 }  // namespace banyan

@@ -8,12 +8,10 @@ namespace banyan {
 
 namespace {
 
-// As the step has it; a selection is copied to where `selection` points.
+// A selection is copied to where `selection` points.
 Coding coding_of(const LocalStep& local, Selection* selection) {
   const Step& step = local.step;
-  Coding coding = local.codings.empty() ? Coding() : local.codings[step.coding];
-  coding.step = local.chance.step;
-  coding.tensor = local.chance.tensor;
+  Coding coding = coding_of(local);
   if (step.op == Op::kEncode && step.src2.size != 0) {
     std::memcpy(selection, local.spaces.at(step.src2), sizeof *selection);
     coding.selection = selection;
@@ -28,6 +26,13 @@ CodecMessage message_in(const Codec& codec, const std::byte* slot, uint64_t byte
 }
 
 }  // namespace
+
+Coding coding_of(const LocalStep& local) {
+  Coding coding = local.codings.empty() ? Coding() : local.codings[local.step.coding];
+  coding.step = local.chance.step;
+  coding.tensor = local.chance.tensor;
+  return coding;
+}
 
 LocalWork::End HostWork::run_codec(const LocalStep& local, uint64_t cookie) const {
   const Step& step = local.step;

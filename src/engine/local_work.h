@@ -39,6 +39,9 @@ struct LocalStep {
   Chance chance{};
 };
 
+// What a step's codec goes by, without a selection.
+Coding coding_of(const LocalStep& local);
+
 // Belongs to its engine, and to the same thread. No call blocks.
 class LocalWork {
  public:

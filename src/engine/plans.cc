@@ -68,6 +68,7 @@ size_t hash_of(const Problem& problem, int wanted, const Parameters& parameters)
              uint64_t{static_cast<uint16_t>(problem.root)} << 40 |
              uint64_t{static_cast<uint8_t>(problem.memory)} << 56);
   digest.add(problem.count);
+  digest.add(problem.staging.codecs);
   add(digest, problem.compression);
   if (!problem.recv_counts.empty()) {
     digest.add(problem.send_counts);

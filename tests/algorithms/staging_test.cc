@@ -6,12 +6,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "algorithms/print.h"
 #include "algorithms/verify/verify.h"
 #include "tests/algorithms/verified_case.h"
+#include "tests/support/toy_codec.h"
 
 namespace banyan {
 namespace {
@@ -141,6 +144,70 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, StagedCollectives,
                          [](const testing::TestParamInfo<int>& info) {
                            return std::string(algorithms()[static_cast<size_t>(info.param)].name);
                          });
+
+size_t copies_in(const Schedule& schedule) {
+  return static_cast<size_t>(std::count_if(
+      schedule.steps.begin(), schedule.steps.end(),
+      [](const Step& step) { return step.op == Op::kCopy && step.memory == MemoryKind::kDevice; }));
+}
+
+// Ranks stage what they please, and some of them have the codec there. The result is how many
+// copies there are on those that have it for all that they stage.
+size_t check_coded(const VerifiedCase& call, int draw) {
+  BuiltCase built = build_case(call);
+  size_t copies = 0;
+  for (int rank = 0; rank < call.ranks; ++rank) {
+    Schedule& schedule = built.schedules[static_cast<size_t>(rank)];
+    Staging staging = staging_of(rank, draw);
+    if ((rank + draw) % 3 != 0) staging.codecs = 1 | uint32_t{1} << test::kToy;
+    schedule = stage(schedule, staging, 24);
+    if (staging.codecs != 0) copies += copies_in(schedule);
+    built.problems[static_cast<size_t>(rank)].staging = staging;
+  }
+  const Verification found =
+      verify(built.schedules, built.problems, {.seed = static_cast<uint32_t>(draw)});
+  EXPECT_TRUE(found.ok) << call << ": " << found.reason;
+  return copies;
+}
+
+TEST(Staging, LeavesWhatGoesByACodecToWhoeverHasIt) {
+  int draw = 0;
+  for (const Collective collective : {Collective::kAllreduce, Collective::kReduceScatter})
+    for (const char* algorithm : {"direct", "ring", "circulant"})
+      for (const int ranks : {2, 3, 5})
+        for (const uint64_t count : {1, 37, 200})
+          for (const bool in_place : {false, true}) {
+            VerifiedCase call{.collective = collective,
+                              .algorithm = find_algorithm(algorithm),
+                              .ranks = ranks,
+                              .count = count,
+                              .codecs = test::toy_codecs()};
+            const Algorithm& own = algorithms()[static_cast<size_t>(call.algorithm)];
+            if (!own.encodes(collective)) continue;
+            call.parameters.inter_codec = {.codec = test::kToy};
+            call.in_place = in_place;
+            call.type = ++draw % 2 == 0 ? DataType::kFloat32 : DataType::kBfloat16;
+            call.op = draw % 4 < 2 ? ReduceOp::kSum : ReduceOp::kAvg;
+            const size_t copies = check_coded(call, draw);
+            if (collective == Collective::kAllreduce && call.type == DataType::kFloat32 &&
+                count >= 37) {
+              EXPECT_EQ(copies, 0u) << call;
+            }
+          }
+}
+
+// What is exact inside hosts is staged, and the codec between them works there.
+TEST(Staging, BringsInWhatIsNotByACodec) {
+  for (const Shape& shape : shapes_of(6)) {
+    VerifiedCase call{.algorithm = find_algorithm("hierarchical"),
+                      .ranks = 6,
+                      .count = 100,
+                      .shape = std::make_shared<const Shape>(shape),
+                      .codecs = test::toy_codecs()};
+    call.parameters.inter_codec = {.codec = test::kToy};
+    for (int draw = 0; draw < 4; ++draw) check_coded(call, draw);
+  }
+}
 
 TEST(Staging, OfNothingChangesNothing) {
   const VerifiedCase call{.algorithm = find_algorithm("ring"), .ranks = 4, .count = 100};

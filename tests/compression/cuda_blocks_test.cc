@@ -11,6 +11,7 @@
 
 #include "compression/cuda/kernel_names.h"
 #include "compression/cuda/spans.h"
+#include "tests/support/cuda_codecs_checks.h"
 #include "tests/support/cuda_kernels_checks.h"
 #include "tests/support/host_kernels.h"
 
@@ -52,7 +53,7 @@ int launch(void* function, unsigned x, unsigned y, unsigned z, unsigned threads,
   const unsigned turn = static_cast<unsigned>(driver.launches) % 4;
   const unsigned blocks = driver.blocks != 0 ? driver.blocks : turn == 0 ? x : turn * 2 - 1;
   const auto* kernel = static_cast<const test::HostKernel*>(function);
-  kernel->run(*static_cast<const CudaKernelCall*>(parameters[0]), blocks);
+  kernel->run(parameters[0], blocks);
   return kCudaSuccess;
 }
 
@@ -97,11 +98,14 @@ class CudaBlocks : public testing::Test {
   void SetUp() override {
     driver = {};
     ASSERT_TRUE(kernels_.ok()) << kernels_.status().message();
+    ASSERT_TRUE(codecs_.ok()) << codecs_.status().message();
   }
   void TearDown() override { driver = {}; }
   test::Tested tested() { return {*kernels_, memory_}; }
+  test::TestedCodecs tested_codecs() { return {*codecs_, memory_}; }
 
   Result<CudaKernels> kernels_ = CudaKernels::load(functions(), kImage);
+  Result<CudaCodecs> codecs_ = CudaCodecs::load(functions(), kImage);
   HostMemory memory_;
 };
 
@@ -131,6 +135,22 @@ TEST_F(CudaBlocks, DecodeEveryPatternAsScalarDoes) {
 
 TEST_F(CudaBlocks, EncodeEveryPatternAsScalarDoes) {
   check_encoding_patterns(tested());
+}
+
+TEST_F(CudaBlocks, HaveTheCodecsOfTheHostAtEveryLength) {
+  check_codec_lengths(tested_codecs());
+}
+
+TEST_F(CudaBlocks, HaveTheCodecsOfTheHostAtEveryAlignment) {
+  check_codec_alignments(tested_codecs());
+}
+
+TEST_F(CudaBlocks, DecodeMessagesOfStrangers) {
+  check_codec_strangers(tested_codecs());
+}
+
+TEST_F(CudaBlocks, HaveTheCodecsOfTheHostForValuesOfEveryKind) {
+  check_codec_values(tested_codecs(), 100'000, 1);
 }
 
 TEST_F(CudaBlocks, AreAsManyAsThereAreTiles) {

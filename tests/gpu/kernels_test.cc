@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/cuda_codecs_checks.h"
 #include "tests/support/cuda_kernels_checks.h"
 #include "tests/support/kernels_reference.h"
 
@@ -65,17 +66,23 @@ class GpuKernels : public testing::Test {
     auto loaded = CudaKernels::load(cuda_);
     ASSERT_TRUE(loaded.ok()) << loaded.status().message();
     kernels_.emplace(std::move(*loaded));
+    auto codecs = CudaCodecs::load(cuda_);
+    ASSERT_TRUE(codecs.ok()) << codecs.status().message();
+    codecs_.emplace(std::move(*codecs));
     memory_.emplace(cuda_);
   }
   void TearDown() override {
     kernels_.reset();
+    codecs_.reset();
     if (memory_) (void)cuda_.release_context(device_);
   }
   test::Tested tested() { return {*kernels_, *memory_}; }
+  test::TestedCodecs tested_codecs() { return {*codecs_, *memory_}; }
 
   CudaFunctions cuda_;
   int device_ = 0;
   std::optional<CudaKernels> kernels_;
+  std::optional<CudaCodecs> codecs_;
   std::optional<OnGpu> memory_;
 };
 

@@ -35,7 +35,7 @@ ALLOWED = {
     'src': set(),  # nothing lies there but what the linker reads
     'src/bootstrap': BASE,
     'src/engine': BASE | {'compression', 'transports', 'algorithms', 'algorithms/choice'},
-    'src/cuda': BASE | {'src/engine'},
+    'src/cuda': BASE | {'compression', 'compression/cuda', 'src/engine'},
     'src/tuning': BASE | {'compression', 'algorithms/cost', 'algorithms/choice'},
     'src/liveness': BASE | {'src/bootstrap', 'src/engine'},
     'src/communicator': LIBRARY - {'algorithms/cost', 'src/c_api'},

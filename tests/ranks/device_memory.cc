@@ -140,6 +140,10 @@ bool RankGpu::has_faults() const {
   return function_of<Fail>(library_, "standin_cuda_fail") != nullptr;
 }
 
+long RankGpu::calls(const char* function) const {
+  return function_of<long (*)(const char*)>(library_, "standin_cuda_calls")(function);
+}
+
 void RankGpu::fail(const char* function, int after, int error) {
   function_of<Fail>(library_, "standin_cuda_fail")(function, after, error);
 }

@@ -69,6 +69,8 @@ class RankGpu {
   bool end_capture(void* stream);
   // It is the stand-in, so that fail() can be asked.
   bool has_faults() const;
+  // How often that function was called, in this process.
+  long calls(const char* function) const;
   // That function's call after so many good ones returns the error.
   void fail(const char* function, int after, int error);
 

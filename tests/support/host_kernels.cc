@@ -3,29 +3,57 @@
 #include "tests/support/host_kernels.h"
 
 #include "compression/cuda/blocks.h"
+#include "compression/cuda/codec_blocks.h"
 
 namespace banyan::test {
 
 namespace {
 
 template <class Function>
-void run_blocks(const CudaKernelCall& call, unsigned blocks) {
+void run_blocks(const void* told, unsigned blocks) {
+  const auto& call = *static_cast<const CudaKernelCall*>(told);
   for (unsigned block = 0; block < blocks; block++) {
     for (unsigned i = 0; i < kCudaThreads; i++) run_thread<Function>(call, {block, blocks, i});
   }
 }
 
 template <class Function>
-constexpr HostKernel host_kernel(std::string_view name) {
-  return {name, run_blocks<Function>, sizeof(typename Function::Local),
-          sizeof(typename Function::Incoming), Function::kCombines};
+std::array<KernelMemory, 3> memory_of(const void* told) {
+  const auto& call = *static_cast<const CudaKernelCall*>(told);
+  const uint64_t local = call.count * sizeof(typename Function::Local);
+  return {{{offsetof(CudaKernelCall, dst), local},
+           {offsetof(CudaKernelCall, local), Function::kCombines ? local : 0},
+           {offsetof(CudaKernelCall, src), call.count * sizeof(typename Function::Incoming)}}};
 }
 
-#define KERNEL(name, ...) host_kernel<__VA_ARGS__>(#name),
+template <class Function>
+void run_codec(const void* told, unsigned blocks) {
+  run_warps<Function>(*static_cast<const CudaCodecCall*>(told), blocks);
+}
+
+template <template <class, class> class Function, class Format, class Values>
+std::array<KernelMemory, 3> memory_of_codec(const void* told, const Function<Format, Values>*) {
+  const auto& call = *static_cast<const CudaCodecCall*>(told);
+  const uint64_t superblocks = (call.count + kSuperblockValues - 1) / kSuperblockValues;
+  const uint64_t values = call.count * sizeof(typename CudaValues<Values>::Storage);
+  return {{{offsetof(CudaCodecCall, message), superblocks * LanePlace<Format>::kSuperblock},
+           {offsetof(CudaCodecCall, values), values},
+           {offsetof(CudaCodecCall, other), call.other == nullptr ? 0 : values}}};
+}
+
+#define KERNEL(name, ...) \
+  {#name, run_blocks<__VA_ARGS__>, sizeof(CudaKernelCall), memory_of<__VA_ARGS__>},
+#define CODEC_KERNEL(name, ...)                                                 \
+  {#name, run_codec<__VA_ARGS__>, sizeof(CudaCodecCall), [](const void* call) { \
+     constexpr const __VA_ARGS__* kFunction = nullptr;                          \
+     return memory_of_codec(call, kFunction);                                   \
+   }},
 constexpr HostKernel kHostKernels[] = {
+#include "compression/cuda/codec_kernels.inc"
 #include "compression/cuda/kernels.inc"
 };
 #undef KERNEL
+#undef CODEC_KERNEL
 
 }  // namespace
 

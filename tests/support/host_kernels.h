@@ -3,21 +3,26 @@
 
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
 
-#include "compression/cuda/spans.h"
-
 namespace banyan::test {
+
+// A pointer in what a kernel is told, by its offset there, and the bytes that it names.
+struct KernelMemory {
+  size_t offset = 0;
+  uint64_t bytes = 0;
+};
 
 struct HostKernel {
   std::string_view name;
   // All blocks and their threads, one after the other.
-  void (*run)(const CudaKernelCall& call, unsigned blocks);
-  uint32_t local_bytes;  // of an element of dst, and of local where it combines two sources
-  uint32_t incoming_bytes;
-  bool combines;
+  void (*run)(const void* call, unsigned blocks);
+  size_t call_bytes;
+  std::array<KernelMemory, 3> (*memory)(const void* call);
 };
 
 std::span<const HostKernel> host_kernels();

@@ -3,9 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <cstdio>
+#include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "compression/cuda/spans.h"
 #include "tests/cuda/driver/state.h"
 #include "tests/cuda/driver/submit.h"
 
@@ -13,8 +17,8 @@ using namespace banyan::standin;  // NOLINT(google-build-using-namespace): these
 
 namespace {
 
-using banyan::CudaKernelCall;
 using banyan::test::HostKernel;
+using banyan::test::KernelMemory;
 
 constexpr unsigned kMostThreads = 1024;
 
@@ -39,25 +43,27 @@ std::optional<std::byte*> reach(const Context& context, const void* memory, uint
 }
 
 // An address that the device cannot reach is an error of the context from then on.
-Work kernel_work(const Context& context, const HostKernel& kernel, const CudaKernelCall& call,
+Work kernel_work(const Context& context, const HostKernel& kernel, const void* told,
                  unsigned blocks) {
   Work work;
-  const uint64_t local_bytes = call.count * kernel.local_bytes;
-  const auto dst = reach(context, call.dst, local_bytes, &work);
-  const auto local = reach(context, call.local, kernel.combines ? local_bytes : 0, &work);
-  const auto src = reach(context, call.src, call.count * kernel.incoming_bytes, &work);
-  if (dst && local && src) {
-    work.run = [&kernel, at = CudaKernelCall{*dst, *local, *src, call.count, call.operand},
-                blocks](const Running&) { kernel.run(at, blocks); };
-    return work;
+  std::vector<std::byte> call(kernel.call_bytes);
+  std::memcpy(call.data(), told, call.size());
+  for (const KernelMemory& memory : kernel.memory(told)) {
+    void* address = nullptr;
+    std::memcpy(&address, call.data() + memory.offset, sizeof address);
+    const auto own = reach(context, address, memory.bytes, &work);
+    if (!own) {
+      std::fprintf(stderr, "stand-in CUDA: %s: the device does not reach all of %llu bytes at %p\n",
+                   std::string(kernel.name).c_str(), static_cast<unsigned long long>(memory.bytes),
+                   address);
+      work.run = [](const Running& running) { running.context.break_with(kIllegalAddress); };
+      return work;
+    }
+    std::memcpy(call.data() + memory.offset, &*own, sizeof *own);
   }
-  std::fprintf(stderr,
-               "stand-in CUDA: %s of %llu elements at %p, %p and %p: the device does not "
-               "reach all of them\n",
-               std::string(kernel.name).c_str(), static_cast<unsigned long long>(call.count),
-               static_cast<void*>(call.dst), static_cast<const void*>(call.local),
-               static_cast<const void*>(call.src));
-  work.run = [](const Running& running) { running.context.break_with(kIllegalAddress); };
+  work.run = [&kernel, call = std::move(call), blocks](const Running&) {
+    kernel.run(call.data(), blocks);
+  };
   return work;
 }
 
@@ -109,8 +115,6 @@ int cuLaunchKernel(CuHandle function, unsigned x, unsigned y, unsigned z, unsign
     const bool as_compiled =
         threads_x == banyan::kCudaThreads && threads_y * threads_z * y * z == 1;
     if (!as_compiled || extra != nullptr) return kNotSupported;
-    return submit(found, kernel_work(context, *loaded->kernel,
-                                     *static_cast<const CudaKernelCall*>(parameters[0]), x))
-        .result;
+    return submit(found, kernel_work(context, *loaded->kernel, parameters[0], x)).result;
   });
 }

@@ -1,0 +1,37 @@
+// What a codec's kernel is told, and how its work is divided: both sides see it.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "compression/cuda/spans.h"
+
+namespace banyan {
+
+struct CudaCodecCall {
+  std::byte* message;
+  std::byte* values;
+  std::byte* other;  // of an encoder what is left, or null; of a sum its addend
+  uint64_t count;
+  // Of what goes by chance: Coding::first, and the key and the words of codecs/chance.h.
+  uint64_t first;
+  uint32_t key[2];
+  uint32_t step;
+  uint32_t tensor;
+  uint32_t by_chance;  // 0: nothing does
+};
+
+inline constexpr unsigned kCudaLanes = 32;  // of a warp
+inline constexpr unsigned kCudaWarps = kCudaThreads / kCudaLanes;
+inline constexpr unsigned kCudaEach = 8;  // values of a lane
+inline constexpr unsigned kCudaPiece = kCudaLanes * kCudaEach;
+
+// Those of all superblocks, of which the last is filled.
+BANYAN_HOST_DEVICE uint64_t cuda_pieces(uint64_t count) {
+  constexpr uint64_t kSuperblock = 4096;
+  return (count + kSuperblock - 1) / kSuperblock * (kSuperblock / kCudaPiece);
+}
+
+}  // namespace banyan

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "compression/cuda/codecs.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "compression/codecs.h"
+#include "compression/cuda/kernel_names.h"
+
+namespace banyan {
+
+namespace {
+
+constexpr uint64_t kMostBlocks = 1U << 30;
+constexpr std::array kCodecsHere{kInt8, kInt4, kE4m3, kE5m2};
+constexpr std::array kTypesHere{DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
+
+constexpr uint32_t low(uint64_t value) {
+  return static_cast<uint32_t>(value);
+}
+constexpr uint32_t high(uint64_t value) {
+  return static_cast<uint32_t>(value >> 32);
+}
+
+}  // namespace
+
+bool has_cuda_codec(CodecId codec, DataType type) {
+  return std::find(kCodecsHere.begin(), kCodecsHere.end(), codec) != kCodecsHere.end() &&
+         std::find(kTypesHere.begin(), kTypesHere.end(), type) != kTypesHere.end();
+}
+
+Result<CudaCodecs> CudaCodecs::load(const CudaFunctions& cuda, const CudaImage& image) {
+  Result<CudaModule> module = CudaModule::load(cuda, image);
+  BANYAN_TRY(module.status());
+  return find_in(std::make_shared<const CudaModule>(std::move(*module)));
+}
+
+Result<CudaCodecs> CudaCodecs::find_in(std::shared_ptr<const CudaModule> module) {
+  CudaCodecs codecs(std::move(module));
+  BANYAN_TRY(codecs.find_all());
+  return codecs;
+}
+
+Status CudaCodecs::find_all() {
+  const auto find = [this](std::string_view verb, CodecId codec, DataType type,
+                           Functions& functions) -> Status {
+    const std::string_view name = codecs()[codec - size_t{1}].name;
+    const auto found = module_->find(cuda_codec_name(verb, name, type));
+    if (found.ok()) functions[codec][static_cast<size_t>(type)] = *found;
+    return found.status();
+  };
+  for (const CodecId codec : kCodecsHere)
+    for (const DataType type : kTypesHere) {
+      BANYAN_TRY(find("encode", codec, type, encode_));
+      BANYAN_TRY(find("decode", codec, type, decode_));
+      BANYAN_TRY(find("decode_add", codec, type, decode_add_));
+    }
+  return {};
+}
+
+Status CudaCodecs::launch(const Functions& functions, CodecId codec, DataType type,
+                          CudaCodecCall call, Stream stream) const {
+  if (call.count == 0) return {};
+  const uint64_t blocks = (cuda_pieces(call.count) + kCudaWarps - 1) / kCudaWarps;
+  return module_->launch(functions[codec][static_cast<size_t>(type)],
+                         static_cast<unsigned>(std::min(blocks, kMostBlocks)), &call, stream);
+}
+
+Status CudaCodecs::encode(CodecId codec, const Coding& coding, DataType type,
+                          const std::byte* values, uint64_t count, std::byte* message,
+                          std::byte* left, Stream stream) const {
+  return launch(encode_, codec, type,
+                {.message = message,
+                 .values = const_cast<std::byte*>(values),
+                 .other = left,
+                 .count = count,
+                 .first = coding.first,
+                 .key = {low(coding.seed), high(coding.seed) ^ coding.rank},
+                 .step = low(coding.step) ^ high(coding.step),
+                 .tensor = low(coding.tensor) ^ high(coding.tensor),
+                 .by_chance = coding.stochastic ? 1U : 0U},
+                stream);
+}
+
+Status CudaCodecs::decode(CodecId codec, DataType type, const std::byte* message, uint64_t count,
+                          std::byte* values, Stream stream) const {
+  return launch(decode_, codec, type,
+                {.message = const_cast<std::byte*>(message),
+                 .values = values,
+                 .other = nullptr,
+                 .count = count,
+                 .first = 0,
+                 .key = {},
+                 .step = 0,
+                 .tensor = 0,
+                 .by_chance = 0},
+                stream);
+}
+
+Status CudaCodecs::decode_add(CodecId codec, DataType type, const std::byte* message,
+                              uint64_t count, const std::byte* addend, std::byte* sum,
+                              Stream stream) const {
+  return launch(decode_add_, codec, type,
+                {.message = const_cast<std::byte*>(message),
+                 .values = sum,
+                 .other = const_cast<std::byte*>(addend),
+                 .count = count,
+                 .first = 0,
+                 .key = {},
+                 .step = 0,
+                 .tensor = 0,
+                 .by_chance = 0},
+                stream);
+}
+
+}  // namespace banyan
