@@ -135,7 +135,7 @@ class StagedBuffer {
   Slice room_;
 };
 
-// Of those buffers the ones of which some step is for the host.
+// Gives those buffers of which some step is for the host.
 Staging for_host(const Schedule& schedule, const Staging& staging) {
   Staging left = staging;
   Staging host{.codecs = staging.codecs};

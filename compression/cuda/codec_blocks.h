@@ -220,15 +220,10 @@ BANYAN_HOST_DEVICE CudaLane decode_lane(const std::byte* message, uint64_t piece
   return lane_values;
 }
 
-template <class Format, class Values>
-struct DecodeBlocks {
+// What decoders end with. Their lanes have nothing to agree on.
+template <class Values>
+struct StoreBlocks {
   static constexpr unsigned kLanes = 1;
-
-  BANYAN_HOST_DEVICE static uint32_t begin(const CudaCodecCall& call, uint64_t piece, unsigned lane,
-                                           CudaLane& mine) {
-    mine = decode_lane<Format, Values>(call.message, piece, lane);
-    return 0;
-  }
   BANYAN_HOST_DEVICE static void end(const CudaCodecCall& call, uint64_t piece, unsigned lane,
                                      CudaLane& mine, uint32_t) {
     store_lane<Values>(call.values, piece * kCudaPiece + lane * kCudaEach, call.count, mine);
@@ -236,9 +231,16 @@ struct DecodeBlocks {
 };
 
 template <class Format, class Values>
-struct DecodeAddBlocks {
-  static constexpr unsigned kLanes = 1;
+struct DecodeBlocks : StoreBlocks<Values> {
+  BANYAN_HOST_DEVICE static uint32_t begin(const CudaCodecCall& call, uint64_t piece, unsigned lane,
+                                           CudaLane& mine) {
+    mine = decode_lane<Format, Values>(call.message, piece, lane);
+    return 0;
+  }
+};
 
+template <class Format, class Values>
+struct DecodeAddBlocks : StoreBlocks<Values> {
   BANYAN_HOST_DEVICE static uint32_t begin(const CudaCodecCall& call, uint64_t piece, unsigned lane,
                                            CudaLane& mine) {
     mine = decode_lane<Format, Values>(call.message, piece, lane);
@@ -248,10 +250,6 @@ struct DecodeAddBlocks {
     for (unsigned i = 0; i < kCudaEach; i++)
       mine.values[i] = canonical(addend.values[i] + mine.values[i]);
     return 0;
-  }
-  BANYAN_HOST_DEVICE static void end(const CudaCodecCall& call, uint64_t piece, unsigned lane,
-                                     CudaLane& mine, uint32_t) {
-    store_lane<Values>(call.values, piece * kCudaPiece + lane * kCudaEach, call.count, mine);
   }
 };
 

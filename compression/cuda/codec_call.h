@@ -11,16 +11,16 @@
 namespace banyan {
 
 struct CudaCodecCall {
-  std::byte* message;
-  std::byte* values;
-  std::byte* other;  // of an encoder what is left, or null; of a sum its addend
-  uint64_t count;
-  // Of what goes by chance: Coding::first, and the key and the words of codecs/chance.h.
-  uint64_t first;
-  uint32_t key[2];
-  uint32_t step;
-  uint32_t tensor;
-  uint32_t by_chance;  // 0: nothing does
+  std::byte* message = nullptr;
+  std::byte* values = nullptr;
+  std::byte* other = nullptr;  // of an encoder what is left, or null; of a sum its addend
+  uint64_t count = 0;
+  // What goes by chance has Coding::first, and the key and the words of codecs/chance.h.
+  uint64_t first = 0;
+  uint32_t key[2] = {};
+  uint32_t step = 0;
+  uint32_t tensor = 0;
+  uint32_t by_chance = 0;  // 0: nothing does
 };
 
 inline constexpr unsigned kCudaLanes = 32;  // of a warp

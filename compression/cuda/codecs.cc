@@ -86,15 +86,7 @@ Status CudaCodecs::encode(CodecId codec, const Coding& coding, DataType type,
 Status CudaCodecs::decode(CodecId codec, DataType type, const std::byte* message, uint64_t count,
                           std::byte* values, Stream stream) const {
   return launch(decode_, codec, type,
-                {.message = const_cast<std::byte*>(message),
-                 .values = values,
-                 .other = nullptr,
-                 .count = count,
-                 .first = 0,
-                 .key = {},
-                 .step = 0,
-                 .tensor = 0,
-                 .by_chance = 0},
+                {.message = const_cast<std::byte*>(message), .values = values, .count = count},
                 stream);
 }
 
@@ -105,12 +97,7 @@ Status CudaCodecs::decode_add(CodecId codec, DataType type, const std::byte* mes
                 {.message = const_cast<std::byte*>(message),
                  .values = sum,
                  .other = const_cast<std::byte*>(addend),
-                 .count = count,
-                 .first = 0,
-                 .key = {},
-                 .step = 0,
-                 .tensor = 0,
-                 .by_chance = 0},
+                 .count = count},
                 stream);
 }
 

@@ -157,10 +157,10 @@ Status Worker::open_devices(const Problem& problem, const Call& call) {
 std::shared_ptr<Plan> Worker::plan_with_codecs(const Call& call) {
   Problem problem = call.problem;
   if (gpus_have_codecs_ && open_devices(problem, call).ok()) {
-    uint32_t codecs = ~uint32_t{0};
-    if (problem.staging.input) codecs &= copies_->codecs_at(call.send);
-    if (problem.staging.output) codecs &= copies_->codecs_at(output_of(problem, call));
-    problem.staging.codecs = codecs;
+    std::vector<const void*> staged;
+    if (problem.staging.input) staged.push_back(call.send);
+    if (problem.staging.output) staged.push_back(output_of(problem, call));
+    problem.staging.codecs = copies_->codecs_at(staged);
   }
   return plans_.find_or_build(problem, call.algorithm, call.parameters);
 }

@@ -238,9 +238,14 @@ LocalWork::End CopyWork::failed(uint64_t cookie, const Status& why) {
   return {cookie, Outcome::kFailed, 0};
 }
 
-uint32_t CopyWork::codecs_at(const void* address) {
-  const Result<Gpu*> gpu = gpu_of(address);
-  if (!gpu.ok() || !all_is_pinned_ || (*gpu)->kernels() == nullptr) return 0;
+uint32_t CopyWork::codecs_at(std::span<const void* const> addresses) {
+  Gpu* all_of = nullptr;
+  for (const void* address : addresses) {
+    const Result<Gpu*> gpu = gpu_of(address);
+    if (!gpu.ok() || (all_of != nullptr && *gpu != all_of)) return 0;
+    all_of = *gpu;
+  }
+  if (all_of == nullptr || !all_is_pinned_ || all_of->kernels() == nullptr) return 0;
   uint32_t found = 1;
   for (CodecId codec = 1; codec <= codecs().size(); ++codec)
     found |= has_cuda_codec(codec, DataType::kFloat32) ? 1U << codec : 0;

@@ -31,8 +31,9 @@ class CopyWork final : public LocalWork, public Pinning {
   // Prepares the GPU in whose memory that address is, so that run() needs nothing more. kCuda: the
   // driver refuses.
   Status open(const void* address);
-  // By which codecs that GPU encodes and decodes itself, as in Staging::codecs. Requires open().
-  uint32_t codecs_at(const void* address);
+  // By which codecs the GPU in whose memory these are encodes and decodes itself, as in
+  // Staging::codecs; none where it is not one GPU. Requires open() of each.
+  uint32_t codecs_at(std::span<const void* const> addresses);
 
   End run(const LocalStep& step, uint64_t cookie) override;
   size_t poll(std::span<End> ends) override;

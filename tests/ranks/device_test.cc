@@ -13,8 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "compression/cuda/image.h"
-#include "tests/ranks/device_memory.h"
+#include "tests/ranks/device_fixture.h"
 #include "tests/ranks/ranks_cases.h"
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/support/sanitizers.h"
@@ -43,18 +42,7 @@ class MixedLender final : public Lender {
   std::bernoulli_distribution on_gpu_;
 };
 
-class DeviceCalls : public WithRanks {
- protected:
-  static void run_on_gpus(int size,
-                          const std::function<void(Rank&, banyan_comm_t, RankGpu&)>& body) {
-    run_joined(size,
-               [&](Rank& self, banyan_comm_t comm) {
-                 RankGpu gpu(self);
-                 if (gpu.works()) body(self, comm, gpu);
-               },
-               {.limit_s = 60});
-  }
-};
+class DeviceCalls : public WithGpus {};
 
 TEST_P(DeviceCalls, HaveEveryCollective) {
   for (const int size : {1, 2, 3, 5}) {
@@ -95,47 +83,6 @@ TEST_P(DeviceCalls, HaveLargeMessages) {
   });
 }
 
-// Sums by codecs are those of the host, and where there are kernels, only messages go to the host.
-TEST_P(DeviceCalls, GoByCodecs) {
-  constexpr size_t kCount = 100000;
-  run_on_gpus(3, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
-    std::vector<float> given(kCount), of_host(kCount), of_gpu(kCount);
-    for (size_t i = 0; i < kCount; ++i)
-      given[i] = static_cast<float>((i * 7 + static_cast<size_t>(self.rank())) % 1000) / 500 - 1;
-    for (const banyan_op_t op : {BANYAN_SUM, BANYAN_AVG})
-      for (const char* name : {"int8", "int4", "e4m3", "e5m2", "fp16", "topk:0.01"})
-        for (const bool in_place : {false, true}) {
-          banyan_compression_t codec = BANYAN_COMPRESSION_INIT;
-          codec.fidelity = BANYAN_CODEC;
-          codec.codec = name;
-          std::byte* send = gpu.copy_of(given.data(), kCount * sizeof(float));
-          std::byte* recv = in_place ? send : gpu.copy_of(given.data(), kCount * sizeof(float));
-          banyan_call_t call = call_of([&](banyan_call_t& made) {
-            made.send = given.data();
-            made.recv = of_host.data();
-            made.count = kCount;
-            made.op = op;
-            made.compression = &codec;
-          });
-          self.expect_ok(call_request(call, comm), "by the host");
-          call.send = send;
-          call.recv = recv;
-          const long copies = gpu.has_faults() ? gpu.calls("cuMemcpyAsync") : 0;
-          const long kernels = gpu.has_faults() ? gpu.calls("cuLaunchKernel") : 0;
-          self.expect_ok(call_request(call, comm), "by the GPU");
-          const bool there = cuda_image().fatbin != nullptr && name[0] != 'f' && name[0] != 't';
-          if (gpu.has_faults() && GetParam() == Kind::kProcesses) {
-            self.expect((gpu.calls("cuLaunchKernel") > kernels) == there, "a GPU encodes");
-            self.expect((gpu.calls("cuMemcpyAsync") > copies) != there, "or its memory is copied");
-          }
-          gpu.read(of_gpu.data(), recv, kCount * sizeof(float));
-          self.expect(of_gpu == of_host, fmt::format("the same bits by {}", name));
-          gpu.free(send);
-          if (!in_place) gpu.free(recv);
-        }
-  });
-}
-
 TEST_P(DeviceCalls, HaveMessages) {
   run_on_gpus(2, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
     std::vector<int> mine(1000, self.rank() + 1), theirs(1000), own(1000);
@@ -173,15 +120,8 @@ TEST_P(DeviceCalls, FollowCallsOfTheHost) {
 }
 
 TEST_P(DeviceCalls, FailOnAllRanksWhereACopyIsRefused) {
-  run(2, [](Rank& self) {
-    banyan_config_t config = BANYAN_CONFIG_INIT;
-    config.timeout_s = 10 * time_factor();
-    banyan_comm_t comm = self.join(&config);
-    if (comm == nullptr) return;
-    RankGpu gpu(self);
-    if (!gpu.works()) return;
-    std::vector<float> ones(5000, 1);
-    if (!gpu.has_faults()) return self.leave(comm);
+  run_to_failure(2, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    const std::vector<float> ones(5000, 1);
     std::byte* memory = gpu.copy_of(ones.data(), 20000);
     if (self.rank() == 1) gpu.fail("cuMemcpyAsync", 0, 719);
     self.expect_code(banyan_allreduce(memory, memory, 5000, BANYAN_FLOAT32, BANYAN_SUM, comm),
@@ -190,56 +130,6 @@ TEST_P(DeviceCalls, FailOnAllRanksWhereACopyIsRefused) {
     const bool knows = GetParam() == Kind::kProcesses;  // threads have one driver
     self.expect(!knows || text.find("rank 1") != std::string::npos, text);
     self.expect(text.find("cuMemcpyAsync") != std::string::npos, text);
-    banyan_comm_destroy(comm);
-    gpu.free(memory);
-  });
-}
-
-banyan_result_t sum_by_int8(std::byte* memory, size_t count, banyan_comm_t comm) {
-  banyan_compression_t codec = BANYAN_COMPRESSION_INIT;
-  codec.fidelity = BANYAN_CODEC;
-  codec.codec = "int8";
-  return call_request(call_of([&](banyan_call_t& made) {
-                        made.send = made.recv = memory;
-                        made.count = count;
-                        made.compression = &codec;
-                      }),
-                      comm);
-}
-
-// The rank whose driver has no code for its GPU lets the host encode, and meets the others.
-TEST_P(DeviceCalls, GoByCodecsOfTheHostWhereAGpuHasNoKernels) {
-  run_on_gpus(2, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
-    if (!gpu.has_faults()) return;
-    std::vector<float> values(5000, 1);
-    std::byte* memory = gpu.copy_of(values.data(), 20000);
-    if (self.rank() == 1) gpu.fail("cuModuleLoadData", 0, 209);
-    for (int round = 0; round < 2; ++round)
-      self.expect_ok(sum_by_int8(memory, values.size(), comm), "allreduce");
-    gpu.read(values.data(), memory, 20000);
-    self.expect(std::all_of(values.begin(), values.end(), [](float sum) { return sum == 4; }),
-                "four ones");
-    gpu.free(memory);
-  });
-}
-
-TEST_P(DeviceCalls, FailOnAllRanksWhereAKernelIsRefused) {
-  if (cuda_image().fatbin == nullptr) GTEST_SKIP() << "this build has no kernels: no nvcc";
-  run(2, [](Rank& self) {
-    banyan_config_t config = BANYAN_CONFIG_INIT;
-    config.timeout_s = 10 * time_factor();
-    banyan_comm_t comm = self.join(&config);
-    if (comm == nullptr) return;
-    RankGpu gpu(self);
-    if (!gpu.works()) return;
-    if (!gpu.has_faults()) return self.leave(comm);
-    const std::vector<float> ones(5000, 1);
-    std::byte* memory = gpu.copy_of(ones.data(), 20000);
-    if (self.rank() == 1) gpu.fail("cuLaunchKernel", 0, 719);
-    self.expect_code(sum_by_int8(memory, ones.size(), comm), BANYAN_ERR_CUDA, "allreduce");
-    const std::string text = banyan_last_error(comm);
-    self.expect(text.find("cuLaunchKernel") != std::string::npos, text);
-    banyan_comm_destroy(comm);
     gpu.free(memory);
   });
 }

@@ -1,0 +1,134 @@
+// Sums by codecs on memory of a GPU, which encodes and decodes by itself where there are kernels.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "compression/cuda/image.h"
+#include "tests/ranks/device_fixture.h"
+#include "tests/ranks/ranks_cases.h"
+
+namespace banyan::test {
+namespace {
+
+class DeviceCodecCalls : public WithGpus {};
+
+// Sums by codecs are those of the host, and where there are kernels, only messages go to the host.
+TEST_P(DeviceCodecCalls, AreThoseOfTheHost) {
+  constexpr size_t kCount = 100000;
+  run_on_gpus(3, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    std::vector<float> given(kCount), of_host(kCount), of_gpu(kCount);
+    for (size_t i = 0; i < kCount; ++i)
+      given[i] = static_cast<float>((i * 7 + static_cast<size_t>(self.rank())) % 1000) / 500 - 1;
+    for (const banyan_op_t op : {BANYAN_SUM, BANYAN_AVG})
+      for (const char* name : {"int8", "int4", "e4m3", "e5m2", "fp16", "topk:0.01"})
+        for (const bool in_place : {false, true}) {
+          banyan_compression_t codec = BANYAN_COMPRESSION_INIT;
+          codec.fidelity = BANYAN_CODEC;
+          codec.codec = name;
+          std::byte* send = gpu.copy_of(given.data(), kCount * sizeof(float));
+          std::byte* recv = in_place ? send : gpu.copy_of(given.data(), kCount * sizeof(float));
+          banyan_call_t call = call_of([&](banyan_call_t& made) {
+            made.send = given.data();
+            made.recv = of_host.data();
+            made.count = kCount;
+            made.op = op;
+            made.compression = &codec;
+          });
+          self.expect_ok(call_request(call, comm), "by the host");
+          call.send = send;
+          call.recv = recv;
+          const long copies = gpu.has_faults() ? gpu.calls("cuMemcpyAsync") : 0;
+          const long kernels = gpu.has_faults() ? gpu.calls("cuLaunchKernel") : 0;
+          self.expect_ok(call_request(call, comm), "by the GPU");
+          const bool there = cuda_image().fatbin != nullptr && name[0] != 'f' && name[0] != 't';
+          if (gpu.has_faults() && GetParam() == Kind::kProcesses) {
+            self.expect((gpu.calls("cuLaunchKernel") > kernels) == there, "a GPU encodes");
+            self.expect((gpu.calls("cuMemcpyAsync") > copies) != there, "or its memory is copied");
+          }
+          gpu.read(of_gpu.data(), recv, kCount * sizeof(float));
+          self.expect(of_gpu == of_host, fmt::format("the same bits by {}", name));
+          gpu.free(send);
+          if (!in_place) gpu.free(recv);
+        }
+  });
+}
+
+banyan_result_t sum_by_int8(std::byte* send, std::byte* recv, size_t count, banyan_comm_t comm) {
+  banyan_compression_t codec = BANYAN_COMPRESSION_INIT;
+  codec.fidelity = BANYAN_CODEC;
+  codec.codec = "int8";
+  return call_request(call_of([&](banyan_call_t& made) {
+                        made.send = send;
+                        made.recv = recv;
+                        made.count = count;
+                        made.compression = &codec;
+                      }),
+                      comm);
+}
+
+// The rank whose driver has no code for its GPU lets the host encode, and meets the others.
+TEST_P(DeviceCodecCalls, AreMadeByTheHostWhereAGpuHasNoKernels) {
+  run_on_gpus(2, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    if (!gpu.has_faults()) return;
+    std::vector<float> values(5000, 1);
+    std::byte* memory = gpu.copy_of(values.data(), 20000);
+    if (self.rank() == 1) gpu.fail("cuModuleLoadData", 0, 209);
+    for (int round = 0; round < 2; ++round)
+      self.expect_ok(sum_by_int8(memory, memory, values.size(), comm), "allreduce");
+    gpu.read(values.data(), memory, 20000);
+    self.expect(std::all_of(values.begin(), values.end(), [](float sum) { return sum == 4; }),
+                "four ones");
+    gpu.free(memory);
+  });
+}
+
+TEST_P(DeviceCodecCalls, FailOnAllRanksWhereAKernelIsRefused) {
+  if (cuda_image().fatbin == nullptr) GTEST_SKIP() << "this build has no kernels: no nvcc";
+  run_to_failure(2, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    const std::vector<float> ones(5000, 1);
+    std::byte* memory = gpu.copy_of(ones.data(), 20000);
+    if (self.rank() == 1) gpu.fail("cuLaunchKernel", 0, 719);
+    self.expect_code(sum_by_int8(memory, memory, ones.size(), comm), BANYAN_ERR_CUDA, "allreduce");
+    const std::string text = banyan_last_error(comm);
+    self.expect(text.find("cuLaunchKernel") != std::string::npos, text);
+    gpu.free(memory);
+  });
+}
+
+// No kernel reaches for memory of another device.
+TEST_P(DeviceCodecCalls, TakeBuffersOfTwoDevices) {
+  run_on_gpus(2, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    const CudaFunctions& cuda = gpu.driver();
+    int devices = 0;
+    if (cuda.device_count(&devices) != kCudaSuccess || devices < 2) return;
+    const std::vector<float> ones(5000, 1);
+    std::byte* here = gpu.copy_of(ones.data(), 20000);
+    CudaFunctions::Handle own = nullptr, other = nullptr;
+    const int elsewhere = (self.rank() + 1) % devices;
+    self.expect(cuda.current_context(&own) == kCudaSuccess &&
+                    cuda.retain_context(&other, elsewhere) == kCudaSuccess &&
+                    cuda.set_context(other) == kCudaSuccess,
+                "the other device");
+    std::byte* there = gpu.copy_of(ones.data(), 20000);
+    self.expect_ok(sum_by_int8(here, there, ones.size(), comm), "allreduce");
+    std::vector<float> sums(5000);
+    gpu.read(sums.data(), there, 20000);
+    self.expect(std::all_of(sums.begin(), sums.end(), [](float sum) { return sum == 2; }),
+                "two ones");
+    gpu.free(there);
+    self.expect(cuda.set_context(own) == kCudaSuccess, "back");
+    (void)cuda.release_context(elsewhere);
+    gpu.free(here);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DeviceCodecCalls, testing::Values(Kind::kProcesses, Kind::kThreads),
+                         [](const auto& kind) { return std::string(name_of(kind.param)); });
+
+}  // namespace
+}  // namespace banyan::test

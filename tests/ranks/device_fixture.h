@@ -1,0 +1,40 @@
+// Ranks with a GPU each, which they may share.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <functional>
+
+#include "tests/ranks/device_memory.h"
+#include "tests/ranks/ranks_fixture.h"
+
+namespace banyan::test {
+
+class WithGpus : public WithRanks {
+ protected:
+  static void run_on_gpus(int size,
+                          const std::function<void(Rank&, banyan_comm_t, RankGpu&)>& body) {
+    run_joined(size,
+               [&](Rank& self, banyan_comm_t comm) {
+                 RankGpu gpu(self);
+                 if (gpu.works()) body(self, comm, gpu);
+               },
+               {.limit_s = 60});
+  }
+  // The communicator fails in the body. Nothing, where no driver can be told to.
+  void run_to_failure(int size, const std::function<void(Rank&, banyan_comm_t, RankGpu&)>& body) {
+    run(size, [&](Rank& self) {
+      banyan_config_t config = BANYAN_CONFIG_INIT;
+      config.timeout_s = 10 * time_factor();
+      banyan_comm_t comm = self.join(&config);
+      if (comm == nullptr) return;
+      RankGpu gpu(self);
+      if (!gpu.works()) return;
+      if (!gpu.has_faults()) return self.leave(comm);
+      body(self, comm, gpu);
+      banyan_comm_destroy(comm);
+    });
+  }
+};
+
+}  // namespace banyan::test
