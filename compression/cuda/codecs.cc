@@ -12,7 +12,6 @@ namespace banyan {
 
 namespace {
 
-constexpr uint64_t kMostBlocks = 1U << 30;
 constexpr std::array kCodecsHere{kInt8, kInt4, kE4m3, kE5m2};
 constexpr std::array kTypesHere{DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
 
@@ -64,7 +63,7 @@ Status CudaCodecs::launch(const Functions& functions, CodecId codec, DataType ty
   if (call.count == 0) return {};
   const uint64_t blocks = (cuda_pieces(call.count) + kCudaWarps - 1) / kCudaWarps;
   return module_->launch(functions[codec][static_cast<size_t>(type)],
-                         static_cast<unsigned>(std::min(blocks, kMostBlocks)), &call, stream);
+                         static_cast<unsigned>(std::min(blocks, kMostCudaBlocks)), &call, stream);
 }
 
 Status CudaCodecs::encode(CodecId codec, const Coding& coding, DataType type,

@@ -17,9 +17,6 @@ namespace banyan {
 
 namespace {
 
-// Further tiles are done by the same blocks, whose indices are unsigned.
-constexpr uint64_t kMostBlocks = 1U << 30;
-
 size_t index_of(DataType type) {
   return static_cast<size_t>(type);
 }
@@ -128,7 +125,7 @@ Status CudaKernels::launch(Function function, DataType dst_type, DataType src_ty
                       static_cast<const std::byte*>(src), count, operand};
   const CudaPacks packs = cuda_packs(call, static_cast<uint32_t>(size_of(dst_type)),
                                      static_cast<uint32_t>(size_of(src_type)));
-  const auto blocks = static_cast<unsigned>(std::min(cuda_blocks(packs), kMostBlocks));
+  const auto blocks = static_cast<unsigned>(std::min(cuda_blocks(packs), kMostCudaBlocks));
   return module_->launch(function, blocks, &call, stream);
 }
 

@@ -71,6 +71,9 @@ BANYAN_HOST_DEVICE CudaPacks cuda_packs(const CudaKernelCall& call, uint32_t dst
   return {head + elements, packs - 2, CudaSources::kAnywhere};
 }
 
+// Further tiles are done by the same blocks, whose indices are unsigned.
+inline constexpr uint64_t kMostCudaBlocks = 1U << 30;
+
 // As many blocks as there are tiles.
 BANYAN_HOST_DEVICE uint64_t cuda_blocks(const CudaPacks& packs) {
   const uint64_t items = packs.packs > 0 ? packs.packs : packs.head;
