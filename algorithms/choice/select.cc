@@ -75,15 +75,18 @@ bool is_within(int number, int least, int most) {
   return number >= least && number <= most;
 }
 
-bool matches(const Rule& rule, const Problem& problem, const Surroundings& place) {
+bool matches_but_for_size(const Rule& rule, const Problem& problem, const Surroundings& place) {
   const auto& [ranks, medium, hierarchy, measured] = place;
   if (!is_within(ranks, rule.ranks_least, rule.ranks_most) ||
       !is_within(nodes_of(ranks, medium, hierarchy), rule.nodes_least, rule.nodes_most) ||
       !is_within(ppn_of(ranks, medium, hierarchy), rule.ppn_least, rule.ppn_most))
     return false;
-  if (!is_for(rule, problem.collective) || !is_for_type(rule, problem) ||
-      !is_for_memory(rule, problem))
-    return false;
+  return is_for(rule, problem.collective) && is_for_type(rule, problem) &&
+         is_for_memory(rule, problem);
+}
+
+bool matches(const Rule& rule, const Problem& problem, const Surroundings& place) {
+  if (!matches_but_for_size(rule, problem, place)) return false;
   if (problem.collective == kAlltoallv) return rule.size_least == 0 && rule.size_most == kAnySize;
   const uint64_t bytes = selection_bytes(problem);
   return bytes >= rule.size_least && bytes <= rule.size_most;
@@ -128,11 +131,31 @@ std::string label_of(const Rule& rule) {
   return {};
 }
 
-std::optional<double> most_us(const Rule& rule, int algorithm, uint64_t bytes) {
-  if (!rule.measured || rule.measured->bytes == 0 || algorithm != rule.algorithms.front())
-    return std::nullopt;
-  return rule.measured->us *
-         std::max(1., static_cast<double>(bytes) / static_cast<double>(rule.measured->bytes));
+// On the chord between what was measured of a shorter call and of a longer one. Where none is
+// longer, it takes as much more as it is longer.
+std::optional<double> most_us(const Rules& rules, const Rule& own, int algorithm,
+                              const Problem& problem, const Surroundings& place) {
+  const auto was_measured = [](const Rule& rule) {
+    return rule.measured && rule.measured->bytes != 0;
+  };
+  if (!was_measured(own) || algorithm != own.algorithms.front()) return std::nullopt;
+  const uint64_t bytes = selection_bytes(problem);
+  const Measured* shorter = nullptr;
+  const Measured* longer = nullptr;
+  for (const Rule& rule : rules) {
+    if (rule.source != own.source || rule.excluding || !was_measured(rule) ||
+        !matches_but_for_size(rule, problem, place))
+      continue;
+    const Measured& seen = *rule.measured;
+    if (seen.bytes <= bytes && (shorter == nullptr || seen.bytes > shorter->bytes)) shorter = &seen;
+    if (seen.bytes >= bytes && (longer == nullptr || seen.bytes < longer->bytes)) longer = &seen;
+  }
+  if (shorter == nullptr) return longer->us;
+  const auto behind = static_cast<double>(bytes - shorter->bytes);
+  if (longer == nullptr) return shorter->us * (1 + behind / static_cast<double>(shorter->bytes));
+  if (longer->bytes == shorter->bytes) return longer->us;
+  const auto apart = static_cast<double>(longer->bytes - shorter->bytes);
+  return shorter->us + (longer->us - shorter->us) * behind / apart;
 }
 
 struct TunedRest {
@@ -165,7 +188,7 @@ Choice from_rule(const Rules& rules, size_t index, const Problem& problem,
     if (named.algorithm < 0) return {-1, "", -1};
     return {named.algorithm, label_of(rule),
             number,          named.parameters,
-            number,          most_us(rule, named.algorithm, selection_bytes(problem))};
+            number,          most_us(rules, rule, named.algorithm, problem, place)};
   }
   if (const auto [named, tuned] = tuned_rest(rules, index, problem, place); named.algorithm >= 0)
     return {named.algorithm, fmt::format("{}, {}", label_of(rule), label_of(rules[tuned])), number,

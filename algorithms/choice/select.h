@@ -137,8 +137,8 @@ struct Choice {
   int rule = -1;            // index into the rules; -1: none decided
   Parameters parameters{};  // those that the algorithm goes by in this call
   int naming = -1;  // index into the rules: that names it, beside or after one that leaves some out
-  // By what was measured of that rule, a longer call taking as much longer at most. Nothing:
-  // nothing was.
+  // By what was measured of that rule and of those for other lengths of the same calls: between two
+  // of them on their chord. Nothing: nothing was.
   std::optional<double> most_us{};
 };
 // "BANYAN_ALGO rule 2, with seg=1M".

@@ -381,6 +381,17 @@ TEST(Auto, IsExactWhereThatWasMeasuredToTakeLess) {
   EXPECT_TRUE(chosen(1e6, 1 << 20).parameters.encodes()) << "longer than predicted";
 }
 
+TEST(Auto, GoesByWhatWasMeasuredOfShorterAndLongerCalls) {
+  const MeasuredNetwork network = network_of(1);
+  Rules rules = *parse_rules("allreduce size=0-1M: ring; allreduce size=2M-8M: star");
+  rules[0].measured = Measured{.bytes = 512 << 10, .us = 10};
+  rules[1].measured = Measured{.bytes = 2 << 20, .us = 40};
+  const Problem problem = automatic(1 << 20);
+  const Choice exact = choose(problem, 4, Medium::kNetwork, rules, nullptr, &network);
+  const Choice choice = with_codecs(problem, 4, Medium::kNetwork, nullptr, &network, exact);
+  EXPECT_THAT(choice.because, HasSubstr("exact measured 20.00 us")) << "a third of the way";
+}
+
 TEST(Auto, IsExactWhereNoLinksDecide) {
   const Problem problem = automatic(1 << 20);
   const Choice exact = choose(problem, 4, Medium::kMemory, {});
