@@ -306,6 +306,11 @@ TEST(Doctor, ReadsVariablesAndAsksTheProcess) {
   ASSERT_THAT(ids_of(alone), ::testing::ElementsAre("network.loopback"));
   EXPECT_EQ(alone.findings[0].severity, Severity::kError);
 
+  const Diagnosis blind = host.diagnose(
+      {}, {.no_gpu = "cuInit: CUDA_ERROR_NO_DEVICE", .no_kernels = "this one has 7.0"});
+  EXPECT_THAT(ids_of(blind), ::testing::ElementsAre("cuda.device", "cuda.kernels"));
+  EXPECT_EQ(blind.findings[0].severity, Severity::kWarning) << "there is one on the bus";
+
   const Diagnosis built = host.diagnose({}, {}, {{"ucx", "this build has no UCX"}});
   ASSERT_THAT(ids_of(built), ::testing::ElementsAre("transports.missing"));
   EXPECT_EQ(built.findings[0].evidence, "this build has no UCX");

@@ -110,7 +110,7 @@ void examine_transports(const Patient& patient, std::vector<Finding>& findings) 
 Diagnosis diagnose(const Patient& patient) {
   Diagnosis diagnosis;
   for (const auto examine : {examine_variables, examine_transports, examine_processors,
-                             examine_memory, examine_network, examine_rdma})
+                             examine_memory, examine_network, examine_rdma, examine_cuda})
     examine(patient, diagnosis.findings);
   std::stable_sort(diagnosis.findings.begin(), diagnosis.findings.end(),
                    [](const Finding& a, const Finding& b) { return a.severity > b.severity; });

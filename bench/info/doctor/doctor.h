@@ -37,7 +37,7 @@ struct Finding {
   std::string fix{};       // empty: nothing need be done
 };
 
-// There is none for "in use": this version's calls take memory of the host.
+// There is none for "in use": this version brings what lies in a GPU to the host first.
 enum class GpuDirect : uint8_t { kPossible, kImpossible, kUnknown };
 std::string_view name_of(GpuDirect verdict);  // "possible but off"
 
@@ -57,6 +57,8 @@ struct ProcessFacts {
   std::string no_reading{};                   // why another process may not read its memory
   std::string no_loopback{};                  // why a connection to 127.0.0.1 cannot be made
   std::string no_ucx{}, no_verbs{};           // why a library cannot be opened
+  std::string no_gpu{};                       // why the CUDA driver, which is there, gives none
+  std::string no_kernels{};                   // why a GPU runs none of those that this build has
   uint64_t locked_bytes_most = ~uint64_t{0};  // RLIMIT_MEMLOCK
 };
 // Gives the facts of this process. Forks a child for a moment; call it before there are threads.
@@ -87,6 +89,7 @@ void examine_processors(const Patient& patient, std::vector<Finding>& findings);
 void examine_memory(const Patient& patient, std::vector<Finding>& findings);
 void examine_network(const Patient& patient, std::vector<Finding>& findings);
 void examine_rdma(const Patient& patient, std::vector<Finding>& findings);
+void examine_cuda(const Patient& patient, std::vector<Finding>& findings);
 std::vector<GpuNic> examine_gpus(const Patient& patient);
 
 // Tells what stands between each RDMA device and its use: the file below /dev/infiniband, a port

@@ -82,6 +82,24 @@ std::optional<Answer> nic_obstacle(const SysRoot& root, const Vertex& nic,
 
 }  // namespace
 
+void examine_cuda(const Patient& patient, std::vector<Finding>& findings) {
+  if (const std::string& why = patient.process.no_gpu; !why.empty())
+    findings.push_back({.id = "cuda.device",
+                        .severity = vertices_of(patient.topology, VertexKind::kGpu).empty()
+                                        ? Severity::kNote
+                                        : Severity::kWarning,
+                        .seen = "the CUDA driver gives this process no GPU",
+                        .evidence = why,
+                        .fix = "look at CUDA_VISIBLE_DEVICES, at /dev/nvidia*, and whether the "
+                               "driver's library and module are of one version"});
+  if (const std::string& why = patient.process.no_kernels; !why.empty())
+    findings.push_back({.id = "cuda.kernels",
+                        .severity = Severity::kWarning,
+                        .seen = "the host encodes what lies in a GPU",
+                        .evidence = why,
+                        .fix = "install a newer driver"});
+}
+
 std::vector<GpuNic> examine_gpus(const Patient& patient) {
   std::vector<GpuNic> pairs;
   const Topology& topology = patient.topology;
@@ -93,8 +111,8 @@ std::vector<GpuNic> examine_gpus(const Patient& patient) {
     nics.emplace_back(
         nic, nic_obstacle(patient.root, topology.vertices[static_cast<size_t>(nic)], obstacles));
   const Answer ready{GpuDirect::kPossible,
-                     "[library.memory] calls of this version take memory of the host; the parts of "
-                     "the system are there, and nothing was transferred",
+                     "[library.memory] calls of this version bring what lies in a GPU to the host; "
+                     "the parts of the system are there, and nothing was transferred",
                      {}};
   const Paths paths(topology);
   for (const int gpu : gpus) {

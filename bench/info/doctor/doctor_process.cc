@@ -9,10 +9,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <system_error>
 
 #include "bench/info/doctor/doctor.h"
+#include "compression/cuda/module.h"
+#include "src/base/cuda_driver.h"
 #include "src/base/descriptor.h"
 #include "src/base/sealed_memory.h"
 #include "src/bootstrap/rendezvous_socket.h"
@@ -64,6 +67,42 @@ std::string why_not_opened(const char* name) {
   return {};
 }
 
+std::string text_of_result(const CudaFunctions& cuda, std::string_view call, int result) {
+  const char* name = nullptr;
+  if (cuda.error_name == nullptr || cuda.error_name(result, &name) != kCudaSuccess) name = nullptr;
+  return name == nullptr ? fmt::format("{}: {}", call, result) : fmt::format("{}: {}", call, name);
+}
+
+std::string why_no_gpu(const CudaFunctions& cuda) {
+  if (cuda.init == nullptr || cuda.device_count == nullptr)
+    return "libcuda.so.1 has no cuInit, or no cuDeviceGetCount";
+  if (const int result = cuda.init(0); result != kCudaSuccess)
+    return text_of_result(cuda, "cuInit", result);
+  int count = 0;
+  if (const int result = cuda.device_count(&count); result != kCudaSuccess)
+    return text_of_result(cuda, "cuDeviceGetCount", result);
+  return count > 0 ? std::string() : "cuDeviceGetCount: there are 0";
+}
+
+// Looks at the first GPU. Without a context there is nothing to be said.
+std::string why_no_kernels(const CudaFunctions& cuda) {
+  CudaFunctions::Device device = 0;
+  CudaFunctions::Handle context = nullptr;
+  if (cuda_image().fatbin == nullptr || cuda.device == nullptr || cuda.retain_context == nullptr ||
+      cuda.release_context == nullptr || cuda.set_context == nullptr ||
+      cuda.device(&device, 0) != kCudaSuccess ||
+      cuda.retain_context(&context, device) != kCudaSuccess)
+    return {};
+  std::string why;
+  if (cuda.set_context(context) == kCudaSuccess) {
+    const Status loaded = CudaModule::load(cuda).status();
+    if (loaded.code() == Code::kUnsupported) why = loaded.message();
+    (void)cuda.set_context(nullptr);
+  }
+  (void)cuda.release_context(device);
+  return why;
+}
+
 }  // namespace
 
 ProcessFacts facts_of_process() {
@@ -80,6 +119,10 @@ ProcessFacts facts_of_process() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     facts.locked_bytes_most = limit.rlim_cur;
+  if (const std::optional<CudaFunctions> cuda = open_cuda_driver()) {
+    facts.no_gpu = why_no_gpu(*cuda);
+    if (facts.no_gpu.empty()) facts.no_kernels = why_no_kernels(*cuda);
+  }
   return facts;
 }
 
