@@ -117,11 +117,9 @@ struct LanePlace {
 // The words of chance of a lane's values, as codecs/chance.h has them.
 struct LaneChance {
   uint32_t words[kCudaEach + 4];
-  unsigned begin;
 
   BANYAN_HOST_DEVICE LaneChance(const CudaCodecCall& call, uint64_t at) {
     const uint64_t element = call.first + at;
-    begin = element % 4;
     BANYAN_UNROLLED
     for (unsigned four = 0; four < kCudaEach / 4 + 1; four++) {
       const uint64_t counter = element / 4 + four;
@@ -129,10 +127,21 @@ struct LaneChance {
           philox({{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), call.step,
                    call.tensor}},
                  {call.key[0], call.key[1]});
+      BANYAN_UNROLLED
       for (unsigned i = 0; i < 4; i++) words[four * 4 + i] = random.word[i];
     }
+    // By indices that are known at compile time, so that the words stay in registers.
+    move_down<1>(element % 2 != 0);
+    move_down<2>(element / 2 % 2 != 0);
   }
-  BANYAN_HOST_DEVICE uint32_t operator[](unsigned i) const { return words[begin + i]; }
+  BANYAN_HOST_DEVICE uint32_t operator[](unsigned i) const { return words[i]; }
+
+ private:
+  template <unsigned By>
+  BANYAN_HOST_DEVICE void move_down(bool wanted) {
+    BANYAN_UNROLLED
+    for (unsigned i = 0; i + By < kCudaEach + 4; i++) words[i] = wanted ? words[i + By] : words[i];
+  }
 };
 
 template <class Format, class Values>
