@@ -99,13 +99,15 @@ Status encode(banyan_encode_t* how, const void* source, size_t count, int dataty
   BANYAN_TRY(check_memory({{"source", source, count != 0},
                            {"message", message},
                            {"residual", given->residual, given->residual != nullptr}}));
+  const banyan::DefaultFloatMode mode;
+  // The caller may have more room than any message takes.
+  const size_t most = std::min<size_t>(*bytes, banyan::message_bound(*choice, *type, count));
   HostTwin values(source, count * banyan::size_of(*type));
   const size_t residual_bytes = given->residual == nullptr ? 0 : count * sizeof(float);
   HostTwin residual(given->residual, residual_bytes);
-  HostTwin written(message, *bytes);
+  HostTwin written(message, most);
   for (HostTwin* read : {&values, &residual}) BANYAN_TRY(read->bring());
 
-  const banyan::DefaultFloatMode mode;
   const banyan::EncodedMessage made =
       banyan::encode_message(*choice,
                              {.type = *type,
@@ -113,7 +115,7 @@ Status encode(banyan_encode_t* how, const void* source, size_t count, int dataty
                               .count = count,
                               .seed = given->seed,
                               .step = given->step},
-                             residual.data(), {written.data(), *bytes});
+                             residual.data(), {written.data(), most});
   const size_t room = std::exchange(*bytes, made.size);
   if (made.size > room)
     return invalid(fmt::format("bytes is {}, and the message takes {}", room, made.size));

@@ -148,6 +148,21 @@ TEST_F(DeviceCodecs, WriteNothingWhereTheyFail) {
   EXPECT_EQ(encoded.read<std::byte>(message.size()), message);
 }
 
+// The room that a caller has need not be there.
+TEST_F(DeviceCodecs, TakeNoMoreRoomThanAMessage) {
+  std::vector<float> left = residual_;
+  const std::vector<std::byte> wanted = message_of("int8", left);
+  const DeviceBytes source(standin_, values_), residual(standin_, residual_);
+  const DeviceBytes message(standin_, wanted.size());
+  banyan_encode_t by = how("int8", residual.get());
+  size_t bytes = size_t{1} << 50;
+  ASSERT_EQ(banyan_encode(&by, source.get(), kCount, BANYAN_FLOAT32, message.get(), &bytes),
+            BANYAN_SUCCESS)
+      << banyan_last_error(nullptr);
+  EXPECT_EQ(bytes, wanted.size());
+  EXPECT_EQ(message.read<std::byte>(bytes), wanted);
+}
+
 TEST_F(DeviceCodecs, TellWhatTheDriverRefuses) {
   const DeviceBytes source(standin_, values_);
   std::vector<std::byte> message(bound("int8"));

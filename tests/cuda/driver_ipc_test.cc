@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/cuda/driver/calls.h"
 #include "tests/cuda/standin_library.h"
 
 namespace banyan::test {
@@ -18,28 +19,25 @@ namespace {
 constexpr int kInvalidValue = 1, kInvalidContext = 201;
 constexpr const char* kHandleName = "BORROWED_HANDLE";  // the variable by which a borrower has it
 
-struct MemoryHandle {
-  unsigned char bytes[64];
-};
-
 class StandinLending : public WithStandinCuda {
  protected:
-  int lend(MemoryHandle* handle, Address address) const {
-    return standin_.find<int(MemoryHandle*, Address)>("cuIpcGetMemHandle")(handle, address);
+  int lend(CuIpcMemHandle* handle, Address address) const {
+    return standin_.find<int(CuIpcMemHandle*, Address)>("cuIpcGetMemHandle")(handle, address);
   }
-  int borrow(Address* address, const MemoryHandle& handle) const {
-    return standin_.find<int(Address*, MemoryHandle, unsigned)>("cuIpcOpenMemHandle_v2")(address,
-                                                                                         handle, 1);
+  int borrow(Address* address, const CuIpcMemHandle& handle) const {
+    return standin_.find<int(Address*, CuIpcMemHandle, unsigned)>("cuIpcOpenMemHandle_v2")(
+        address, handle, 1);
   }
   int give_back(Address address) const {
     return standin_.find<int(Address)>("cuIpcCloseMemHandle")(address);
   }
 };
 
-std::string hexadecimal(const MemoryHandle& handle) {
+std::string hexadecimal(const CuIpcMemHandle& handle) {
   constexpr const char* kDigits = "0123456789abcdef";
   std::string text;
-  for (const unsigned char byte : handle.bytes) {
+  for (const char each : handle.bytes) {
+    const auto byte = static_cast<unsigned char>(each);
     text += kDigits[byte >> 4];
     text += kDigits[byte & 15];
   }
@@ -47,7 +45,7 @@ std::string hexadecimal(const MemoryHandle& handle) {
 }
 
 // This program as another process, which is the borrower; what it ended with.
-int run_borrower(const MemoryHandle& handle) {
+int run_borrower(const CuIpcMemHandle& handle) {
   std::string variable = std::string(kHandleName) + "=" + hexadecimal(handle);
   std::vector<char*> variables;
   for (char** given = environ; *given != nullptr; ++given) variables.push_back(*given);
@@ -66,7 +64,7 @@ TEST_F(StandinLending, ReachesAnotherProcess) {
   const Address memory = device_memory(100);
   int number = 41;
   standin_.poke(memory, &number, sizeof number);
-  MemoryHandle handle{};
+  CuIpcMemHandle handle{};
   ASSERT_EQ(lend(&handle, memory + 50), kCudaSuccess) << "it is for the whole allocation";
   ASSERT_EQ(run_borrower(handle), 0);
   standin_.peek(&number, memory, sizeof number);
@@ -74,7 +72,7 @@ TEST_F(StandinLending, ReachesAnotherProcess) {
 }
 
 TEST_F(StandinLending, IsOfMemoryOfADeviceForOthers) {
-  MemoryHandle handle{};
+  CuIpcMemHandle handle{};
   Address address = 0;
   EXPECT_EQ(lend(&handle, address_of(pinned<int>())), kInvalidValue);
   EXPECT_EQ(lend(&handle, address_of(&handle)), kInvalidValue);
@@ -89,7 +87,7 @@ using DISABLED_StandinBorrower = StandinLending;
 TEST_F(DISABLED_StandinBorrower, AddsOne) {
   const char* text = std::getenv(kHandleName);  // NOLINT(concurrency-mt-unsafe): nobody sets it
   if (text == nullptr) GTEST_SKIP() << "another test runs this";
-  MemoryHandle handle{};
+  CuIpcMemHandle handle{};
   for (size_t i = 0; i < sizeof handle.bytes; ++i)
     handle.bytes[i] =
         static_cast<unsigned char>(std::stoi(std::string(text).substr(2 * i, 2), nullptr, 16));
