@@ -106,6 +106,10 @@ Owner::Owner(Driver driver, size_t most, Listener* listener)
 }
 
 Owner::~Owner() {
+  stop();
+}
+
+void Owner::stop() {
   stop_.store(true);
   wake();
   end_nap();

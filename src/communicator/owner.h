@@ -91,8 +91,12 @@ class Owner {
                                               Listener* listener = nullptr);
   Owner(const Owner&) = delete;
   Owner& operator=(const Owner&) = delete;
-  // What was submitted is done first. Whoever has the membership may drive it afterwards.
+  // Does what stop() does.
   ~Owner();
+
+  // Ends its thread. What was submitted is done first, and what the listener submits when it hears
+  // of that. Whoever has the membership may drive it afterwards.
+  void stop();
 
   // Any thread. The call was checked, as others are; it has no place in the order before this
   // returns. Its gate and its hook are the owner's thread's until it is done. A failed communicator

@@ -88,6 +88,8 @@ GradientReducer::GradientReducer(std::unique_ptr<Membership> own, Membership& ca
 }
 
 GradientReducer::~GradientReducer() {
+  // Until its thread has ended, what ends there is told here, and the next is submitted to it.
+  if (owner_ != nullptr) owner_->stop();
   owner_.reset();
   Driver driver(*membership_);
   if (membership_->failure().failed())

@@ -239,6 +239,27 @@ TEST_P(FailingReducers, FailWithTheirCommunicator) {
   }
 }
 
+// A bucket may end well between the abort and the end of the thread that hears of it.
+TEST_P(FailingReducers, GoWhileTheirBucketsEnd) {
+  Job job(GetParam(), 2, [&](Rank& self) {
+    for (int round = 0; round < 60; ++round) {
+      Model model(layers_that_fail());
+      const Failing made = make_failing(self, model);
+      if (made.reducer == nullptr) return;
+      model.fill(0, self.rank());
+      self.meet();
+      // The other one may have aborted already.
+      (void)make_ready(made.reducer, model, static_cast<uint64_t>(round));
+      std::this_thread::sleep_for(std::chrono::microseconds(10 * round));
+      self.expect_ok(banyan_comm_abort(made.comm), "abort");
+      self.expect_ok(banyan_reducer_destroy(made.reducer), "destroy of the reducer");
+      self.expect_ok(banyan_comm_destroy(made.comm), "destroy");
+      self.meet();
+    }
+  });
+  job.finish();
+}
+
 // A thread that waits for a tensor hears of it, too, whether or not a bucket is under way.
 TEST_P(FailingReducers, WakeWhoWaitsWhereTheirCommunicatorFails) {
   for (const bool under_way : {false, true})
