@@ -16,7 +16,7 @@
 namespace banyan::test {
 
 struct StandinCuda {
-  void* library = nullptr;
+  void* driver = nullptr;
   CudaFunctions cuda{};
   decltype(&standin_cuda_fail) fail = nullptr;
   decltype(&standin_cuda_break) break_with = nullptr;
@@ -30,20 +30,20 @@ struct StandinCuda {
   // Any other function of it, of this type; null: it has none of this name.
   template <typename Function>
   Function* find(const char* name) const {
-    return reinterpret_cast<Function*>(::dlsym(library, name));
+    return reinterpret_cast<Function*>(::dlsym(driver, name));
   }
 };
 
-// Without a library in it, and with a failure of the test, where there is none.
+// Without a driver in it, and with a failure of the test, where there is none.
 inline StandinCuda open_standin_cuda() {
   StandinCuda opened;
   const char* path = std::getenv("STANDIN_CUDA");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  opened.library = path == nullptr ? nullptr : ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (opened.library == nullptr) {
+  opened.driver = path == nullptr ? nullptr : ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (opened.driver == nullptr) {
     ADD_FAILURE() << "STANDIN_CUDA names the driver: " << (path == nullptr ? "" : ::dlerror());
     return opened;
   }
-  opened.cuda = cuda_functions(opened.library);
+  opened.cuda = cuda_functions(opened.driver);
   opened.fail = opened.find<decltype(standin_cuda_fail)>("standin_cuda_fail");
   opened.break_with = opened.find<decltype(standin_cuda_break)>("standin_cuda_break");
   opened.calls = opened.find<decltype(standin_cuda_calls)>("standin_cuda_calls");
@@ -64,7 +64,7 @@ class WithStandinCuda : public testing::Test {
 
   void SetUp() override {
     standin_ = open_standin_cuda();
-    ASSERT_NE(standin_.library, nullptr);
+    ASSERT_NE(standin_.driver, nullptr);
     ASSERT_EQ(cuda_.init(0), kCudaSuccess);
     standin_.delay(100);
     ASSERT_EQ(cuda_.retain_context(&context_, 0), kCudaSuccess);
