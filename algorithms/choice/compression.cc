@@ -155,6 +155,7 @@ std::string label_of(const Parameters& codecs) {
   return text_of(compression);
 }
 
+// A call by some codecs, and what it takes.
 struct Predicted {
   Choice choice;
   Parameters codecs;
@@ -167,26 +168,78 @@ struct Predicted {
   }
 };
 
+// What is asked of the levels of a call, and the call by other codecs.
+struct Levels {
+  const Problem& problem;
+  const Hierarchy* hierarchy;
+  const Choice& exact;
+  Parameters codecs;  // some automatic
+
+  Predicted by(const CodecChoice& inside, const CodecChoice& between) const {
+    Predicted one;
+    one.codecs.intra_codec = inside;
+    one.codecs.inter_codec = between;
+    one.choice = encoded(exact, one.codecs, problem.collective, hierarchy);
+    return one;
+  }
+};
+
+// The fastest of the first, which loses least, and others in that order, and the next best.
+struct Best {
+  Predicted best;
+  Predicted other;
+
+  void look_at(const Predicted& one) {
+    if (one.us < kWorthLosing * best.us) best = one;
+    if (one.us < other.us) other = one;
+  }
+  Choice choice(const Predicted& least_lossy) const {
+    const bool loses_more = !(best.codecs == least_lossy.codecs);
+    Choice chosen = best.choice;
+    chosen.because +=
+        fmt::format("; auto: {}, {}", best.text(), (loses_more ? least_lossy : other).text());
+    return chosen;
+  }
+};
+
+// What was measured is an allreduce of float32 that goes by codecs between hosts alone.
+std::optional<Choice> by_times(const Levels& levels, std::span<const CodecTime> times) {
+  const Problem& problem = levels.problem;
+  const CodecChoice exact;
+  if (problem.collective != Collective::kAllreduce || problem.type != DataType::kFloat32 ||
+      levels.codecs.inter_codec.codec != kAutomatic || !levels.codecs.intra_codec.is_exact())
+    return std::nullopt;
+  const auto timed = [&](const CodecChoice& choice) {
+    Predicted one = levels.by(exact, choice);
+    one.us = time_of(selection_bytes(problem), choice, times).value_or(one.us);
+    one.is_measured = true;
+    return one;
+  };
+  const Predicted least_lossy = timed(exact);
+  if (std::isinf(least_lossy.us)) return std::nullopt;
+  Best found{least_lossy, {}};
+  for (const CodecChoice& choice : automatic_codecs()) found.look_at(timed(choice));
+  if (std::isinf(found.other.us)) return std::nullopt;
+  return found.choice(least_lossy);
+}
+
 }  // namespace
 
 // Whether buffers are the same is each rank's own affair.
 Choice with_codecs(const Problem& problem, int ranks, Medium medium, const Hierarchy* hierarchy,
-                   const MeasuredNetwork* measured, Choice exact) {
+                   const MeasuredNetwork* measured, Choice exact,
+                   std::span<const CodecTime> times) {
   const Collective collective = problem.collective;
   const Parameters codecs = codecs_for(problem, ranks, medium, hierarchy);
   const bool automatic =
       codecs.intra_codec.codec == kAutomatic || codecs.inter_codec.codec == kAutomatic;
   if (!automatic) return encoded(std::move(exact), codecs, collective, hierarchy);
+  const Levels levels{problem, hierarchy, exact, codecs};
+  if (!sums_in_rank_order(problem))
+    if (std::optional<Choice> timed = by_times(levels, times)) return *std::move(timed);
   const std::vector<CodecChoice> intra = candidates_for(codecs.intra_codec, problem),
                                  inter = candidates_for(codecs.inter_codec, problem);
-  const auto by = [&](const CodecChoice& inside, const CodecChoice& between) {
-    Predicted one;
-    one.codecs.intra_codec = inside;
-    one.codecs.inter_codec = between;
-    one.choice = encoded(exact, one.codecs, collective, hierarchy);
-    return one;
-  };
-  Predicted best = by(intra.front(), inter.front()), other;
+  Predicted best = levels.by(intra.front(), inter.front());
   if (sums_in_rank_order(problem) || measured == nullptr || !links_decide(problem)) {
     best.choice.because += sums_in_rank_order(problem)
                                ? "; auto: exact, as links do not decide invariant sums"
@@ -209,17 +262,13 @@ Choice with_codecs(const Problem& problem, int ranks, Medium medium, const Hiera
     best.us = *exact.most_us;
     best.is_measured = true;
   }
-  const Predicted least_lossy = best;
+  Best found{best, {}};
   for (const CodecChoice& between : inter)
     for (const CodecChoice& inside : intra) {
-      const Predicted one = predicted(by(inside, between));
-      if (one.codecs == least_lossy.codecs) continue;
-      if (one.us < kWorthLosing * best.us) best = one;
-      if (one.us < other.us) other = one;
+      const Predicted one = predicted(levels.by(inside, between));
+      if (one.codecs != best.codecs) found.look_at(one);
     }
-  if (best.codecs != least_lossy.codecs) other = least_lossy;
-  best.choice.because += fmt::format("; auto: {}, {}", best.text(), other.text());
-  return best.choice;
+  return found.choice(best);
 }
 
 }  // namespace banyan

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "algorithms/choice/codec_times.h"
 #include "algorithms/choice/select.h"
 #include "algorithms/problem.h"
 #include "banyan/status.h"
@@ -42,12 +43,17 @@ Choice encoded(Choice choice, const Parameters& codecs, Collective collective,
                const Hierarchy* hierarchy);
 
 // What the choice for exact sums becomes by what the call accepts. Where a level is automatic, it
-// gets the codec, or none, with which the call is predicted to take least. Another that loses more
-// must promise to take clearly less, and the reason says what was predicted. Where an exact call
-// was measured to take less than is predicted, that counts. An automatic level is exact where links
-// do not decide (measured_choice.h; null: none were measured) or the sums are to be the same
-// whatever links there are. The same on all ranks, as choose() is.
+// gets the codec, or none, with which the call takes least. Another that loses more must promise to
+// take clearly less, and the reason says what was measured or predicted. The same on all ranks, as
+// choose() is.
+//
+//   times of such calls by codecs     they decide
+//   measured links                    predictions decide, but what an exact call was measured to
+//   (measured_choice.h; null: none)   take where that is less than is predicted
+//   neither, or sums that are to be   an automatic level is exact
+//   the same whatever links there are
 Choice with_codecs(const Problem& problem, int ranks, Medium medium, const Hierarchy* hierarchy,
-                   const MeasuredNetwork* measured, Choice exact);
+                   const MeasuredNetwork* measured, Choice exact,
+                   std::span<const CodecTime> times = {});
 
 }  // namespace banyan

@@ -134,8 +134,8 @@ Explanation explain(const CallSite& given) {
   const Hierarchy simple = call.hierarchy.simplified();
   const bool levels = simple.depth() > 0;
   const Choice exact = exact_of(call, simple);
-  const Choice choice =
-      with_codecs(call.problem, call.ranks, call.medium, &simple, network_of(call), exact);
+  const Choice choice = with_codecs(call.problem, call.ranks, call.medium, &simple,
+                                    network_of(call), exact, call.codec_times);
   const auto predicted = [&](int algorithm, const Parameters& parameters) {
     return predicted_us(call, algorithm, parameters);
   };

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/choice/codec_times.h"
 #include "algorithms/choice/select.h"
 #include "algorithms/cost/cost.h"
 
@@ -26,6 +27,7 @@ struct CallSite {
   Parameters parameters{};                    // with which the call itself names
   int algorithm = -1;                         // an algorithm; -1: it names none
   std::string transports{};                   // "shm,ucx"; empty: not known
+  std::vector<CodecTime> codec_times{};       // what such calls took
   std::vector<MeasuredCodec> codecs{};        // what was measured of explained_codecs()
 };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "algorithms/choice/codec_times.h"
 #include "algorithms/choice/default_table.h"
 
 namespace banyan {
@@ -131,31 +132,19 @@ std::string label_of(const Rule& rule) {
   return {};
 }
 
-// On the chord between what was measured of a shorter call and of a longer one. Where none is
-// longer, it takes as much more as it is longer.
+// By what was measured of that rule, and of those for other lengths of the same calls.
 std::optional<double> most_us(const Rules& rules, const Rule& own, int algorithm,
                               const Problem& problem, const Surroundings& place) {
   const auto was_measured = [](const Rule& rule) {
     return rule.measured && rule.measured->bytes != 0;
   };
   if (!was_measured(own) || algorithm != own.algorithms.front()) return std::nullopt;
-  const uint64_t bytes = selection_bytes(problem);
-  const Measured* shorter = nullptr;
-  const Measured* longer = nullptr;
-  for (const Rule& rule : rules) {
-    if (rule.source != own.source || rule.excluding || !was_measured(rule) ||
-        !matches_but_for_size(rule, problem, place))
-      continue;
-    const Measured& seen = *rule.measured;
-    if (seen.bytes <= bytes && (shorter == nullptr || seen.bytes > shorter->bytes)) shorter = &seen;
-    if (seen.bytes >= bytes && (longer == nullptr || seen.bytes < longer->bytes)) longer = &seen;
-  }
-  if (shorter == nullptr) return longer->us;
-  const auto behind = static_cast<double>(bytes - shorter->bytes);
-  if (longer == nullptr) return shorter->us * (1 + behind / static_cast<double>(shorter->bytes));
-  if (longer->bytes == shorter->bytes) return longer->us;
-  const auto apart = static_cast<double>(longer->bytes - shorter->bytes);
-  return shorter->us + (longer->us - shorter->us) * behind / apart;
+  std::vector<TimedLength> lengths;
+  for (const Rule& rule : rules)
+    if (rule.source == own.source && !rule.excluding && was_measured(rule) &&
+        matches_but_for_size(rule, problem, place))
+      lengths.push_back({rule.measured->bytes, rule.measured->us});
+  return time_of(selection_bytes(problem), lengths);
 }
 
 struct TunedRest {

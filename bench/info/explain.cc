@@ -148,6 +148,8 @@ Result<Explained> explain_call(const Options& options, const RawEnvironment& raw
   // What was measured here says nothing of another machine.
   if (!options.from.empty())
     for (Rule& rule : explained.call.rules) rule.measured.reset();
+  else if (decides(rules->tuning, *machine))
+    explained.call.codec_times = rules->tuning.codec_times;
   explained.call.problem.compression = options.compression.value_or(rules->compression);
   if (!explained.call.problem.compression.is_exact()) {
     explained.call.codecs = links.codecs;

@@ -21,6 +21,7 @@
 #include "bench/machine.h"
 #include "bench/output.h"
 #include "bench/perf/run.h"
+#include "bench/tune/codec_trials.h"
 #include "bench/tune/options.h"
 #include "bench/tune/probes.h"
 #include "bench/tune/result.h"
@@ -43,9 +44,10 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 constexpr uint32_t kSeed = 1;
-constexpr double kPartForLinks = 0.15;  // of the budget
-constexpr double kReserve = 0.2;        // of the budget in seconds, for leaving and writing
-constexpr double kOvertime = 4;         // beyond the budget, in seconds: then this process ends
+constexpr double kPartForCodecs = 0.15;  // of what links have left
+constexpr double kPartForLinks = 0.15;   // of the budget
+constexpr double kReserve = 0.2;         // of the budget in seconds, for leaving and writing
+constexpr double kOvertime = 4;          // beyond the budget, in seconds: then this process ends
 
 int fail(int status, std::string_view text) {
   if (!text.empty()) std::fputs(fmt::format("banyan_tune: {}\n", text).c_str(), stderr);
@@ -105,6 +107,14 @@ std::vector<int> algorithms_for(perf::Pattern pattern, bool levels) {
     if (fits(i, *collective) && !same) found.push_back(i);
   }
   return found;
+}
+
+// Null: it is not one of them.
+const Subject* allreduce_of(const std::vector<Subject>& subjects) {
+  const auto found = std::find_if(subjects.begin(), subjects.end(), [](const Subject& each) {
+    return each.pattern == perf::Pattern::kAllreduce;
+  });
+  return found == subjects.end() ? nullptr : &*found;
 }
 
 struct Tuned {
@@ -174,6 +184,7 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
   }
   const std::vector<double> nics = nics_of_this_host();
   Measurement measurement;
+  std::vector<CodecTime> codec_times;
   {
     const Progress progress(options.budget_s);
     const auto left = [&] { return seconds_until(end) - kReserve; };
@@ -191,7 +202,15 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
         .default_of = [&](auto pattern, auto bytes) { return trials.default_of(pattern, bytes); },
         .seconds_left = left,
         .progress = [&](auto pattern, auto bytes) { progress.show(pattern, bytes, left()); }};
-    BANYAN_TRY(search(subjects, laboratory, kSeed));
+    Laboratory first = laboratory;
+    const double reserve = allreduce_of(subjects) == nullptr ? 0 : kPartForCodecs * left();
+    first.seconds_left = [&] { return left() - reserve; };
+    BANYAN_TRY(search(subjects, first, kSeed));
+    if (const Subject* allreduce = allreduce_of(subjects); allreduce != nullptr) {
+      auto times = time_codecs(*allreduce, laboratory, kSeed);
+      BANYAN_TRY(times.status());
+      codec_times = std::move(*times);
+    }
   }
   BANYAN_TRY(trials.stop());
   const auto fingerprint = fingerprint_of(job.comm());
@@ -201,6 +220,7 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
   Tuned tuned{.file = {.version = version_text(),
                        .tuned_on = *fingerprint,
                        .links = measurement.links,
+                       .codec_times = codec_times,
                        .ring = *ring}};
   for (const Subject& subject : subjects)
     for (TuningRule& rule :
@@ -211,7 +231,7 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
                   fingerprint->ranks, fingerprint->hosts, fingerprint->hosts == 1 ? "" : "s",
                   fingerprint->transports, fingerprint->cpu, fingerprint->cores) +
       report_of(tuned.file.links) + doubts_of(measurement, nics) + report_of_ring(tuned.file.ring) +
-      report_of(subjects);
+      report_of(tuned.file.codec_times) + report_of(subjects);
   return tuned;
 }
 

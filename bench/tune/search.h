@@ -32,6 +32,7 @@ struct Trial {
   int algorithm = 0;  // index into algorithms()
   uint64_t iterations = 1;
   uint64_t warm_up = 1;
+  int codec = -1;  // index into automatic_codecs(); -1: exact
 };
 
 struct Laboratory {

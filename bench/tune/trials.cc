@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/choice/codec_costs.h"
 #include "bench/machine.h"
 #include "bench/perf/calls.h"
 #include "src/base/clock.h"
@@ -54,6 +55,14 @@ perf::Pattern pattern_of(Probe::Kind kind) {
   return kind == Probe::Kind::kWindow ? perf::Pattern::kBandwidth : perf::Pattern::kLatency;
 }
 
+// Between hosts where there are several, as BANYAN_COMPRESS has it.
+Compression compression_of(int codec) {
+  Compression compression;
+  if (codec >= 0)
+    compression.inter = compression.alone = automatic_codecs()[static_cast<size_t>(codec)];
+  return compression;
+}
+
 // That follow each other in it.
 double messages_of(Probe::Kind kind) {
   switch (kind) {
@@ -76,7 +85,7 @@ struct Trials::Order {
   uint64_t iterations = 0;
   uint64_t warm_up = 0;
   int32_t algorithm = 0;
-  uint32_t unused = 0;
+  int32_t codec = -1;
   Probe probe{};
 };
 
@@ -122,11 +131,20 @@ Status Trials::use(const std::string& rules) {
   return {};
 }
 
+// As use().
+Status Trials::use_codec(int codec) {
+  if (codec == codec_) return {};
+  BANYAN_TRY(use_compression(trial_->comm(), compression_of(codec)));
+  codec_ = codec;
+  return {};
+}
+
 // All ranks come here between the same two calls.
 Status Trials::make_anew() {
   BANYAN_TRY(leave());
   buffers_ = {};
   rules_.reset();
+  codec_.reset();
   auto next = job_.again();
   BANYAN_TRY(next.status());
   trial_ = std::move(*next);
@@ -154,6 +172,7 @@ Result<double> Trials::obey(const Order& order) {
   // The barrier before each call stays what it is, unless it is what is tried.
   BANYAN_TRY(use(fmt::format("{}: {}", perf::name_of(pattern),
                              algorithms()[static_cast<size_t>(order.algorithm)].name)));
+  BANYAN_TRY(use_codec(order.codec));
   Clock::duration spent{};
   for (uint64_t i = 0; i < order.warm_up + order.iterations; ++i) {
     if (pattern != perf::Pattern::kBarrier) BANYAN_TRY(job.barrier());
@@ -174,7 +193,8 @@ Result<double> Trials::run(const Trial& trial) {
               .bytes = trial.bytes,
               .iterations = trial.iterations,
               .warm_up = trial.warm_up,
-              .algorithm = trial.algorithm};
+              .algorithm = trial.algorithm,
+              .codec = trial.codec};
   BANYAN_TRY(job_.broadcast(&order, sizeof order));
   return obey(order);
 }

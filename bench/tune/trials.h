@@ -50,6 +50,7 @@ class Trials {
   Result<std::vector<double>> exchange(const Probe& probe);
   Status reserve(uint64_t input, uint64_t output);
   Status use(const std::string& rules);
+  Status use_codec(int codec);
 
   Status make_anew();
   Status leave();  // the communicator of trials
@@ -59,6 +60,7 @@ class Trials {
   Hierarchy lie_;
   perf::Buffers buffers_;
   std::optional<std::string> rules_;  // that decide now in trials; nothing: those of the job
+  std::optional<int> codec_;          // likewise, as Trial has it
 };
 
 }  // namespace banyan::tune

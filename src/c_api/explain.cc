@@ -33,6 +33,8 @@ Result<banyan::CallSite> site_of(banyan_comm_t comm, const banyan::Membership& m
                         .parameters = call.parameters,
                         .algorithm = call.algorithm,
                         .transports = membership.transport_names()};
+  const auto times = membership.settings().codec_times();
+  site.codec_times.assign(times.begin(), times.end());
   if (!site.problem.compression.is_exact())
     site.codecs = banyan::measure_codecs(banyan::explained_codecs(site.problem.compression));
   // Its own hierarchy has no hosts of one rank each. The ring is that of its schedules.

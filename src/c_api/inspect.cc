@@ -126,15 +126,30 @@ Result<std::optional<CostModel>> model_of(banyan_comm_t comm) {
       with_message_times(memory_model(membership.size(), medium), *times, membership.size()));
 }
 
-Status use_rules(banyan_comm_t comm, const Rules& rules) {
+namespace {
+
+// Changes what calls go by, where nothing is under way.
+template <typename Change>
+Status change_calls(banyan_comm_t comm, const Change& change) {
   const Result<OpenCommunicator*> found = find_communicator(comm);
   BANYAN_TRY(found.status());
   OpenCommunicator& communicator = **found;
   Driver driver(*communicator.membership);
-  if (driver->busy()) return {Code::kInvalidUsage, "rules change only while nothing is under way"};
+  if (driver->busy())
+    return {Code::kInvalidUsage, "what calls go by changes only while nothing is under way"};
   communicator.known = KnownCalls();
-  driver->use_rules(rules);
+  change(driver);
   return {};
+}
+
+}  // namespace
+
+Status use_rules(banyan_comm_t comm, const Rules& rules) {
+  return change_calls(comm, [&](Driver& driver) { driver->use_rules(rules); });
+}
+
+Status use_compression(banyan_comm_t comm, const Compression& compression) {
+  return change_calls(comm, [&](Driver& driver) { driver->use_compression(compression); });
 }
 
 Status log_calls(banyan_comm_t comm, bool wanted) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/choice/compression.h"
 #include "algorithms/cost/cost.h"
 #include "banyan/banyan.h"
 #include "banyan/status.h"
@@ -53,6 +54,9 @@ Result<std::optional<CostModel>> model_of(banyan_comm_t comm);
 // Puts these rules in the place of the variable's and the tuning file's, from the next call on. All
 // ranks do this between the same two calls, while nothing is under way (kInvalidUsage).
 Status use_rules(banyan_comm_t comm, const Rules& rules);
+
+// Likewise what calls go by that ask for nothing else, in place of BANYAN_COMPRESS.
+Status use_compression(banyan_comm_t comm, const Compression& compression);
 
 // Puts calls into the log, from the next one on, as its levels have it, or only where they fail. A
 // program whose own calls would hide those that it measures asks for the latter. plan_of() tells

@@ -24,9 +24,9 @@ constexpr size_t kMostSetting = 4096;  // characters
 static_assert(kMostSetting >= kMostRulesText);
 // The settings, each with its length, and what rank 0 has of its file go in one round.
 static_assert(6 * (kMostSetting + 4) + kMostTuningPacked + 256 <= kExchangeMost);
-static_assert(kMostTimesPacked + 12 <= kExchangeMost);
+static_assert(kMostTimesPacked + kMostCodecTimesPacked + 16 <= kExchangeMost);
 // Also where another version would choose otherwise by itself, as by another default table.
-constexpr uint32_t kMessagesVersion = 9;
+constexpr uint32_t kMessagesVersion = 10;
 
 struct SharedSetting {
   std::string_view name;
@@ -132,7 +132,9 @@ Status adopt_tuning(Exchange& exchange, const Bytes& packed, Settings& settings,
   if (!tuning.ok()) return about_rank_0(tuning.status());
   Writer writer;
   writer.put(hash_of(packed));
-  writer.put_bytes(exchange.rank() == 0 ? pack_times(own.measured) : Bytes());
+  const bool gives = exchange.rank() == 0;
+  writer.put_bytes(gives ? pack_times(own.measured) : Bytes());
+  writer.put_bytes(gives ? pack_codec_times(own.codec_times) : Bytes());
   const Result<std::vector<Bytes>> all = exchange.allgather(writer.bytes(), deadline);
   BANYAN_TRY(all.status());
   Reader first(all->front());
@@ -144,6 +146,10 @@ Status adopt_tuning(Exchange& exchange, const Bytes& packed, Settings& settings,
   Result<MeasuredTimes> times = unpack_times(first.get_bytes(kMostTimesPacked));
   if (!times.ok()) return about_rank_0(times.status());
   tuning->measured = std::move(*times);
+  Result<std::vector<CodecTime>> codec_times =
+      unpack_codec_times(first.get_bytes(kMostCodecTimesPacked));
+  if (!codec_times.ok()) return about_rank_0(codec_times.status());
+  tuning->codec_times = std::move(*codec_times);
   Result<Rules> rules = parse_table(tuning->table, tuning->measured);
   if (!rules.ok()) return about_rank_0(rules.status());
   settings.tuning = std::move(*tuning);

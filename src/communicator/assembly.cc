@@ -276,12 +276,15 @@ Result<VerdictBoard> share_board(Links& links, Exchange& exchange, const Setting
 }
 
 // Takes from the tuning what it says beside its rules: links of jobs like the one in which they
-// were measured, and the order of rings, which is part of how the ranks lie. A communicator of some
-// of its ranks inherits it, and the likeness was found before.
+// were measured, what calls by codecs took in them, and the order of rings, which is part of how
+// the ranks lie. A communicator of some of its ranks inherits the links, and the likeness was found
+// before.
 Hierarchy use_tuning(Settings& settings, std::span<const LinkPeer> peers, Medium medium,
                      bool inherits, const Hierarchy& hierarchy) {
   SharedTuning& tuning = *settings.tuning;
-  if (!inherits && !tuned_for(tuning.tuned_on, peers, settings.transports)) tuning.links = {};
+  const bool alike = tuned_for(tuning.tuned_on, peers, settings.transports);
+  if (!inherits && !alike) tuning.links = {};
+  if (!alike) tuning.codec_times.clear();
   settings.measured =
       network_of(tuning.links, tuning.tuned_on.cores, host_numbers(peers), medium, hierarchy);
   std::vector<HostIdentity> hosts;

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,11 @@ struct Settings {
   std::vector<Hierarchy::Level> tiers;  // how ranks lie above their hosts, where that is known
   Environment environment;
   Log log;
+
+  // What calls by codecs took in a job like this one.
+  std::span<const CodecTime> codec_times() const {
+    return tuning ? std::span<const CodecTime>(tuning->codec_times) : std::span<const CodecTime>();
+  }
 };
 
 // What the caller set; the defaults leave everything to the environment.

@@ -86,7 +86,7 @@ Worker::Worker(const Surroundings& around, std::vector<std::unique_ptr<Transport
       engine_(std::move(transports), std::move(routes), best_kernels()),
       plans_(around.links.rank, around.links.size, around.medium, around.settings.rules,
              around.settings.log, PlanCache::kMostPlans, PlanCache::kMostBytes, &around.hierarchy,
-             around.measured),
+             around.measured, around.settings.codec_times()),
       messages_out_(static_cast<size_t>(around.links.size)),
       messages_in_(static_cast<size_t>(around.links.size)),
       patience_(patience_of(around.links, engine_)),

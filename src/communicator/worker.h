@@ -97,6 +97,10 @@ class Worker {
     around_.settings.rules = rules;
     plans_.use_rules(rules);
   }
+  // In place of that of the settings, for calls that ask for none. Requires the same.
+  void use_compression(const Compression& compression) {
+    around_.settings.compression = compression;
+  }
   // In place of the library's: those that calls number from now on. They outlive it. Requires that
   // nothing is under way.
   void use_codecs(std::span<const Codec> codecs) {

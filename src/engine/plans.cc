@@ -145,7 +145,8 @@ Choice PlanCache::choice_of(const Problem& problem, int wanted,
   Choice choice = wanted >= 0 ? Choice{wanted, "named by the call", -1, parameters}
                               : choose(problem, size_, medium_, rules_, hierarchy_, measured_);
   if (choice.parameters.encodes()) return choice;
-  return with_codecs(problem, size_, medium_, hierarchy_, measured_, std::move(choice));
+  return with_codecs(problem, size_, medium_, hierarchy_, measured_, std::move(choice),
+                     codec_times_);
 }
 
 std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted,

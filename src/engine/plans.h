@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "algorithms/choice/codec_times.h"
 #include "algorithms/choice/select.h"
 #include "algorithms/problem.h"
 #include "algorithms/schedule.h"
@@ -61,10 +62,12 @@ class PlanCache {
   static constexpr size_t kMostBytes = size_t{2} << 20;
 
   // `hierarchy` is the communicator's, simplified(), and `measured` the network under it. A null
-  // hierarchy is flat; a null network was not measured. Both outlive the cache.
+  // hierarchy is flat; a null network was not measured. Both outlive the cache, and so does what
+  // calls by codecs took.
   PlanCache(int rank, int size, Medium medium, Rules rules, const Log& log = {},
             size_t most_plans = kMostPlans, size_t most_bytes = kMostBytes,
-            const Hierarchy* hierarchy = nullptr, const MeasuredNetwork* measured = nullptr)
+            const Hierarchy* hierarchy = nullptr, const MeasuredNetwork* measured = nullptr,
+            std::span<const CodecTime> codec_times = {})
       : rank_(rank),
         size_(size),
         medium_(medium),
@@ -73,7 +76,8 @@ class PlanCache {
         most_plans_(most_plans),
         most_bytes_(most_bytes),
         hierarchy_(hierarchy),
-        measured_(measured) {}
+        measured_(measured),
+        codec_times_(codec_times) {}
 
   std::shared_ptr<Plan> find_or_build(const Problem& problem, int wanted,
                                       const Parameters& parameters = {});
@@ -103,6 +107,7 @@ class PlanCache {
   size_t most_bytes_;
   const Hierarchy* hierarchy_;
   const MeasuredNetwork* measured_;
+  std::span<const CodecTime> codec_times_;
   std::span<const Codec> codecs_;
   bool tells_ = true;
   size_t bytes_ = 0;

@@ -131,6 +131,7 @@ SharedTuning shared(const TuningFile& file) {
                       .measured = file.measured(),
                       .tuned_on = file.tuned_on,
                       .links = file.links,
+                      .codec_times = file.codec_times,
                       .ring = file.ring};
   tuning.tuned_on.cpu.clear();
   for (std::optional<Measured>& each : tuning.measured)
@@ -223,6 +224,35 @@ Result<MeasuredTimes> unpack_times(std::span<const std::byte> packed) {
            (each->runner_up.empty() || find_algorithm(each->runner_up) >= 0);
   }
   if (!sane || !reader.at_end()) return Status(Code::kCorrupt, "times that cannot be read");
+  return times;
+}
+
+Bytes pack_codec_times(const std::vector<CodecTime>& times) {
+  Writer writer;
+  writer.put(static_cast<uint32_t>(times.size()));
+  for (const CodecTime& time : times) {
+    writer.put_text(time.choice.is_exact() ? "off" : text_of(time.choice));
+    writer.put(time.bytes);
+    put_number(writer, time.us);
+  }
+  return writer.take();
+}
+
+Result<std::vector<CodecTime>> unpack_codec_times(std::span<const std::byte> packed) {
+  Reader reader(packed);
+  const auto count = reader.get<uint32_t>();
+  std::vector<CodecTime> times;
+  bool sane = count <= kMostCodecTimes;
+  for (uint32_t i = 0; sane && i < count && !reader.bad(); ++i) {
+    const Result<CodecChoice> choice = parse_codec(reader.get_text(kMostCodecName));
+    CodecTime& time = times.emplace_back();
+    time.bytes = reader.get<uint64_t>();
+    time.us = get_number(reader);
+    sane = choice.ok() && time.bytes != 0 && positive(time.us);
+    if (sane) time.choice = *choice;
+  }
+  if (!sane || !reader.at_end())
+    return Status(Code::kCorrupt, "times of codecs that cannot be read");
   return times;
 }
 

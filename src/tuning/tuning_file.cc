@@ -20,10 +20,12 @@ using Kind = JsonValue::Kind;
 using Words = std::vector<std::string_view>;
 
 // The file is an object with arrays of objects. A rule has at most seven members. A link has eight,
-// and links are two and one beyond each tier. A codec has three. A host of a ring is one value.
-constexpr JsonLimits kTuningLimits = {
-    .depth = 4,
-    .values = 41 + 9 * kMostTiers + 4 * kMostTunedCodecs + 8 * kMostTuningRules + kMostRingHosts};
+// and links are two and one beyond each tier. A codec and a time have three. A host of a ring is
+// one value.
+constexpr JsonLimits kTuningLimits = {.depth = 4,
+                                      .values = 42 + 9 * kMostTiers + 4 * kMostTunedCodecs +
+                                                4 * kMostCodecTimes + 8 * kMostTuningRules +
+                                                kMostRingHosts};
 constexpr std::string_view kBeyond = "beyond ";  // and the name of a level
 constexpr size_t kMostNameText = 256;            // of names
 constexpr double kMostWhole = 9007199254740992;  // 2^53: exact in a double
@@ -227,6 +229,33 @@ Status read_codec(const JsonValue& json, std::vector<MeasuredCodec>* codecs) {
   return read_positive(json, "decode_GBps", &codec.decode_GBps);
 }
 
+Status read_codec_time(const JsonValue& json, std::vector<CodecTime>* times) {
+  BANYAN_TRY(expect_members(json, "a time of a codec", {"codec", "bytes", "us"}, 3));
+  std::string name;
+  BANYAN_TRY(read_text(json, "codec", &name));
+  const Result<CodecChoice> choice = parse_codec(name);
+  if (!choice.ok()) return wrong_at(*json.find("codec"), choice.status().message());
+  if (text_of(*choice).size() > kMostCodecName)
+    return wrong_at(*json.find("codec"), fmt::format("'codec' is '{}'; right is at most {} bytes",
+                                                     shown(name), kMostCodecName));
+  CodecTime time{.choice = *choice};
+  BANYAN_TRY(read_whole(json, "bytes", kMostWhole, &time.bytes));
+  BANYAN_TRY(read_positive(json, "us", &time.us));
+  const auto is_same = [&](const CodecTime& each) {
+    return each.choice == time.choice && each.bytes == time.bytes;
+  };
+  if (time.bytes == 0)
+    return wrong_at(*json.find("bytes"), "'bytes' is 0; right is a whole number from 1");
+  if (std::any_of(times->begin(), times->end(), is_same))
+    return wrong_at(json,
+                    fmt::format("a second time of '{}' for {} bytes", shown(name), time.bytes));
+  if (times->size() == kMostCodecTimes)
+    return wrong_at(json, fmt::format("more times of codecs than {}; valid: at most {}",
+                                      kMostCodecTimes, kMostCodecTimes));
+  times->push_back(time);
+  return {};
+}
+
 Status read_ring(const JsonValue& json, std::vector<std::string>* ring) {
   BANYAN_TRY(expect_kind(json, Kind::kArray));
   if (json.children.size() > kMostRingHosts)
@@ -311,6 +340,17 @@ std::string codecs_json(const std::vector<MeasuredCodec>& codecs) {
   return fmt::format("  \"codecs\": [\n{}\n  ],\n", fmt::join(each.begin(), each.end(), ",\n"));
 }
 
+std::string codec_times_json(const std::vector<CodecTime>& times) {
+  if (times.empty()) return "";
+  std::vector<std::string> each;
+  for (const CodecTime& time : times)
+    each.push_back(fmt::format("    {{\"codec\": {}, \"bytes\": {}, \"us\": {:.6g}}}",
+                               json_string(time.choice.is_exact() ? "off" : text_of(time.choice)),
+                               time.bytes, time.us));
+  return fmt::format("  \"codec_times\": [\n{}\n  ],\n",
+                     fmt::join(each.begin(), each.end(), ",\n"));
+}
+
 std::string ring_json(const std::vector<std::string>& ring) {
   if (ring.empty()) return "";
   std::string names;
@@ -357,11 +397,12 @@ std::string to_json(const TuningFile& file) {
   const Fingerprint& tuned = file.tuned_on;
   std::string json = fmt::format(
       "{{\n  \"schema\": {},\n  \"library\": {},\n  \"fingerprint\": {{\"cpu\": {}, \"cores\": {}, "
-      "\"ranks\": {}, \"hosts\": {}, \"transports\": {}{}}},\n{}{}{}{}  \"rules\": [",
+      "\"ranks\": {}, \"hosts\": {}, \"transports\": {}{}}},\n{}{}{}{}{}  \"rules\": [",
       kTuningSchema, json_string(file.version), json_string(tuned.cpu), tuned.cores, tuned.ranks,
       tuned.hosts, json_string(tuned.transports),
       tuned.ppn == 0 ? "" : fmt::format(", \"ppn\": {}", tuned.ppn), links_json(file.links),
-      sums_json(file.links.sums), codecs_json(file.links.codecs), ring_json(file.ring));
+      sums_json(file.links.sums), codecs_json(file.links.codecs),
+      codec_times_json(file.codec_times), ring_json(file.ring));
   std::string_view separator = "\n";
   for (const TuningRule& rule : file.rules) {
     json += separator;
@@ -382,9 +423,10 @@ Result<TuningFile> parse_tuning(std::string_view text) {
   const JsonValue& schema = *root->find("schema");
   if (schema.kind != Kind::kNumber || schema.number != kTuningSchema)
     return wrong_at(schema, fmt::format("this version reads schema {} only", kTuningSchema));
-  BANYAN_TRY(expect_members(
-      *root, "a tuning file",
-      {"schema", "fingerprint", "rules", "library", "links", "sums", "codecs", "ring"}, 3));
+  BANYAN_TRY(expect_members(*root, "a tuning file",
+                            {"schema", "fingerprint", "rules", "library", "links", "sums", "codecs",
+                             "codec_times", "ring"},
+                            3));
   TuningFile file;
   BANYAN_TRY(read_text(*root, "library", &file.version));
   BANYAN_TRY(read_fingerprint(*root->find("fingerprint"), &file.tuned_on));
@@ -398,6 +440,11 @@ Result<TuningFile> parse_tuning(std::string_view text) {
     BANYAN_TRY(expect_kind(*codecs, Kind::kArray));
     for (const JsonValue& codec : codecs->children)
       BANYAN_TRY(read_codec(codec, &file.links.codecs));
+  }
+  if (const JsonValue* times = root->find("codec_times"); times != nullptr) {
+    BANYAN_TRY(expect_kind(*times, Kind::kArray));
+    for (const JsonValue& time : times->children)
+      BANYAN_TRY(read_codec_time(time, &file.codec_times));
   }
   if (const JsonValue* ring = root->find("ring"); ring != nullptr)
     BANYAN_TRY(read_ring(*ring, &file.ring));

@@ -8,8 +8,10 @@
 //       "GBps": 8.5, "busy_GBps": 6, "pairs": 2, "spread": 0},
 //      {"where": "beyond leaf", ...}],
 //    "sums": {"GBps": 20, "far_GBps": 4},
-//    "codecs": [{"codec": "int8", "encode_GBps": 7, "decode_GBps": 9}], "ring": ["node1", "node3",
-//    "node2"], "rules": [
+//    "codecs": [{"codec": "int8", "encode_GBps": 7, "decode_GBps": 9}],
+//    "codec_times": [{"codec": "off", "bytes": 4096, "us": 12.5},
+//                    {"codec": "int8", "bytes": 4096, "us": 9.5}],
+//    "ring": ["node1", "node3", "node2"], "rules": [
 //      {"rule": "allreduce size=0-12K ranks=4-4 nodes=1-1 dtype=float32: star", "bytes": 4096,
 //       "measured_us": 12.5, "runs": 7, "runner_up": "direct", "runner_up_us": 14.25}]}
 //
@@ -26,6 +28,7 @@
 #include <string_view>
 #include <vector>
 
+#include "algorithms/choice/codec_times.h"
 #include "algorithms/choice/select.h"
 #include "algorithms/cost/measured_links.h"
 #include "banyan/status.h"
@@ -42,6 +45,7 @@ inline constexpr size_t kMostTierName = 64;
 
 inline constexpr size_t kMostTunedCodecs = 8;
 inline constexpr size_t kMostCodecName = 16;
+inline constexpr size_t kMostCodecTimes = 128;
 
 inline constexpr size_t kMostRingHosts = 512;
 inline constexpr size_t kMostRingText = 4096;  // of all their names
@@ -73,6 +77,7 @@ struct TuningFile {
   std::string version{};  // of the library that wrote it
   Fingerprint tuned_on{};
   MeasuredLinks links{};  // none: the file has no member for them
+  std::vector<CodecTime> codec_times{};
   // These are the names of hosts in the order in which rings should go through them; empty: no
   // other than without a file.
   std::vector<std::string> ring{};

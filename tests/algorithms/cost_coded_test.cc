@@ -392,6 +392,42 @@ TEST(Auto, GoesByWhatWasMeasuredOfShorterAndLongerCalls) {
   EXPECT_THAT(choice.because, HasSubstr("exact measured 20.00 us")) << "a third of the way";
 }
 
+// Wherever the ranks are, and whatever is predicted.
+TEST(Auto, GoesByWhatCallsByCodecsTook) {
+  const uint64_t mib = 1 << 20;
+  const std::vector<CodecTime> times = {{{}, mib, 100},
+                                        {{}, 4 * mib, 400},
+                                        {kBf16Choice, mib, 110},
+                                        {kInt8Choice, mib, 60},
+                                        {kInt8Choice, 4 * mib, 420},
+                                        {kInt4Choice, mib, 59.5},
+                                        {kInt4Choice, 4 * mib, 396}};
+  const auto chosen = [&](const Problem& problem) {
+    const Choice exact = choose(problem, 4, Medium::kMemory, {});
+    return with_codecs(problem, 4, Medium::kMemory, nullptr, nullptr, exact, times);
+  };
+  const Choice choice = chosen(automatic(mib));
+  EXPECT_EQ(choice.parameters.inter_codec, kInt8Choice) << "int4 loses more for less than 2 %";
+  EXPECT_THAT(choice.because, HasSubstr("auto: int8 measured 60.00 us, exact measured 100.00 us"));
+  EXPECT_EQ(chosen(automatic(2 * mib)).parameters.inter_codec, kInt4Choice) << "171.67 of 180";
+  const Choice longer = chosen(automatic(4 * mib));
+  EXPECT_FALSE(longer.parameters.encodes());
+  EXPECT_THAT(longer.because, HasSubstr("auto: exact measured 400.00 us, int4 measured 396.00 us"));
+  EXPECT_FALSE(chosen(automatic(8 * mib)).parameters.encodes());
+  EXPECT_TRUE(chosen(automatic(mib / 2)).parameters.encodes()) << "as the shortest";
+
+  EXPECT_FALSE(chosen(automatic(mib, DataType::kFloat16)).parameters.encodes());
+  Problem invariant = automatic(mib);
+  invariant.invariant = true;
+  EXPECT_FALSE(chosen(invariant).parameters.encodes());
+  Problem scatter = call(Collective::kReduceScatter, mib, 4);
+  scatter.compression = *parse_compression("auto");
+  EXPECT_FALSE(chosen(scatter).parameters.encodes());
+  Problem asked = automatic(4 * mib);
+  asked.compression = *parse_compression("int8");
+  EXPECT_EQ(chosen(asked).parameters.inter_codec, kInt8Choice);
+}
+
 TEST(Auto, IsExactWhereNoLinksDecide) {
   const Problem problem = automatic(1 << 20);
   const Choice exact = choose(problem, 4, Medium::kMemory, {});

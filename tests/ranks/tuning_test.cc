@@ -215,6 +215,33 @@ TEST_P(Tuning, LinksAndRingsAreOfHosts) {
       with_file());
 }
 
+// What calls by codecs took decides for as many ranks on as many hosts, and not for a part of them.
+TEST_P(Tuning, TimesOfCodecsAreOfAllRanks) {
+  TuningFile file;
+  file.tuned_on = {.cores = 2, .ranks = 4, .hosts = 1, .transports = "shm"};
+  file.codec_times = {{{}, 1 << 20, 100}, {{.codec = kInt8}, 1 << 20, 50}};
+  ASSERT_TRUE(write_tuning_file(path(), file).ok());
+  JobOptions options = with_file();
+  options.environment.emplace_back("BANYAN_COMPRESS", "auto");
+  run_joined(
+      4,
+      [](Rank& self, banyan_comm_t comm) {
+        constexpr size_t kCount = (1 << 20) / sizeof(float);
+        const std::string text = explained(self, comm, kCount);
+        self.expect(text.find("auto: int8 measured 50.00 us, exact measured 100.00 us") !=
+                        std::string::npos,
+                    text);
+        banyan_comm_t child = nullptr;
+        self.expect_ok(banyan_comm_split(comm, self.rank() % 2, self.rank(), &child, nullptr),
+                       "split");
+        if (child == nullptr) return;
+        const std::string apart = explained(self, child, kCount);
+        self.expect(apart.find("int8 measured") == std::string::npos, apart);
+        self.leave(child);
+      },
+      options);
+}
+
 TEST_P(Tuning, AFileThatIsNoneKeepsAllFromMeeting) {
   const std::string hostile = "{\"schema\": 1,\n\"rules\": [";
   for (const bool missing : {false, true}) {

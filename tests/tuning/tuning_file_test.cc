@@ -320,7 +320,7 @@ TEST(TuningFile, NamesWhatIsWrongAndWhere) {
             "line 2: this version reads schema 1 only");
   EXPECT_EQ(error(with("\"fingerprint\"", "\"fingerprnt\"")),
             "line 4: a tuning file has no member 'fingerprnt'; valid: schema, fingerprint, rules, "
-            "library, links, sums, codecs, ring");
+            "library, links, sums, codecs, codec_times, ring");
   EXPECT_TRUE(parse_tuning(with(", \"ppn\": 4", "")).ok());
   EXPECT_EQ(error(with("\"ppn\": 4", "\"ppn\": 4.5")),
             "line 4: 'ppn' is 4.5; right is a whole number from 0 to 1073741824");
@@ -365,7 +365,7 @@ TEST(TuningFile, HasLimits) {
   EXPECT_THAT(error(std::string(100000, '[')), HasSubstr("nested more than 4 deep"));
   std::string values = "{\"schema\": 1, \"rules\": [0";
   for (int i = 0; i < 10000; ++i) values += ",0";
-  EXPECT_THAT(error(values), HasSubstr("more than 4753 values"));
+  EXPECT_THAT(error(values), HasSubstr("more than 5266 values"));
   const std::string long_rule = "ring" + std::string(kMostRulesText - 9, ' ') + ",star";
   EXPECT_THAT(error(many_rules(9, long_rule)), HasSubstr("characters of rules; valid: at most"));
   EXPECT_THAT(error(many_rules(1, long_rule + std::string(10, ' ') + ",star")),
