@@ -6,20 +6,15 @@
 #include <fmt/core.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <thread>
+
+#include "tests/support/test_driver.h"
 
 namespace banyan::test {
 namespace {
 
 CudaFunctions::Address address_in(const void* memory) {
   return reinterpret_cast<uintptr_t>(memory);
-}
-
-// The library finds the driver among those that the process has loaded.
-void* open_driver() {
-  const char* path = std::getenv("STANDIN_CUDA");
-  return dlopen(path != nullptr ? path : "libcuda.so.1", RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
 }
 
 template <typename Function>
@@ -30,7 +25,7 @@ Function function_of(void* library, const char* name) {
 }  // namespace
 
 // Ranks share the devices that there are.
-RankGpu::RankGpu(Rank& rank) : rank_(rank), library_(open_driver()) {
+RankGpu::RankGpu(Rank& rank) : rank_(rank), library_(load_test_driver()) {
   if (!rank_.expect(library_ != nullptr, "no CUDA driver")) return;
   cuda_ = cuda_functions(library_);
   int devices = 0;
