@@ -104,7 +104,9 @@ bool GradientReducer::has_failed() {
   return membership_->failure().failed();
 }
 
+// Whoever is told asks the communicator for the rank, perhaps before failed() has told it.
 Status GradientReducer::failure() {
+  if (!caller_.failure().failed()) take_verdict(*membership_, caller_);
   return membership_->failure().status();
 }
 

@@ -96,6 +96,10 @@ void step_until_lost(Rank& self, const Failing& failing, Model& model) {
         ready == BANYAN_SUCCESS ? banyan_reducer_wait(failing.reducer, BANYAN_ALL_TENSORS) : ready;
     if (step == 2) self.mark(1);
     if (ended == BANYAN_SUCCESS) continue;
+    int lost = -1;
+    self.expect_ok(banyan_comm_failed_rank(failing.comm, &lost), "failed_rank");
+    self.expect(lost >= 0,
+                "the reducer has failed, and its communicator does not know who is lost");
     self.expect_code(ended, BANYAN_ERR_PEER_LOST, "a step");
     const Checkpoint left = state_of(self, failing.reducer);
     // This step may have ended before the failure was known.
