@@ -129,6 +129,7 @@ Status GradientReducer::ready(uint64_t id, void* gradient) {
   BANYAN_TRY(tensor.status());
   if (gradient == nullptr && tensors_[*tensor].count != 0)
     return {Code::kInvalidArgument, fmt::format("gradient of {} is NULL", named(*tensor))};
+  look_for_cuda_driver();  // which a program may load later than it makes its reducer
   const Result<bool> on_device = must_be_staged("gradient", gradient);
   BANYAN_TRY(on_device.status());
   TensorRun& run = runs_[*tensor];

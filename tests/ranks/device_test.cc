@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -138,7 +139,7 @@ TEST_P(DeviceCalls, FailOnAllRanksWhereACopyIsRefused) {
 class DeviceModel {
  public:
   DeviceModel(Rank& self, banyan_comm_t comm, RankGpu* gpu, const char* rules, double clip_norm)
-      : self_(self), gpu_(gpu) {
+      : self_(self) {
     constexpr size_t kCounts[] = {50000, 100, 700};
     std::vector<banyan_tensor_t> tensors;
     for (size_t t = 0; t < std::size(kCounts); ++t) {
@@ -150,8 +151,9 @@ class DeviceModel {
                          .datatype = BANYAN_FLOAT32,
                          .compression = nullptr});
       host_.emplace_back(kCounts[t]);
-      on_gpu_.push_back(gpu_ != nullptr && t != 1 ? gpu_->allocate(kCounts[t] * 4) : nullptr);
     }
+    on_gpu_.resize(host_.size());
+    if (gpu != nullptr) move_to(*gpu);
     banyan_reducer_config_t config = BANYAN_REDUCER_CONFIG_INIT;
     config.rules = rules;
     config.bucket_bytes = 64 << 10;  // the first tensor has four
@@ -167,6 +169,12 @@ class DeviceModel {
   DeviceModel(const DeviceModel&) = delete;
   DeviceModel& operator=(const DeviceModel&) = delete;
 
+  // Some of its tensors are there from now on. The GPU outlives the model.
+  void move_to(RankGpu& gpu) {
+    gpu_ = &gpu;
+    for (size_t t = 0; t < host_.size(); ++t)
+      if (t != 1) on_gpu_[t] = gpu.allocate(host_[t].size() * 4);
+  }
   // The means of a step's gradients.
   const std::vector<std::vector<float>>& step(int number) {
     for (size_t t = 0; t < host_.size(); ++t) {
@@ -189,11 +197,24 @@ class DeviceModel {
 
  private:
   Rank& self_;
-  RankGpu* gpu_;  // null: all tensors are on the host
+  RankGpu* gpu_ = nullptr;  // null: all tensors are on the host
   std::vector<std::vector<float>> host_;
   std::vector<std::byte*> on_gpu_;  // null: it is on the host
   banyan_reducer_t reducer_ = nullptr;
 };
+
+TEST_P(DeviceCalls, SumTheGradientsOfAReducerThatIsOlderThanTheDriver) {
+  run_joined(2, [](Rank& self, banyan_comm_t comm) {
+    std::optional<RankGpu> gpu;
+    DeviceModel by_host(self, comm, nullptr, "*=off", 0);
+    DeviceModel model(self, comm, nullptr, "*=off", 0);
+    self.expect(model.step(0) == by_host.step(0), "on the host");
+    if (!gpu.emplace(self).works()) return;
+    model.move_to(*gpu);
+    for (int number = 1; number < 4; ++number)
+      self.expect(model.step(number) == by_host.step(number), fmt::format("step {}", number));
+  });
+}
 
 TEST_P(DeviceCalls, SumTheGradientsOfAReducer) {
   struct Way {
