@@ -161,6 +161,9 @@ std::shared_ptr<Plan> Worker::plan_with_codecs(const Call& call) {
     if (problem.staging.input) staged.push_back(call.send);
     if (problem.staging.output) staged.push_back(output_of(problem, call));
     problem.staging.codecs = copies_->codecs_at(staged);
+    if (const std::string why = copies_->take_why_no_kernels(); !why.empty())
+      BANYAN_LOG(around_.settings.log, Subsystem::kPlan, LogLevel::kInfo,
+                 "the host encodes for a GPU: {}", why);
   }
   return plans_.find_or_build(problem, call.algorithm, call.parameters);
 }

@@ -138,6 +138,18 @@ struct GpuKernels {
       : codecs(std::move(of_codecs)), sums(std::move(of_sums)) {}
 };
 
+// Those for the GPU of the current context.
+Result<GpuKernels> find_kernels(const CudaFunctions& cuda) {
+  Result<CudaModule> loaded = CudaModule::load(cuda);
+  BANYAN_TRY(loaded.status());
+  const auto module = std::make_shared<const CudaModule>(std::move(*loaded));
+  Result<CudaCodecs> codecs = CudaCodecs::find_in(module);
+  BANYAN_TRY(codecs.status());
+  Result<CudaKernels> sums = CudaKernels::find_in(module);
+  BANYAN_TRY(sums.status());
+  return GpuKernels(std::move(*codecs), std::move(*sums));
+}
+
 }  // namespace
 
 class CopyWork::Gpu {
@@ -170,6 +182,9 @@ class CopyWork::Gpu {
     return kernels_ ? &*kernels_ : nullptr;
   }
 
+  // Why there are none, once; afterwards empty.
+  std::string take_why_no_kernels() { return std::exchange(why_no_kernels_, {}); }
+
   // Copies beside those of the engine, which nobody polls.
   Status begin_own(const Copy& copy) {
     const CurrentContext current = make_current();
@@ -189,12 +204,11 @@ class CopyWork::Gpu {
  private:
   void load_kernels() {
     const CurrentContext current = make_current();
-    Result<CudaModule> loaded = CudaModule::load(cuda_);
-    if (!loaded.ok()) return;
-    const auto module = std::make_shared<const CudaModule>(std::move(*loaded));
-    Result<CudaCodecs> codecs = CudaCodecs::find_in(module);
-    Result<CudaKernels> sums = CudaKernels::find_in(module);
-    if (codecs.ok() && sums.ok()) kernels_.emplace(std::move(*codecs), std::move(*sums));
+    Result<GpuKernels> loaded = find_kernels(cuda_);
+    if (loaded.ok())
+      kernels_.emplace(std::move(*loaded));
+    else
+      why_no_kernels_ = loaded.status().message();
   }
 
   const CudaFunctions& cuda_;
@@ -202,6 +216,7 @@ class CopyWork::Gpu {
   std::unique_ptr<CopyLine> out_, in_;
   std::unique_ptr<CopyLine> own_;  // null: nobody needed it
   bool looked_for_kernels_ = false;
+  std::string why_no_kernels_;
   std::optional<GpuKernels> kernels_;
 };
 
@@ -236,6 +251,13 @@ Status CopyWork::open(const void* address) {
 LocalWork::End CopyWork::failed(uint64_t cookie, const Status& why) {
   if (why_.empty()) why_ = why.message();
   return {cookie, Outcome::kFailed, 0};
+}
+
+std::string CopyWork::take_why_no_kernels() {
+  std::string why;
+  for (const auto& gpu : gpus_)
+    if (gpu != nullptr && why.empty()) why = gpu->take_why_no_kernels();
+  return why;
 }
 
 uint32_t CopyWork::codecs_at(std::span<const void* const> addresses) {

@@ -35,6 +35,9 @@ class CopyWork final : public LocalWork, public Pinning {
   // Staging::codecs; none where it is not one GPU. Requires open() of each.
   uint32_t codecs_at(std::span<const void* const> addresses);
 
+  // After codecs_at(): why a GPU has no kernels, said once of each; empty: nothing is to be said.
+  std::string take_why_no_kernels();
+
   End run(const LocalStep& step, uint64_t cookie) override;
   size_t poll(std::span<End> ends) override;
   bool arm() override;

@@ -5,12 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compression/cuda/image.h"
 #include "tests/ranks/device_fixture.h"
 #include "tests/ranks/ranks_cases.h"
+#include "tests/support/temporary_folder.h"
 
 namespace banyan::test {
 namespace {
@@ -85,6 +89,36 @@ TEST_P(DeviceCodecCalls, AreMadeByTheHostWhereAGpuHasNoKernels) {
                 "four ones");
     gpu.free(memory);
   });
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Whoever wonders why a call is slow finds it in the log.
+TEST_P(DeviceCodecCalls, SayOnceWhyTheHostEncodes) {
+  if (cuda_image().fatbin == nullptr) GTEST_SKIP() << "this build has no kernels: no nvcc";
+  const TemporaryFolder folder;
+  const std::string log = folder.path() / "log";
+  run_on_gpus(
+      2,
+      [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+        if (!gpu.has_faults()) return;
+        std::byte* memory = gpu.allocate(20000);
+        if (self.rank() == 1) gpu.fail("cuModuleLoadData", 0, 999);
+        for (const size_t count : {5000, 4000})
+          self.expect_ok(sum_by_int8(memory, memory, count, comm), "allreduce");
+        gpu.free(memory);
+        self.meet();
+        const std::string text = text_of(log);
+        const std::string_view said = "the host encodes for a GPU: ";
+        const size_t found = text.find(said);
+        self.expect(found != std::string::npos && text.find(said, found + 1) == std::string::npos,
+                    text);
+        self.expect(text.find("cuModuleLoadData", found) != std::string::npos, text);
+      },
+      {.limit_s = 60, .environment = {{"BANYAN_DEBUG", "info"}, {"BANYAN_DEBUG_FILE", log}}});
 }
 
 TEST_P(DeviceCodecCalls, FailOnAllRanksWhereAKernelIsRefused) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 
 #include "tests/ranks/device_memory.h"
 #include "tests/ranks/ranks_fixture.h"
@@ -12,14 +13,15 @@ namespace banyan::test {
 
 class WithGpus : public WithRanks {
  protected:
-  static void run_on_gpus(int size,
-                          const std::function<void(Rank&, banyan_comm_t, RankGpu&)>& body) {
-    run_joined(size,
-               [&](Rank& self, banyan_comm_t comm) {
-                 RankGpu gpu(self);
-                 if (gpu.works()) body(self, comm, gpu);
-               },
-               {.limit_s = 60});
+  static void run_on_gpus(int size, const std::function<void(Rank&, banyan_comm_t, RankGpu&)>& body,
+                          JobOptions options = {.limit_s = 60}) {
+    run_joined(
+        size,
+        [&](Rank& self, banyan_comm_t comm) {
+          RankGpu gpu(self);
+          if (gpu.works()) body(self, comm, gpu);
+        },
+        std::move(options));
   }
   // The communicator fails in the body. Nothing, where no driver can be told to.
   void run_to_failure(int size, const std::function<void(Rank&, banyan_comm_t, RankGpu&)>& body) {
