@@ -202,11 +202,13 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
         .default_of = [&](auto pattern, auto bytes) { return trials.default_of(pattern, bytes); },
         .seconds_left = left,
         .progress = [&](auto pattern, auto bytes) { progress.show(pattern, bytes, left()); }};
+    // Between hosts links decide, whose figures a network that falters now and then spoils less.
+    const bool in_memory = !measurement.links.between;
+    const double reserve = in_memory && allreduce_of(subjects) ? kPartForCodecs * left() : 0;
     Laboratory first = laboratory;
-    const double reserve = allreduce_of(subjects) == nullptr ? 0 : kPartForCodecs * left();
     first.seconds_left = [&] { return left() - reserve; };
     BANYAN_TRY(search(subjects, first, kSeed));
-    if (const Subject* allreduce = allreduce_of(subjects); allreduce != nullptr) {
+    if (const Subject* allreduce = allreduce_of(subjects); in_memory && allreduce != nullptr) {
       auto times = time_codecs(*allreduce, laboratory, kSeed);
       BANYAN_TRY(times.status());
       codec_times = std::move(*times);
