@@ -169,7 +169,7 @@ struct Predicted {
 };
 
 // What is asked of the levels of a call, and the call by other codecs.
-struct Levels {
+struct CallLevels {
   const Problem& problem;
   const Hierarchy* hierarchy;
   const Choice& exact;
@@ -185,7 +185,7 @@ struct Levels {
 };
 
 // The fastest of the first, which loses least, and others in that order, and the next best.
-struct Best {
+struct BestCodec {
   Predicted best;
   Predicted other;
 
@@ -203,7 +203,7 @@ struct Best {
 };
 
 // What was measured is an allreduce of float32 that goes by codecs between hosts alone.
-std::optional<Choice> by_times(const Levels& levels, std::span<const CodecTime> times) {
+std::optional<Choice> by_times(const CallLevels& levels, std::span<const CodecTime> times) {
   const Problem& problem = levels.problem;
   const CodecChoice exact;
   if (problem.collective != Collective::kAllreduce || problem.type != DataType::kFloat32 ||
@@ -217,7 +217,7 @@ std::optional<Choice> by_times(const Levels& levels, std::span<const CodecTime> 
   };
   const Predicted least_lossy = timed(exact);
   if (std::isinf(least_lossy.us)) return std::nullopt;
-  Best found{least_lossy, {}};
+  BestCodec found{least_lossy, {}};
   for (const CodecChoice& choice : automatic_codecs()) found.look_at(timed(choice));
   if (std::isinf(found.other.us)) return std::nullopt;
   return found.choice(least_lossy);
@@ -234,7 +234,7 @@ Choice with_codecs(const Problem& problem, int ranks, Medium medium, const Hiera
   const bool automatic =
       codecs.intra_codec.codec == kAutomatic || codecs.inter_codec.codec == kAutomatic;
   if (!automatic) return encoded(std::move(exact), codecs, collective, hierarchy);
-  const Levels levels{problem, hierarchy, exact, codecs};
+  const CallLevels levels{problem, hierarchy, exact, codecs};
   if (!sums_in_rank_order(problem))
     if (std::optional<Choice> timed = by_times(levels, times)) return *std::move(timed);
   const std::vector<CodecChoice> intra = candidates_for(codecs.intra_codec, problem),
@@ -262,7 +262,7 @@ Choice with_codecs(const Problem& problem, int ranks, Medium medium, const Hiera
     best.us = *exact.most_us;
     best.is_measured = true;
   }
-  Best found{best, {}};
+  BestCodec found{best, {}};
   for (const CodecChoice& between : inter)
     for (const CodecChoice& inside : intra) {
       const Predicted one = predicted(levels.by(inside, between));

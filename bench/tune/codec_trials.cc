@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <utility>
 
 #include "algorithms/choice/codec_costs.h"
 #include "compression/grammar.h"
@@ -14,22 +15,20 @@
 namespace banyan::tune {
 namespace {
 
-constexpr uint64_t kLeastBytes = 1024;
+constexpr uint64_t kLeastTimed = 1024;
 constexpr uint64_t kFactor = 4;
 constexpr size_t kLeastTurns = 3;
 constexpr size_t kMostTurns = 7;
-constexpr double kTrialMicroseconds = 1500;  // what a trial of small messages is to take
-constexpr double kMostIterations = 100;
+constexpr double kTurnMicroseconds = 1500;  // of small messages, by each contender
+constexpr double kMostCalls = 100;
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+double median_of(std::vector<double> values) {
+  return Contender{.us = std::move(values)}.median();
 }
 
 std::vector<uint64_t> lengths_to(uint64_t most) {
   std::vector<uint64_t> lengths;
-  for (uint64_t bytes = kLeastBytes; bytes <= most; bytes *= kFactor) lengths.push_back(bytes);
+  for (uint64_t bytes = kLeastTimed; bytes <= most; bytes *= kFactor) lengths.push_back(bytes);
   return lengths;
 }
 
@@ -50,9 +49,9 @@ class CodecTrials {
 
   // As many turns as there is time for, none where that is too little. `us`: what a call may take.
   Result<Turns> run(Trial trial, double us, double seconds) {
-    const double calls = std::clamp(kTrialMicroseconds / us, 1.0, kMostIterations);
+    const double calls = std::clamp(kTurnMicroseconds / us, 1.0, kMostCalls);
     trial.iterations = static_cast<uint64_t>(calls);
-    trial.warm_up = us < kTrialMicroseconds ? 2 + trial.iterations / 2 : 1;
+    trial.warm_up = us < kTurnMicroseconds ? 2 + trial.iterations / 2 : 1;
     const double turn_s =
         static_cast<double>((trial.iterations + trial.warm_up) * contenders()) * us * 1e-6;
     const double end = laboratory_.seconds_left() - seconds;
@@ -94,12 +93,12 @@ class CodecTrials {
 void add_times(std::vector<CodecTime>& times, uint64_t bytes, const Turns& turns) {
   std::vector<double> exact;
   for (const std::vector<double>& turn : turns) exact.push_back(turn.front());
-  times.push_back({{}, bytes, median(exact)});
+  times.push_back({{}, bytes, median_of(exact)});
   const double exact_us = times.back().us;
   for (size_t codec = 0; codec < automatic_codecs().size(); ++codec) {
     std::vector<double> shares;
     for (const std::vector<double>& turn : turns) shares.push_back(turn[codec + 1] / turn.front());
-    times.push_back({automatic_codecs()[codec], bytes, exact_us * median(shares)});
+    times.push_back({automatic_codecs()[codec], bytes, exact_us * median_of(shares)});
   }
 }
 
