@@ -42,6 +42,7 @@ BANYAN_HOST_DEVICE CudaPack<Bytes> load_pack(const std::byte* from) {
   }
 #else
   assert(reinterpret_cast<uintptr_t>(from) % Bytes == 0);
+  BANYAN_CUDA_READS(from, Bytes);
   std::memcpy(&pack, from, Bytes);
 #endif
   return pack;
@@ -79,6 +80,7 @@ BANYAN_HOST_DEVICE void store_pack(std::byte* to, const CudaPack<Bytes>& pack) {
   }
 #else
   assert(reinterpret_cast<uintptr_t>(to) % Bytes == 0);
+  BANYAN_CUDA_WRITES(to, Bytes);
   std::memcpy(to, &pack, Bytes);
 #endif
 }
@@ -200,6 +202,7 @@ BANYAN_HOST_DEVICE T load_anywhere(const std::byte* from) {
   }
   return bits_as<T>(bits);
 #else
+  BANYAN_CUDA_READS(from, sizeof(T));
   return load<T>(from);
 #endif
 }
@@ -214,6 +217,7 @@ BANYAN_HOST_DEVICE void store_anywhere(std::byte* to, T value) {
   const auto bits = bits_as<BitsOf<T>>(value);
   for (unsigned i = 0; i < sizeof(T); i++) to[i] = static_cast<std::byte>(bits >> 8 * i);
 #else
+  BANYAN_CUDA_WRITES(to, sizeof(T));
   store<T>(to, value);
 #endif
 }

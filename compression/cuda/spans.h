@@ -16,6 +16,12 @@
 #define BANYAN_UNROLLED
 #endif
 
+// A host build may count what kernels touch.
+#ifndef BANYAN_CUDA_READS
+#define BANYAN_CUDA_READS(from, bytes) static_cast<void>(0)
+#define BANYAN_CUDA_WRITES(to, bytes) static_cast<void>(0)
+#endif
+
 namespace banyan {
 
 // All that a kernel is told.

@@ -1,0 +1,144 @@
+// Counts what the host build of each kernel for GPUs reads and writes: it is hardly more than its
+// operands have. Where the threads of a block touch a sector several times for one piece of work,
+// it counts once, since the first of them brings it to the multiprocessor.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace banyan::test {
+
+// Sectors of 32 bytes, as DRAM is read and written. Source: CUDA C++ Programming Guide, "Device
+// Memory Accesses".
+struct Traffic {
+  static constexpr uintptr_t kSector = 32;
+  std::set<uintptr_t> read, written;  // by the block, for what it does now
+  uint64_t bytes = 0;
+
+  static void touch(std::set<uintptr_t>& sectors, const void* memory, size_t bytes) {
+    const auto begin = reinterpret_cast<uintptr_t>(memory);
+    for (uintptr_t at = begin / kSector; at <= (begin + bytes - 1) / kSector; ++at)
+      sectors.insert(at);
+  }
+  void end_of_work() {
+    bytes += (read.size() + written.size()) * kSector;
+    read.clear();
+    written.clear();
+  }
+};
+
+Traffic& traffic() {
+  static Traffic counted;
+  return counted;
+}
+
+}  // namespace banyan::test
+
+#define BANYAN_CUDA_READS(from, bytes) test::Traffic::touch(test::traffic().read, from, bytes)
+#define BANYAN_CUDA_WRITES(to, bytes) test::Traffic::touch(test::traffic().written, to, bytes)
+
+#include "compression/cuda/blocks.h"
+#include "compression/cuda/codec_blocks.h"
+#include "tests/support/host_kernels.h"
+
+namespace banyan {
+namespace {
+
+constexpr uint64_t kCount = 1 << 16;
+constexpr double kMost = 1.03;
+
+// As many blocks as there are tiles.
+template <class Function>
+void run_elements(const CudaKernelCall& call) {
+  const CudaPacks packs =
+      cuda_packs(call, sizeof(typename Function::Local), sizeof(typename Function::Incoming));
+  const auto blocks = static_cast<unsigned>(cuda_blocks(packs));
+  for (unsigned block = 0; block < blocks; ++block) {
+    for (unsigned i = 0; i < kCudaThreads; ++i) run_thread<Function>(call, {block, blocks, i});
+    test::traffic().end_of_work();
+  }
+}
+
+// A block has a piece for each of its warps.
+template <class Function>
+void run_pieces(const CudaCodecCall& call) {
+  for (uint64_t piece = 0; piece < cuda_pieces(call.count); ++piece) {
+    for (unsigned lane = 0; lane < kCudaLanes; ++lane) {
+      CudaLane mine;
+      const uint32_t largest = Function::begin(call, piece, lane, mine);
+      Function::end(call, piece, lane, mine, largest);
+    }
+    if (piece % kCudaWarps == kCudaWarps - 1) test::traffic().end_of_work();
+  }
+}
+
+template <class Call>
+struct Row {
+  const char* name;
+  void (*run)(const Call& call);
+};
+
+#define KERNEL(name, ...) {#name, run_elements<__VA_ARGS__>},
+constexpr Row<CudaKernelCall> kElementKernels[] = {
+#include "compression/cuda/kernels.inc"
+};
+#define CODEC_KERNEL(name, ...) {#name, run_pieces<__VA_ARGS__>},
+constexpr Row<CudaCodecCall> kCodecKernels[] = {
+#include "compression/cuda/codec_kernels.inc"
+};
+
+struct alignas(256) Line {
+  std::byte bytes[256];
+};
+
+struct Buffer {
+  std::vector<Line> lines{kCount * 16 / sizeof(Line)};
+  std::byte* data() { return lines.front().bytes; }
+};
+
+// What the operands have.
+template <class Call>
+uint64_t least_of(const char* name, const Call& call) {
+  uint64_t bytes = 0;
+  for (const test::KernelMemory& memory : test::find_host_kernel(name)->memory(&call))
+    bytes += memory.bytes;
+  return bytes;
+}
+
+template <class Call>
+void expect_little(const Row<Call>& row, const Call& call, const char* what = "") {
+  test::traffic().bytes = 0;
+  row.run(call);
+  const auto least = static_cast<double>(least_of(row.name, call));
+  const auto counted = static_cast<double>(test::traffic().bytes);
+  EXPECT_GE(counted, least) << row.name << what;
+  EXPECT_LE(counted, kMost * least) << row.name << what;
+}
+
+TEST(KernelTraffic, OfElementsIsThatOfOperands) {
+  Buffer dst, local, src;
+  for (const auto& row : kElementKernels)
+    expect_little(row, {dst.data(), local.data(), src.data(), kCount, 1});
+}
+
+TEST(KernelTraffic, OfCodecsIsThatOfOperands) {
+  Buffer message, values, other;
+  CudaCodecCall call{.message = message.data(), .values = values.data(), .count = kCount};
+  for (const auto& row : kCodecKernels) {
+    const bool encodes = std::string(row.name).starts_with("encode");
+    const bool adds = std::string(row.name).starts_with("decode_add");
+    call.other = adds ? other.data() : nullptr;
+    expect_little(row, call);
+    if (!encodes) continue;
+    call.other = other.data();
+    expect_little(row, call, ", with what is left");
+  }
+}
+
+}  // namespace
+}  // namespace banyan
