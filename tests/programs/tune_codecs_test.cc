@@ -42,10 +42,10 @@ struct Machine {
   }
 };
 
-Subject allreduce(uint64_t most_bytes, double us_of_4K) {
+Subject allreduce(uint64_t most_bytes, double short_us) {
   Subject subject{.pattern = perf::Pattern::kAllreduce, .algorithms = {}, .most_bytes = most_bytes};
-  subject.findings[4096] = {.bytes = 4096, .best = 3, .best_us = us_of_4K};
-  subject.findings[65536] = {.bytes = 65536, .best = 5, .best_us = 4 * us_of_4K};
+  subject.findings[4096] = {.bytes = 4096, .best = 3, .best_us = short_us};
+  subject.findings[65536] = {.bytes = 65536, .best = 5, .best_us = 4 * short_us};
   return subject;
 }
 

@@ -14,6 +14,7 @@
 #include "banyan/banyan.h"
 
 // NOLINTBEGIN(bugprone-reserved-identifier): the linker's names for what it wraps
+// NOLINTBEGIN(bugprone-macro-parentheses): names are no expressions
 #ifdef PRELOADED
 #include <dlfcn.h>
 #define MOVED(function) BANYAN_API banyan_result_t function
@@ -26,4 +27,5 @@
   extern "C" decltype(function) __real_##function; \
   extern "C" decltype(function) __wrap_##function;
 #endif
+// NOLINTEND(bugprone-macro-parentheses)
 // NOLINTEND(bugprone-reserved-identifier)

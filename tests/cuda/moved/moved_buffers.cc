@@ -31,10 +31,13 @@ bool is_moved(const HostBuffer& buffer) {
   return buffer.memory != nullptr && buffer.bytes != 0;
 }
 
-// Addresses that need not be of one object.
+// Their addresses need not be of one object.
+bool is_before(const std::byte* a, const std::byte* b) {
+  return std::less<>()(a, b);
+}
+
 bool overlap(const HostBuffer& a, const HostBuffer& b) {
-  constexpr std::less<> before;
-  return before(begin_of(a), end_of(b)) && before(begin_of(b), end_of(a));
+  return is_before(begin_of(a), end_of(b)) && is_before(begin_of(b), end_of(a));
 }
 
 HostBuffer both(const HostBuffer& a, const HostBuffer& b) {
