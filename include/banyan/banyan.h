@@ -361,7 +361,8 @@ typedef struct {
 typedef struct banyan_request* banyan_request_t;
 
 /** Checks and prepares a call. Local: nothing moves. Buffers stay the caller's, the lists of counts
- * are copied.
+ * are copied. A communicator that has failed refuses it once a call has said so; before, the start
+ * says it.
  * @param comm must outlive the request.
  * @param call may be changed afterwards.
  * @param[out] request destroyed by #banyan_request_destroy; NULL after a failure. */

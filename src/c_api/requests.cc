@@ -45,7 +45,7 @@ Status create(banyan_comm_t comm, const banyan_call_t* given, banyan_request_t* 
   if (given == nullptr) return {Code::kInvalidArgument, "call is NULL"};
   const Result<banyan::OpenCommunicator*> communicator = banyan::find_communicator(comm);
   BANYAN_TRY(communicator.status());
-  BANYAN_TRY(banyan::check_usable(**communicator));
+  BANYAN_TRY(banyan::check_usable_here(**communicator));
   const banyan_call_t defaults = BANYAN_CALL_INIT;
   const Result<banyan_call_t> whole = banyan::complete_struct(given, defaults, "call");
   BANYAN_TRY(whole.status());

@@ -56,8 +56,13 @@ QuickCall* find_known(OpenCommunicator* communicator, const PlainCall& plain) no
 }
 
 Status check_usable(const OpenCommunicator& communicator) {
-  if (communicator.membership->failure().failed())
-    return communicator.membership->failure().status();
+  Failure& failure = communicator.membership->failure();
+  return failure.failed() ? failure.status() : check_usable_here(communicator);
+}
+
+Status check_usable_here(const OpenCommunicator& communicator) {
+  Failure& failure = communicator.membership->failure();
+  if (failure.is_known()) return failure.status();
   if (communicator.finalized.load())
     return {Code::kInvalidUsage, "the communicator is finalized: no call after finalize"};
   return {};

@@ -14,6 +14,9 @@ namespace banyan {
 
 // Usable for a call: not finalized; its failure otherwise.
 Status check_usable(const OpenCommunicator& communicator);
+// The same for what moves nothing: a failure that the caller does not know of yet is for the call
+// that meets it.
+Status check_usable_here(const OpenCommunicator& communicator);
 
 // The communicator, which is pinned, is at rest and usable, and no group is open.
 bool takes_known(const OpenCommunicator& communicator) noexcept;

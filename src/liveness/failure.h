@@ -19,6 +19,11 @@ class Failure {
   // Two loads: looked at in every turn of a waiting loop.
   bool failed() const { return aborted_.load(std::memory_order_acquire) || board_.decided(); }
 
+  // It has failed, and the caller knows.
+  bool is_known() const {
+    return aborted_.load(std::memory_order_acquire) || told_.load(std::memory_order_acquire);
+  }
+
   bool aborted() const { return aborted_.load(std::memory_order_acquire); }
 
   Verdict verdict() const {

@@ -317,6 +317,35 @@ TEST_P(Mismatch, OfAMessageIsSeenByAll) {
       });
 }
 
+// Nothing moves when a request is made, so that a rank that comes late hears of the failure at its
+// start, as those did that were in time.
+TEST_P(Mismatch, IsHeardByTheStartOfARankThatComesLate) {
+  run(3, [&](Rank& self) {
+    Memories memories(kSmall);
+    banyan_comm_t comm = self.join();
+    if (comm == nullptr) return;
+    const bool late = self.rank() == 2;
+    banyan_call_t call =
+        memories.call(Collective::kAllreduce, kSmall - (self.rank() == 0 ? 1 : 0));
+    if (!late)
+      self.expect_code(call_blocking(call, comm), BANYAN_ERR_MISMATCH, "a call of another count");
+    self.meet();
+    banyan_request_t request = nullptr;
+    if (!late) {
+      self.expect_code(banyan_request_create(comm, &call, &request), BANYAN_ERR_MISMATCH,
+                       "create of a rank that knows");
+    } else if (self.expect_ok(banyan_request_create(comm, &call, &request), "create")) {
+      self.expect_code(banyan_request_start(request), BANYAN_ERR_MISMATCH, "start");
+      self.expect_code(banyan_request_wait(request), BANYAN_ERR_MISMATCH, "wait");
+      self.expect_ok(banyan_request_destroy(request), "request_destroy");
+      self.expect_code(banyan_request_create(comm, &call, &request), BANYAN_ERR_MISMATCH,
+                       "create once it knows");
+    }
+    self.meet();
+    self.expect_ok(banyan_comm_destroy(comm), "destroy");
+  });
+}
+
 // Whoever is told ends its process at once: no lost peer, for all have the same verdict.
 TEST_P(Mismatch, WinsOverTheLossThatFollows) {
   for (int odd = 0; odd < 4; ++odd)
