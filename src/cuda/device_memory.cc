@@ -75,8 +75,8 @@ void look_for_cuda_driver() {
   if (knows_devices()) return;
   Search search{libraries_seen.load(std::memory_order_relaxed)};
   dl_iterate_phdr(visit, &search);
-  libraries_seen.store(search.loaded, std::memory_order_relaxed);
-  if (search.path == nullptr) return;
+  // Where there is one, nobody may take the search for done before all see it.
+  if (search.path == nullptr) return libraries_seen.store(search.loaded, std::memory_order_relaxed);
   void* driver = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   if (driver == nullptr) return;
   static const CudaFunctions found = cuda_functions(driver);
