@@ -47,6 +47,18 @@ std::string cuda_encode_name(DataType type, CudaScaling by) {
   return by == CudaScaling::kDivide ? named("divide", type) : named("scale", wrapping(type));
 }
 
+std::string cuda_fold_name(DataType type, ReduceOp op, CudaScaling by) {
+  switch (op) {
+    case ReduceOp::kMax: return named("fold_max", type);
+    case ReduceOp::kMin: return named("fold_min", type);
+    case ReduceOp::kProd: return named("fold_prod", wrapping(type));
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg:
+    case ReduceOp::kPreMulSum: break;
+  }
+  return by == CudaScaling::kDivide ? named("fold_mean", type) : named("fold_sum", wrapping(type));
+}
+
 std::string cuda_codec_name(std::string_view verb, std::string_view codec, DataType type) {
   return named(std::string(verb).append("_").append(codec), type);
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "compression/cuda/kernel_names.h"
+#include "compression/cuda/quotient.h"
 #include "compression/cuda/spans.h"
 #include "compression/float_formats.h"
 
@@ -53,33 +54,6 @@ uint64_t factor_of(DataType type, const void* scalar) {
     case 1: return element_at<uint8_t>(scalar);
     case 4: return element_at<uint32_t>(scalar);
     default: return element_at<uint64_t>(scalar);
-  }
-}
-
-struct Quotient {
-  CudaScaling by;
-  uint64_t operand;
-};
-
-Quotient divide_floats(DataType type, int divisor) {
-  const bool reciprocal = (divisor & (divisor - 1)) == 0;  // which is exact then
-  const CudaScaling by = reciprocal ? CudaScaling::kMultiply : CudaScaling::kDivide;
-  if (type == DataType::kFloat64) {
-    const auto wide = static_cast<double>(divisor);
-    return {by, bits_of(reciprocal ? 1 / wide : wide)};
-  }
-  const auto wide = static_cast<float>(divisor);
-  return {by, bits_of(reciprocal ? 1 / wide : wide)};
-}
-
-// What DivideIntegers expects.
-Quotient divide_integers(DataType type, int divisor) {
-  if (divisor == 1) return {CudaScaling::kMultiply, 1};
-  const auto wide = static_cast<uint64_t>(divisor);
-  switch (size_of(type)) {
-    case 1: return {CudaScaling::kDivide, wide > 255 ? 0 : (0x10000 + wide - 1) / wide};
-    case 4: return {CudaScaling::kDivide, UINT64_MAX / wide + 1};
-    default: return {CudaScaling::kDivide, wide};
   }
 }
 
@@ -153,8 +127,7 @@ Status CudaKernels::encode(DataType type, void* dst, const void* src, size_t cou
     return {Code::kInvalidArgument,
             fmt::format("sums are divided by at least 1, not by {}", divisor)};
   }
-  const Quotient quotient =
-      is_floating(type) ? divide_floats(type, divisor) : divide_integers(type, divisor);
+  const CudaQuotient quotient = cuda_quotient(type, divisor);
   const auto& functions = quotient.by == CudaScaling::kDivide ? divide_ : multiply_;
   return launch(functions[index_of(type)], type, accumulator_of(type, ReduceOp::kSum), dst, nullptr,
                 src, count, quotient.operand, stream);

@@ -3,6 +3,7 @@
 
 #include "compression/cuda/blocks.h"
 #include "compression/cuda/codec_blocks.h"
+#include "compression/cuda/fold_blocks.h"
 
 // The indices of blocks, and of threads in them, have one dimension.
 #define KERNEL(name, ...)                                                              \
@@ -22,3 +23,12 @@
   }
 
 #include "compression/cuda/codec_kernels.inc"
+
+#define FOLD_KERNEL(name, ...)                                                         \
+  extern "C" __global__ void __launch_bounds__(banyan::kCudaThreads)                   \
+      name(const banyan::CudaFoldCall call) {                                          \
+    using namespace banyan;                                                            \
+    run_fold<__VA_ARGS__>(call, {blockIdx.x, gridDim.x, threadIdx.x});                 \
+  }
+
+#include "compression/cuda/fold_kernels.inc"

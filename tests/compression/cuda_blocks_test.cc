@@ -12,6 +12,7 @@
 #include "compression/cuda/kernel_names.h"
 #include "compression/cuda/spans.h"
 #include "tests/support/cuda_codecs_checks.h"
+#include "tests/support/cuda_folds_checks.h"
 #include "tests/support/cuda_kernels_checks.h"
 #include "tests/support/host_kernels.h"
 
@@ -99,13 +100,16 @@ class CudaBlocks : public testing::Test {
     driver = {};
     ASSERT_TRUE(kernels_.ok()) << kernels_.status().message();
     ASSERT_TRUE(codecs_.ok()) << codecs_.status().message();
+    ASSERT_TRUE(folds_.ok()) << folds_.status().message();
   }
   void TearDown() override { driver = {}; }
   test::Tested tested() { return {*kernels_, memory_}; }
+  test::TestedFolds tested_folds() { return {*folds_, memory_}; }
   test::TestedCodecs tested_codecs() { return {*codecs_, memory_}; }
 
   Result<CudaKernels> kernels_ = CudaKernels::load(functions(), kImage);
   Result<CudaCodecs> codecs_ = CudaCodecs::load(functions(), kImage);
+  Result<CudaFolds> folds_ = CudaFolds::load(functions(), kImage);
   HostMemory memory_;
 };
 
@@ -151,6 +155,30 @@ TEST_F(CudaBlocks, DecodeMessagesOfStrangers) {
 
 TEST_F(CudaBlocks, HaveTheCodecsOfTheHostForValuesOfEveryKind) {
   check_codec_values(tested_codecs(), 100'000, 1);
+}
+
+TEST_F(CudaBlocks, FoldEveryLengthAsScalarDoes) {
+  check_fold_lengths(tested_folds());
+}
+
+TEST_F(CudaBlocks, FoldAtEveryAlignment) {
+  check_fold_alignments(tested_folds());
+}
+
+TEST_F(CudaBlocks, FoldElementsOfAnyBits) {
+  check_fold_values(tested_folds(), 20'000, 3);
+}
+
+TEST_F(CudaBlocks, FoldWhatSoManyRanksMayHave) {
+  const std::vector<const std::byte*> too_many(kCudaFoldMost + 1);
+  const auto fold = [&](std::span<const std::byte* const> sources, int divisor) {
+    return folds_->fold(DataType::kInt8, ReduceOp::kSum, nullptr, sources, 1, divisor, nullptr)
+        .code();
+  };
+  EXPECT_EQ(fold(too_many, 1), Code::kInvalidArgument);
+  EXPECT_EQ(fold({}, 1), Code::kInvalidArgument);
+  EXPECT_EQ(fold(std::span(too_many).first(2), 0), Code::kInvalidArgument);
+  EXPECT_EQ(driver.launches, 0);
 }
 
 TEST_F(CudaBlocks, AreAsManyAsThereAreTiles) {

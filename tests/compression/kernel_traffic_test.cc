@@ -44,6 +44,7 @@ Traffic& traffic() {
 
 #include "compression/cuda/blocks.h"
 #include "compression/cuda/codec_blocks.h"
+#include "compression/cuda/fold_blocks.h"
 #include "tests/support/host_kernels.h"
 
 namespace banyan {
@@ -77,6 +78,16 @@ void run_pieces(const CudaCodecCall& call) {
   }
 }
 
+template <class Function>
+void run_folds(const CudaFoldCall& call) {
+  const auto blocks =
+      static_cast<unsigned>(cuda_fold_blocks(call, sizeof(typename Function::Element)));
+  for (unsigned block = 0; block < blocks; ++block) {
+    for (unsigned i = 0; i < kCudaThreads; ++i) run_fold<Function>(call, {block, blocks, i});
+    test::traffic().end_of_work();
+  }
+}
+
 template <class Call>
 struct Row {
   const char* name;
@@ -90,6 +101,11 @@ constexpr Row<CudaKernelCall> kElementKernels[] = {
 #define CODEC_KERNEL(name, ...) {#name, run_pieces<__VA_ARGS__>},
 constexpr Row<CudaCodecCall> kCodecKernels[] = {
 #include "compression/cuda/codec_kernels.inc"
+};
+
+#define FOLD_KERNEL(name, ...) {#name, run_folds<__VA_ARGS__>},
+constexpr Row<CudaFoldCall> kFoldKernels[] = {
+#include "compression/cuda/fold_kernels.inc"
 };
 
 struct alignas(256) Line {
@@ -124,6 +140,16 @@ TEST(KernelTraffic, OfElementsIsThatOfOperands) {
   Buffer dst, local, src;
   for (const auto& row : kElementKernels)
     expect_little(row, {dst.data(), local.data(), src.data(), kCount, 1});
+}
+
+TEST(KernelTraffic, OfFoldsIsThatOfOperands) {
+  std::vector<Buffer> buffers(9);
+  for (const unsigned ranks : {2U, 3U, 8U})
+    for (const auto& row : kFoldKernels) {
+      CudaFoldCall call{.dst = buffers[8].data(), .count = kCount, .operand = 1, .ranks = ranks};
+      for (unsigned rank = 0; rank < ranks; ++rank) call.sources[rank] = buffers[rank].data();
+      expect_little(row, call);
+    }
 }
 
 TEST(KernelTraffic, OfCodecsIsThatOfOperands) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/support/cuda_codecs_checks.h"
+#include "tests/support/cuda_folds_checks.h"
 #include "tests/support/cuda_kernels_checks.h"
 #include "tests/support/kernels_reference.h"
 
@@ -69,10 +70,14 @@ class GpuKernels : public testing::Test {
     auto codecs = CudaCodecs::load(cuda_);
     ASSERT_TRUE(codecs.ok()) << codecs.status().message();
     codecs_.emplace(std::move(*codecs));
+    auto folds = CudaFolds::load(cuda_);
+    ASSERT_TRUE(folds.ok()) << folds.status().message();
+    folds_.emplace(std::move(*folds));
     memory_.emplace(cuda_);
   }
   void TearDown() override {
     kernels_.reset();
+    folds_.reset();
     codecs_.reset();
     if (memory_) (void)cuda_.release_context(device_);
   }
@@ -83,6 +88,7 @@ class GpuKernels : public testing::Test {
   int device_ = 0;
   std::optional<CudaKernels> kernels_;
   std::optional<CudaCodecs> codecs_;
+  std::optional<CudaFolds> folds_;
   std::optional<OnGpu> memory_;
 };
 
@@ -117,6 +123,13 @@ TEST_F(GpuKernels, EncodeEveryPatternAsScalarDoes) {
 // The host's best table stands for the scalar one here and below: that would take minutes.
 TEST_F(GpuKernels, GiveTheBytesOfTheHostForTenMillionRandomElements) {
   test::check_random({*kernels_, *memory_, best_kernels()}, 10'000'019);
+}
+
+TEST_F(GpuKernels, FoldWhatRanksHaveAsScalarDoes) {
+  const test::TestedFolds tested{*folds_, *memory_};
+  check_fold_lengths(tested);
+  check_fold_alignments(tested);
+  check_fold_values(tested, 200'000, 4);
 }
 
 TEST_F(GpuKernels, EncodeEachOfAllFloat32AsTheHostDoes) {

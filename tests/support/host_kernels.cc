@@ -4,6 +4,7 @@
 
 #include "compression/cuda/blocks.h"
 #include "compression/cuda/codec_blocks.h"
+#include "compression/cuda/fold_blocks.h"
 
 namespace banyan::test {
 
@@ -18,12 +19,12 @@ void run_blocks(const void* told, unsigned blocks) {
 }
 
 template <class Function>
-std::array<KernelMemory, 3> memory_of(const void* told) {
+std::vector<KernelMemory> memory_of(const void* told) {
   const auto& call = *static_cast<const CudaKernelCall*>(told);
   const uint64_t local = call.count * sizeof(typename Function::Local);
-  return {{{offsetof(CudaKernelCall, dst), local},
-           {offsetof(CudaKernelCall, local), Function::kCombines ? local : 0},
-           {offsetof(CudaKernelCall, src), call.count * sizeof(typename Function::Incoming)}}};
+  return {{offsetof(CudaKernelCall, dst), local},
+          {offsetof(CudaKernelCall, local), Function::kCombines ? local : 0},
+          {offsetof(CudaKernelCall, src), call.count * sizeof(typename Function::Incoming)}};
 }
 
 template <class Function>
@@ -32,13 +33,32 @@ void run_codec(const void* told, unsigned blocks) {
 }
 
 template <template <class, class> class Function, class Format, class Values>
-std::array<KernelMemory, 3> memory_of_codec(const void* told, const Function<Format, Values>*) {
+std::vector<KernelMemory> memory_of_codec(const void* told, const Function<Format, Values>*) {
   const auto& call = *static_cast<const CudaCodecCall*>(told);
   const uint64_t superblocks = (call.count + kSuperblockValues - 1) / kSuperblockValues;
   const uint64_t values = call.count * sizeof(typename CudaValues<Values>::Storage);
-  return {{{offsetof(CudaCodecCall, message), superblocks * LanePlace<Format>::kSuperblock},
-           {offsetof(CudaCodecCall, values), values},
-           {offsetof(CudaCodecCall, other), call.other == nullptr ? 0 : values}}};
+  return {{offsetof(CudaCodecCall, message), superblocks * LanePlace<Format>::kSuperblock},
+          {offsetof(CudaCodecCall, values), values},
+          {offsetof(CudaCodecCall, other), call.other == nullptr ? 0 : values}};
+}
+
+template <class Function>
+void run_folds(const void* told, unsigned blocks) {
+  const auto& call = *static_cast<const CudaFoldCall*>(told);
+  for (unsigned block = 0; block < blocks; block++) {
+    for (unsigned i = 0; i < kCudaThreads; i++) run_fold<Function>(call, {block, blocks, i});
+  }
+}
+
+template <class Function>
+std::vector<KernelMemory> memory_of_fold(const void* told) {
+  const auto& call = *static_cast<const CudaFoldCall*>(told);
+  const uint64_t bytes = call.count * sizeof(typename Function::Element);
+  std::vector<KernelMemory> memory{{offsetof(CudaFoldCall, dst), bytes}};
+  for (unsigned rank = 0; rank < call.ranks; rank++) {
+    memory.push_back({offsetof(CudaFoldCall, sources) + rank * sizeof(std::byte*), bytes});
+  }
+  return memory;
 }
 
 #define KERNEL(name, ...) \
@@ -48,12 +68,16 @@ std::array<KernelMemory, 3> memory_of_codec(const void* told, const Function<For
      constexpr const __VA_ARGS__* kFunction = nullptr;                          \
      return memory_of_codec(call, kFunction);                                   \
    }},
+#define FOLD_KERNEL(name, ...) \
+  {#name, run_folds<__VA_ARGS__>, sizeof(CudaFoldCall), memory_of_fold<__VA_ARGS__>},
 constexpr HostKernel kHostKernels[] = {
 #include "compression/cuda/codec_kernels.inc"
+#include "compression/cuda/fold_kernels.inc"
 #include "compression/cuda/kernels.inc"
 };
 #undef KERNEL
 #undef CODEC_KERNEL
+#undef FOLD_KERNEL
 
 }  // namespace
 

@@ -3,11 +3,11 @@
 
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace banyan::test {
 
@@ -22,7 +22,7 @@ struct HostKernel {
   // All blocks and their threads, one after the other.
   void (*run)(const void* call, unsigned blocks);
   size_t call_bytes;
-  std::array<KernelMemory, 3> (*memory)(const void* call);
+  std::vector<KernelMemory> (*memory)(const void* call);
 };
 
 std::span<const HostKernel> host_kernels();
