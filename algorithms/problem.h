@@ -98,6 +98,7 @@ struct Problem {
   Staging staging{};
   Compression compression{};  // what the caller accepts
   bool invariant = false;     // sums_in_rank_order()
+  bool on_hosts = false;      // the caller knows that no rank has its buffers on a GPU
   // What messages of codecs do not say is written to Space::kLeft. Over all ranks, that and the
   // result are the exact sum. Requires may_keep_left().
   bool keeps_left = false;

@@ -14,6 +14,10 @@ std::string_view name_of(Op op) {
     case Op::kDecode: return "decode";
     case Op::kDecodeAdd: return "decode_add";
     case Op::kSelect: return "select";
+    case Op::kOffer: return "offer";
+    case Op::kDecide: return "decide";
+    case Op::kFold: return "fold";
+    case Op::kWithdraw: return "withdraw";
     case Op::kRecvReduce: return "recv_reduce";
     case Op::kRecvDecodeAdd: return "recv_decode_add";
   }

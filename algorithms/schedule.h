@@ -24,8 +24,12 @@ enum class Space : uint8_t {
   kOutput,   // the caller's recv buffer. In place: everything is kOutput, kInput does not occur
   kScratch,  // of this execution; undefined at its start, 64-byte aligned
   kLeft,     // the caller's, float32: what messages do not say; only written, each element once
+  kWindow,   // of this call: memory of this rank's GPU that its peers read; undefined at its start
 };
-inline constexpr int kSpaceCount = 4;
+inline constexpr int kSpaceCount = 5;
+inline constexpr uint64_t kWindowBytes = uint64_t{32} << 20;  // of one call
+inline constexpr int kMostWindows = 16;                       // ranks that read each other's
+inline constexpr uint64_t kOfferBytes = 128;                  // what a rank says of its window
 
 // A range of bytes. Or a wire slot, which is a range of scratch that holds one message of a codec:
 // its size is the most that such a message has, and how long the one in it is, the step that writes
@@ -62,6 +66,11 @@ enum class Op : uint8_t {
   kDecode,     // dst = src, T -> A, times this rank's scalar for kPreMulSum
   kDecodeAdd,  // dst = src (+) widened src2; dst and src are A, src2 is T; no scalar
   kSelect,     // dst = the codec's selection from src, or its look at src, or one from looks
+  // With windows (peers.h). A copy from kWindow that names a peer reads that rank's.
+  kOffer,     // dst = what this rank says of its window, for a call whose buffers are src and src2
+  kDecide,    // looks at what all ranks of the group said, in src, and decides Step::branch
+  kFold,      // dst = the group's windows at src, combined in the order of ranks: T, and divided
+  kWithdraw,  // the window is no longer this call's
   // Made by fuse() from a receive into scratch that only a reduction reads:
   kRecvReduce,     // dst = src (+) message, all of Step::type
   kRecvDecodeAdd,  // dst = src (+) widened message; dst and src are A, the message is T
@@ -72,12 +81,16 @@ constexpr bool is_transfer(Op op) {
   return op == Op::kSend || op == Op::kRecv || op == Op::kRecvReduce || op == Op::kRecvDecodeAdd;
 }
 
+// A schedule may have two ways to go on behind a kDecide. The steps of the other one are no steps.
+enum class Branch : uint8_t { kAlways, kPeers, kOtherwise };
+
 struct Step {
   Op op = Op::kCopy;
   DataType type = DataType::kInt8;  // kReduce, kRecvReduce: of the operands; codec steps: T
   CodecId codec = kNoCodec;         // of a step from or to a wire slot
   // Where its operands lie, which decides who runs it, or by which route it goes.
   MemoryKind memory = MemoryKind::kHost;
+  Branch branch = Branch::kAlways;
   int32_t peer = -1;    // a rank of the communicator
   uint32_t coding = 0;  // of a codec's step: index into Schedule::codings
   Slice src;

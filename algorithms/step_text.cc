@@ -17,6 +17,7 @@ std::string_view name_of(Space space) {
     case Space::kOutput: return "output";
     case Space::kScratch: return "scratch";
     case Space::kLeft: return "left";
+    case Space::kWindow: return "window";
   }
   return "unknown";
 }
@@ -41,7 +42,11 @@ uint64_t message_bytes(const Step& step) {
     case Op::kEncode:
     case Op::kDecode:
     case Op::kDecodeAdd:
-    case Op::kSelect: return 0;
+    case Op::kSelect:
+    case Op::kOffer:
+    case Op::kDecide:
+    case Op::kFold:
+    case Op::kWithdraw: return 0;
   }
   return 0;
 }
@@ -53,6 +58,7 @@ StepText text_of(const Step& step) {
                        bytes);
   };
   const std::string from = fmt::format(" from {}", step.peer);
+  const std::string from_peer = fmt::format(" of {}", step.peer);
   const std::string codec = step.codec == kNoCodec ? "" : fmt::format(" by codec {}", step.codec);
   const std::string left = step.dst2.size == 0 ? "" : ", left over -> " + text_of(step.dst2);
   const std::string src = text_of(step.src);
@@ -64,7 +70,13 @@ StepText text_of(const Step& step) {
     case Op::kRecvReduce: return {written + from, src + " -> " + dst};
     case Op::kRecvDecodeAdd:
       return {moved(step.dst, message_bytes(step)) + from, src + " -> " + dst};
+    case Op::kOffer: return {written, "-> " + dst};
+    case Op::kDecide: return {std::string(banyan::name_of(step.op)), src};
+    case Op::kFold: return {written, "all " + src + " -> " + dst};
+    case Op::kWithdraw: return {std::string(banyan::name_of(step.op)), ""};
     case Op::kCopy:
+      if (step.peer >= 0) return {written, src + from_peer + " -> " + dst};
+      [[fallthrough]];
     case Op::kEncode:
     case Op::kDecode:
     case Op::kSelect: return {written + codec, src + " -> " + dst + left};

@@ -59,10 +59,14 @@ const Kind& kind_of(Op op) {
     case Op::kRecvReduce:
     case Op::kRecvDecodeAdd: return kKinds[2];
     case Op::kReduce:
+    case Op::kFold:
     case Op::kDecodeAdd: return kKinds[3];
     case Op::kEncode:
     case Op::kDecode:
     case Op::kSelect: return kKinds[4];
+    case Op::kOffer:
+    case Op::kDecide:
+    case Op::kWithdraw:
     case Op::kCopy: return kKinds[5];
   }
   return kKinds[5];

@@ -10,6 +10,7 @@
 
 #include "algorithms/choice/compression.h"
 #include "algorithms/choice/explain_codecs.h"
+#include "algorithms/choice/peer_choice.h"
 #include "algorithms/messages.h"
 #include "compression/codecs.h"
 #include "src/base/parse.h"
@@ -134,8 +135,10 @@ Explanation explain(const CallSite& given) {
   const Hierarchy simple = call.hierarchy.simplified();
   const bool levels = simple.depth() > 0;
   const Choice exact = exact_of(call, simple);
-  const Choice choice = with_codecs(call.problem, call.ranks, call.medium, &simple,
-                                    network_of(call), exact, call.codec_times);
+  Choice choice = with_codecs(call.problem, call.ranks, call.medium, &simple, network_of(call),
+                              exact, call.codec_times);
+  if (call.by_peers)
+    choice = for_peers(call.problem, call.ranks, call.rules, call.algorithm, std::move(choice));
   const auto predicted = [&](int algorithm, const Parameters& parameters) {
     return predicted_us(call, algorithm, parameters);
   };

@@ -181,7 +181,11 @@ class Simulation {
       case Op::kEncode:
       case Op::kDecode:
       case Op::kDecodeAdd:
-      case Op::kSelect: return cost.recv_byte;
+      case Op::kSelect:
+      case Op::kOffer:
+      case Op::kDecide:
+      case Op::kFold:
+      case Op::kWithdraw: return cost.recv_byte;
     }
     return cost.recv_byte;
   }
@@ -206,6 +210,10 @@ class Simulation {
       case Op::kSelect: return of_bytes(work.codec_byte, step.src.size);
       case Op::kDecode:
       case Op::kDecodeAdd: return of_bytes(work.codec_byte, step.dst.size);
+      case Op::kOffer:
+      case Op::kDecide:
+      case Op::kFold:
+      case Op::kWithdraw: break;  // nothing of GPUs is simulated
     }
     return 0;
   }

@@ -10,6 +10,7 @@
 //   an unmatched message, a deadlock
 //   another order of reduction on another rank, or a message of a codec that says other values
 //   another order than that of the ranks, where sums_in_rank_order()
+//   a read of another rank's window that its owner may not have written, or may write again
 //
 // What a codec makes of values is a symbol of the codec and of these values, cut as they were. So
 // nothing need be known of the codec but that it makes the same of the same.
@@ -37,6 +38,7 @@ struct VerifyOptions {
   // Sums are told apart by what is in them alone, which keeps them few on many ranks. That ranks
   // have the same bits is then shown by each element's sum being finished by one rank only.
   bool by_content = false;
+  Branch branch = Branch::kOtherwise;  // by which the call goes on where it may go on by two
 };
 
 // `schedules[r]` and `problems[r]` are rank r's (problems differ in in_place and in the lists of

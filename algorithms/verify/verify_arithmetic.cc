@@ -150,6 +150,16 @@ ScheduleFault SymbolArithmetic::combine(std::vector<Run>& left, const std::vecto
   return fault;
 }
 
+ScheduleFault SymbolArithmetic::fold(std::vector<std::vector<Run>>& windows) {
+  for (size_t rank = 0; rank < windows.size(); ++rank) {
+    ScheduleFault fault;
+    if (call_.needs_decode) fault = decode(windows[rank], static_cast<int>(rank), false);
+    if (fault.empty() && rank != 0) fault = combine(windows.front(), windows[rank]);
+    if (!fault.empty()) return fault;
+  }
+  return call_.needs_encode ? encode(windows.front()) : ScheduleFault{};
+}
+
 ScheduleFault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Run>& left,
                                       std::vector<Run>& right) {
   switch (step.op) {
@@ -169,6 +179,10 @@ ScheduleFault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Ru
           step.codec != kNoCodec ? decode_message(step, right) : decode(right, rank, false);
       return fault.empty() ? combine(left, right) : fault;
     }
+    case Op::kOffer:
+    case Op::kDecide:
+    case Op::kFold:
+    case Op::kWithdraw: break;  // these are no arithmetic
   }
   return "is of no known kind";
 }

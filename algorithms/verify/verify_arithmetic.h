@@ -21,6 +21,8 @@ class SymbolArithmetic {
   // `left` is what the step reads from src, and becomes what it writes; `right` is src2 or the
   // message.
   ScheduleFault apply(const Step& step, int rank, std::vector<Run>& left, std::vector<Run>& right);
+  // What the windows of all ranks have, by rank, becomes the result of kFold in the first.
+  ScheduleFault fold(std::vector<std::vector<Run>>& windows);
   // Where the call keeps what is left, it is kept of each message once, wherever that is encoded.
   ScheduleFault check_kept() const;
   // Both are sorted lists of what is in an output.

@@ -27,6 +27,10 @@ Slice Step::*slot_by_codec(Op op) {
     case Op::kCopy:
     case Op::kReduce:
     case Op::kSelect:
+    case Op::kOffer:
+    case Op::kDecide:
+    case Op::kFold:
+    case Op::kWithdraw:
     case Op::kRecvReduce:
     case Op::kRecvDecodeAdd: break;
   }
@@ -77,6 +81,25 @@ bool touches_staged(const Step& step, const Staging& staging) {
                      [&](Slice Step::*operand) { return staging.holds(step.*operand); });
 }
 
+// Steps with windows are done by a GPU, but for the round before them, and only copies name a rank
+// whose window they read.
+ScheduleFault check_window(const VerifiedCall& call, const Step& step) {
+  const bool in_window =
+      std::any_of(std::begin(kOperands), std::end(kOperands), [&](Slice Step::*operand) {
+        return (step.*operand).size != 0 && (step.*operand).space == Space::kWindow;
+      });
+  if (is_transfer(step.op)) return in_window ? "sends or receives a window" : "";
+  const bool reads_peer =
+      step.op == Op::kCopy && step.src.size != 0 && step.src.space == Space::kWindow;
+  if (step.peer >= 0 && (!reads_peer || step.peer >= call.ranks))
+    return "names a rank whose window it does not read";
+  if (step.op == Op::kFold && step.src.space != Space::kWindow) return "folds what is no window";
+  const bool knows_all = step.branch == Branch::kPeers;
+  if ((in_window || step.op == Op::kFold || step.op == Op::kWithdraw) && !knows_all)
+    return "uses a window that not all ranks have";
+  return knows_all && step.memory != MemoryKind::kDevice ? "uses windows, but is for the host" : "";
+}
+
 bool moves_staged(const Step& step) {
   const bool from_scratch = step.src.space == Space::kScratch;
   return step.op == Op::kCopy && step.memory == MemoryKind::kDevice &&
@@ -103,6 +126,12 @@ ScheduleFault check_codec(const VerifiedCall& call, int rank, const Step& step) 
   const bool encodes = coded && step.op == Op::kEncode;
   if (step.dst2.size != 0 && (!encodes || step.dst2.size != step.src.size))
     return "what is left over is not as long as what a codec encodes";
+  const ScheduleFault window = check_window(call, step);
+  if (!window.empty()) return window;
+  const bool of_windows =
+      !is_transfer(step.op) &&
+      (step.branch == Branch::kPeers || step.op == Op::kOffer || step.op == Op::kDecide);
+  if (of_windows) return {};
   if (touches_staged(step, problem.staging)) {
     const bool done_there =
         step.memory == MemoryKind::kDevice && is_done_there(step, problem.staging);

@@ -11,7 +11,7 @@ namespace banyan {
 namespace {
 
 std::string text_of(Slice slice) {
-  constexpr const char* kNames[] = {"input", "output", "scratch", "left"};
+  constexpr const char* kNames[] = {"input", "output", "scratch", "left", "window"};
   if (slice.is_slot()) return "wire slot " + std::to_string(slice.slot);
   return std::string(kNames[static_cast<size_t>(slice.space)]) + "[" +
          std::to_string(slice.offset) + ".." + std::to_string(slice.end()) + ")";
@@ -102,12 +102,22 @@ Shape shape_of(const VerifiedCall& call, Op op) {
     case Op::kDecodeAdd: return {call.type, true, true, true, wide, narrow, wide};
     case Op::kRecvReduce: return {call.accumulator, true, true, false, wide, 0, wide};
     case Op::kRecvDecodeAdd: return {call.type, true, true, true, wide, 0, wide};
-    case Op::kSelect: break;  // by a codec only
+    case Op::kFold: return {call.type, true, true, false, narrow, 0, narrow};
+    case Op::kSelect:  // by a codec only
+    case Op::kOffer:
+    case Op::kDecide:
+    case Op::kWithdraw: break;
   }
   return {};
 }
 
 ScheduleFault check_shape(const VerifiedCall& call, Step step) {
+  if (step.op == Op::kOffer)
+    return step.dst.size == kOfferBytes ? "" : "does not write what a rank says of its window";
+  if (step.op == Op::kDecide)
+    return step.src.size == kOfferBytes * static_cast<uint64_t>(call.ranks)
+               ? ""
+               : "does not look at what each rank says of its window";
   const bool coded = step.codec != kNoCodec;
   const Shape shape = coded ? coded_shape_of(call, step.op) : shape_of(call, step.op);
   for (Slice* slice : {&step.src, &step.src2, &step.dst})
@@ -151,7 +161,7 @@ ScheduleFault check_slices(const Layout& layout, const Schedule& schedule, const
   for (const Slice slice : {step.src, step.src2, step.dst, step.dst2}) {
     if (slice.size == 0) continue;
     const uint64_t limits[] = {layout.input_size, layout.output_size, schedule.scratch_size,
-                               schedule.left_count * sizeof(float)};
+                               schedule.left_count * sizeof(float), kWindowBytes};
     const uint64_t limit = limits[static_cast<size_t>(slice.space)];
     if (slice.size > limit || slice.offset > limit - slice.size)
       return text_of(slice) + " ends behind " + std::to_string(limit);

@@ -27,6 +27,7 @@ std::string_view name_of_space(Space space) {
     case Space::kOutput: return "output";
     case Space::kScratch: return "scratch";
     case Space::kLeft: return "left";
+    case Space::kWindow: return "window";
   }
   return "";
 }

@@ -69,6 +69,10 @@ CudaFunctions cuda_functions(void* library) {
   find_in(library, "cuMemHostRegister_v2", &f.register_host);
   find_in(library, "cuMemHostUnregister", &f.unregister_host);
   find_in(library, "cuMemHostGetDevicePointer_v2", &f.host_device_pointer);
+  find_in(library, "cuIpcGetMemHandle", &f.lend);
+  find_in(library, "cuIpcOpenMemHandle_v2", &f.borrow);
+  find_in(library, "cuIpcCloseMemHandle", &f.return_borrowed);
+  find_in(library, "cuCtxEnablePeerAccess", &f.enable_peer);
   return f;
 }
 

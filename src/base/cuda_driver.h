@@ -25,6 +25,10 @@ struct CudaUuid {  // CUuuid
   unsigned char bytes[16];
 };
 
+struct CudaIpcHandle {  // CUipcMemHandle
+  unsigned char bytes[64];
+};
+
 // Each returns CUresult; any may be null.
 struct CudaFunctions {
   using Device = int;
@@ -86,6 +90,10 @@ struct CudaFunctions {
   int (*register_host)(void*, size_t, unsigned) = nullptr;
   int (*unregister_host)(void*) = nullptr;
   int (*host_device_pointer)(Address*, void*, unsigned) = nullptr;
+  int (*lend)(CudaIpcHandle*, Address) = nullptr;  // memory to other processes
+  int (*borrow)(Address*, CudaIpcHandle, unsigned) = nullptr;
+  int (*return_borrowed)(Address) = nullptr;
+  int (*enable_peer)(Handle, unsigned) = nullptr;  // the current context reaches that one's memory
 };
 
 // Those of a library that dlopen() has given.

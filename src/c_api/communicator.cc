@@ -262,6 +262,7 @@ Status finalize(banyan_comm_t comm) {
   BANYAN_TRY(banyan::check_usable(communicator));
   BANYAN_TRY(refuse_with_reducers(communicator));
   BANYAN_TRY(finish_requests(communicator));
+  banyan::Driver(*communicator.membership)->leave_windows();
   BANYAN_TRY(run_internal(communicator, Collective::kFinalize, nullptr, nullptr, 0));
   banyan::Membership& membership = *communicator.membership;
   BANYAN_TRY(

@@ -32,7 +32,8 @@ Result<banyan::CallSite> site_of(banyan_comm_t comm, const banyan::Membership& m
                         .model = *model,
                         .parameters = call.parameters,
                         .algorithm = call.algorithm,
-                        .transports = membership.transport_names()};
+                        .transports = membership.transport_names(),
+                        .by_peers = membership.may_have_windows()};
   const auto times = membership.settings().codec_times();
   site.codec_times.assign(times.begin(), times.end());
   if (!site.problem.compression.is_exact())

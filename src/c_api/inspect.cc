@@ -165,6 +165,12 @@ Result<bool> logs_calls(banyan_comm_t comm) {
   return Driver(*(*found)->membership)->logs_calls();
 }
 
+Result<uint64_t> calls_by_windows(banyan_comm_t comm) {
+  const Result<OpenCommunicator*> found = find_communicator(comm);
+  BANYAN_TRY(found.status());
+  return Driver(*(*found)->membership)->calls_by_windows();
+}
+
 std::vector<TransportState> transport_states() {
   std::vector<TransportState> states;
   for (const TransportKind& kind : transport_kinds())

@@ -65,6 +65,9 @@ Status log_calls(banyan_comm_t comm, bool wanted);
 // Whether calls that end well are in the log at all.
 Result<bool> logs_calls(banyan_comm_t comm);
 
+// Counts the calls of this rank that went by windows of GPUs (algorithms/peers.h).
+Result<uint64_t> calls_by_windows(banyan_comm_t comm);
+
 // One line each: name, whether this build and machine have it, and why not.
 struct TransportState {
   std::string name;

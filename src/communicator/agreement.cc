@@ -14,6 +14,7 @@
 #include "src/base/parse.h"
 #include "src/base/process.h"
 #include "src/communicator/settings.h"
+#include "src/cuda/device_memory.h"
 #include "src/tuning/codec_speeds.h"
 #include "transports/transport.h"
 
@@ -26,7 +27,7 @@ static_assert(kMostSetting >= kMostRulesText);
 static_assert(6 * (kMostSetting + 4) + kMostTuningPacked + 256 <= kExchangeMost);
 static_assert(kMostTimesPacked + kMostCodecTimesPacked + 16 <= kExchangeMost);
 // Also where another version would choose otherwise by itself, as by another default table.
-constexpr uint32_t kMessagesVersion = 10;
+constexpr uint32_t kMessagesVersion = 11;
 
 struct SharedSetting {
   std::string_view name;
@@ -53,6 +54,7 @@ struct Compared {
   uint32_t number = 0;
   ClusterWish wish = ClusterWish::kNothing;  // of rank 0
   Bytes tuning;                              // of rank 0
+  bool all_know_gpus = true;
 };
 
 Result<Compared> compare_settings(Exchange& exchange, const Settings& settings,
@@ -63,6 +65,8 @@ Result<Compared> compare_settings(Exchange& exchange, const Settings& settings,
   for (const SharedSetting& setting : mine) writer.put_text(setting.value);
   writer.put(own_number);
   writer.put(cluster_wish(settings.environment));
+  look_for_cuda_driver();
+  writer.put(static_cast<uint8_t>(knows_devices() ? 1 : 0));
   const SharedTuning tuning = settings.tuning.value_or(SharedTuning());
   writer.put_bytes(exchange.rank() == 0 && tuning != SharedTuning() ? pack(tuning) : Bytes());
   const Result<std::vector<Bytes>> all = exchange.allgather(writer.bytes(), deadline);
@@ -76,10 +80,12 @@ Result<Compared> compare_settings(Exchange& exchange, const Settings& settings,
     for (size_t i = 0; i < mine.size(); ++i) values.push_back(reader.get_text(kMostSetting));
     agreed.number = std::max(agreed.number, reader.get<uint32_t>());
     const auto wish = reader.get<ClusterWish>();
+    const auto knows_gpus = reader.get<uint8_t>();
+    agreed.all_know_gpus = agreed.all_know_gpus && knows_gpus == 1;
     const std::span<const std::byte> given = reader.get_bytes(kMostTuningPacked);
     if (rank == 0) agreed.wish = wish;
     if (rank == 0) agreed.tuning.assign(given.begin(), given.end());
-    if (!reader.at_end() || wish > ClusterWish::kDiscovery)
+    if (!reader.at_end() || wish > ClusterWish::kDiscovery || knows_gpus > 1)
       return Status(Code::kCorrupt, fmt::format("rank {} sent settings that cannot be read", rank));
     return values;
   };
@@ -164,6 +170,7 @@ Result<Agreement> agree_on_settings(Exchange& exchange, Settings& settings, Time
   BANYAN_TRY(file.status());
   const Result<Compared> compared = compare_settings(exchange, settings, deadline);
   BANYAN_TRY(compared.status());
+  settings.all_know_gpus = compared->all_know_gpus;
   BANYAN_TRY(adopt_tuning(exchange, compared->tuning, settings, deadline));
   return Agreement{compared->number, compared->wish, std::move(*file)};
 }

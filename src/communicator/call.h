@@ -30,4 +30,17 @@ struct Call {
   Hook* hook = nullptr;            // hears of its end, perhaps as it starts; null: nobody does
 };
 
+// Where kOutput begins: for reductions and scatters in place, the whole buffer is the send buffer.
+inline bool output_in_send(const Problem& problem) {
+  const Collective collective = problem.collective;
+  return problem.in_place &&
+         (collective == Collective::kReduceScatter || collective == Collective::kReduceScatterv ||
+          collective == Collective::kScatter);
+}
+
+// A call that is known has its addresses alone: the problem is its plan's.
+inline void* output_of(const Problem& problem, const Call& call) {
+  return output_in_send(problem) ? const_cast<void*>(call.send) : call.recv;
+}
+
 }  // namespace banyan

@@ -40,6 +40,7 @@ struct Settings {
   // What calls go by that do not ask for something else: the configuration's, or BANYAN_COMPRESS.
   Compression compression;
   bool has_ceiling = false;             // calls may lose no more than that
+  bool all_know_gpus = false;           // each rank's process had loaded a CUDA driver
   std::vector<int> transports;          // indices into transport_kinds(), preferred first
   std::vector<Hierarchy::Level> tiers;  // how ranks lie above their hosts, where that is known
   Environment environment;

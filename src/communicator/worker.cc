@@ -21,19 +21,6 @@
 namespace banyan {
 namespace {
 
-// Where kOutput begins: for reductions and scatters in place, the whole buffer is the send buffer.
-bool output_in_send(const Problem& problem) {
-  const Collective collective = problem.collective;
-  return problem.in_place &&
-         (collective == Collective::kReduceScatter || collective == Collective::kReduceScatterv ||
-          collective == Collective::kScatter);
-}
-
-// A call that is known has its addresses alone: the problem is its plan's.
-void* output_of(const Problem& problem, const Call& call) {
-  return output_in_send(problem) ? const_cast<void*>(call.send) : call.recv;
-}
-
 // Looks at the ranks on this host, which are the ones that a rank can keep from running.
 Patience patience_of(const Links& links, Engine& engine) {
   auto core = Patience::Core::kOwn;
@@ -93,6 +80,7 @@ Worker::Worker(const Surroundings& around, std::vector<std::unique_ptr<Transport
       places_(around.failure.board().places(around.links.rank)) {
   if (trace_.on()) engine_.tell(trace_);
   use_codecs(codecs());
+  if (may_have_windows()) plans_.use_peers();
 }
 
 Worker::~Worker() {
@@ -134,50 +122,6 @@ Result<Operation*> Worker::prepare(const std::shared_ptr<Plan>& plan, const Call
     limit(operation->execution, around_.settings.timeout_s, around_.settings.timeout_from);
   ++prepared_;
   return operation.release();
-}
-
-// The first call on such memory brings what works on it.
-Status Worker::open_devices(const Problem& problem, const Call& call) {
-  if (copies_ == nullptr) {
-    const CudaFunctions* cuda = cuda_of_process();
-    if (cuda == nullptr) return {Code::kUnsupported, "this process has no CUDA driver"};
-    Result<std::unique_ptr<CopyWork>> copies = CopyWork::create(*cuda);
-    BANYAN_TRY(copies.status());
-    copies_ = copies->get();
-    const std::vector<int> nowhere(static_cast<size_t>(around_.links.size), -1);
-    engine_.serve(MemoryKind::kDevice, std::move(*copies), nowhere);
-    staging_memory_.emplace(*copies_);
-  }
-  if (problem.staging.input) BANYAN_TRY(copies_->open(call.send));
-  return problem.staging.output ? copies_->open(output_of(problem, call)) : Status();
-}
-
-// What GPUs encode by themselves is not brought to the host. Where they cannot be reached, the call
-// will say so.
-std::shared_ptr<Plan> Worker::plan_with_codecs(const Call& call) {
-  Problem problem = call.problem;
-  if (gpus_have_codecs_ && open_devices(problem, call).ok()) {
-    std::vector<const void*> staged;
-    if (problem.staging.input) staged.push_back(call.send);
-    if (problem.staging.output) staged.push_back(output_of(problem, call));
-    problem.staging.codecs = copies_->codecs_at(staged);
-    if (const std::string why = copies_->take_why_no_kernels(); !why.empty())
-      BANYAN_LOG(around_.settings.log, Subsystem::kPlan, LogLevel::kInfo,
-                 "the host encodes for a GPU: {}", why);
-  }
-  return plans_.find_or_build(problem, call.algorithm, call.parameters);
-}
-
-Status Worker::copy_own(const Call& send, const Call& receive, size_t bytes) {
-  if (!send.problem.staging.any() && !receive.problem.staging.any()) {
-    copy_bytes(static_cast<std::byte*>(receive.recv), static_cast<const std::byte*>(send.send),
-               bytes);
-    return {};
-  }
-  BANYAN_TRY(open_devices(send.problem, send));
-  BANYAN_TRY(open_devices(receive.problem, receive));
-  const CopyWork::Copy copy{receive.recv, send.send, bytes};
-  return copies_->copy_now({&copy, 1});
 }
 
 void Worker::launch(Operation* operation, const Call& call) noexcept {
@@ -247,6 +191,7 @@ void Worker::finish(Operation* operation) {
   } else {
     --prepared_;
   }
+  if (owned->plan->problem.staging.any() && copies_ != nullptr) tell_news_of_windows();
   owned->execution.gate = nullptr;
   owned->execution.hook = nullptr;
   const std::shared_ptr<Plan> plan = std::move(owned->plan);

@@ -117,6 +117,11 @@ class Worker {
   // This rank cannot take part in a call that others may have begun: SYSTEM for all of them, which
   // stands when this returns. The result is the failure of the communicator.
   Status give_up(std::string_view why);
+  // Whether calls may go by windows of GPUs: all ranks are here, and know of GPUs.
+  bool may_have_windows() const;
+  // No call comes any more but finalize, which all ranks begin after this.
+  void leave_windows();
+  uint64_t calls_by_windows() const { return copies_ == nullptr ? 0 : copies_->calls_by_windows(); }
   // What a message of this rank to itself is, in memory of the host or of GPUs.
   Status copy_own(const Call& send, const Call& receive, size_t bytes);
   bool busy() const { return !engine_.idle(); }
@@ -163,6 +168,7 @@ class Worker {
   Envelope next_envelope(const Plan& plan);
   Status open_devices(const Problem& problem, const Call& call);
   std::shared_ptr<Plan> plan_with_codecs(const Call& call);
+  void tell_news_of_windows() const;
   ScratchPool& scratch_of(const Plan& plan) {
     return plan.problem.staging.any() ? *staging_memory_ : scratch_;
   }

@@ -5,220 +5,32 @@
 #include <fmt/core.h>
 
 #include <cstdint>
-#include <deque>
+#include <cstring>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "compression/codecs.h"
 #include "compression/cuda/codecs.h"
-#include "compression/cuda/kernels.h"
 #include "src/base/bell.h"
 #include "src/cuda/driver_calls.h"
 
 namespace banyan {
 namespace {
 
+constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE
+
 using Handle = CudaFunctions::Handle;
 
-constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
-constexpr unsigned kPortable = 1;     // CU_MEMHOSTREGISTER_PORTABLE
-
-// The driver calls this in a thread of its own.
-void ring_bell(void* bell) {
-  ring(*static_cast<const Descriptor*>(bell));
+// By which the windows of a call are told apart: its place among those that run.
+uint64_t call_of(uint64_t cookie) {
+  return cookie >> 32;
 }
 
-// Copies and kernels of one direction, which end in the order in which they were begun.
-class CopyLine {
- public:
-  explicit CopyLine(const CudaFunctions& cuda) : cuda_(cuda) {}
-  CopyLine(const CopyLine&) = delete;
-  CopyLine& operator=(const CopyLine&) = delete;
-  // As all that follows, with its context current.
-  ~CopyLine() {
-    abandon();
-    if (bell_stream_ != nullptr) {
-      (void)cuda_.synchronize_stream(bell_stream_);  // it may still ring
-      (void)cuda_.destroy_stream(bell_stream_);
-    }
-    for (Handle event : free_) (void)cuda_.destroy_event(event);
-    if (stream_ != nullptr) (void)cuda_.destroy_stream(stream_);
-  }
-
-  Status open() {
-    BANYAN_TRY(cuda_status(cuda_, cuda_.create_stream(&stream_, kNonBlocking), "cuStreamCreate"));
-    return cuda_status(cuda_, cuda_.create_stream(&bell_stream_, kNonBlocking), "cuStreamCreate");
-  }
-
-  // `enqueue` is called with the stream. `message_bytes`: of the message that it writes.
-  template <typename Enqueue>
-  Status begin(uint64_t cookie, uint64_t message_bytes, const Enqueue& enqueue) {
-    if (free_.empty()) {
-      Handle event = nullptr;
-      BANYAN_TRY(
-          cuda_status(cuda_, cuda_.create_event(&event, kCudaWithoutTiming), "cuEventCreate"));
-      free_.push_back(event);
-    }
-    BANYAN_TRY(enqueue(stream_));
-    Status recorded =
-        cuda_status(cuda_, cuda_.record_event(free_.back(), stream_), "cuEventRecord");
-    if (!recorded.ok()) {
-      (void)cuda_.synchronize_stream(stream_);  // nobody would wait for that
-      return recorded;
-    }
-    begun_.push_back({cookie, message_bytes, free_.back()});
-    free_.pop_back();
-    return {};
-  }
-  Status begin_copy(void* to, const void* from, size_t bytes, uint64_t cookie) {
-    return begin(cookie, 0, [&](Handle stream) {
-      return cuda_status(cuda_, cuda_.copy(cuda_address(to), cuda_address(from), bytes, stream),
-                         "cuMemcpyAsync");
-    });
-  }
-
-  bool idle() const { return begun_.empty(); }
-  // Whether the oldest has ended; kCuda: it has failed.
-  Result<bool> ended() const {
-    const int result = cuda_.query_event(begun_.front().event);
-    if (result == kCudaNotReady) return false;
-    const Status status = cuda_status(cuda_, result, "a copy from or to a GPU");
-    if (!status.ok()) return status;
-    return true;
-  }
-  LocalWork::End take() {
-    const Begun oldest = begun_.front();
-    begun_.pop_front();
-    free_.push_back(oldest.event);
-    rings_for_ = nullptr;
-    return {oldest.cookie, LocalWork::Outcome::kDone, oldest.message_bytes};
-  }
-
-  // The bell rings when the oldest has ended.
-  Status ring_for_oldest(const Descriptor& bell) {
-    if (rings_for_ == begun_.front().event) return {};
-    rings_for_ = begun_.front().event;
-    BANYAN_TRY(
-        cuda_status(cuda_, cuda_.wait_event(bell_stream_, rings_for_, 0), "cuStreamWaitEvent"));
-    return cuda_status(cuda_,
-                       cuda_.call_host(bell_stream_, ring_bell, const_cast<Descriptor*>(&bell)),
-                       "cuLaunchHostFunc");
-  }
-
-  Status finish() {
-    Status status = cuda_status(cuda_, cuda_.synchronize_stream(stream_), "cuStreamSynchronize");
-    while (!idle()) (void)take();
-    return status;
-  }
-  void abandon() {
-    if (!idle()) (void)finish();
-  }
-
- private:
-  struct Begun {
-    uint64_t cookie;
-    uint64_t message_bytes;
-    Handle event;
-  };
-
-  const CudaFunctions& cuda_;
-  Handle stream_ = nullptr;
-  Handle bell_stream_ = nullptr;  // host functions in stream_ would hold back the copies behind
-  std::deque<Begun> begun_;
-  std::vector<Handle> free_;    // events
-  Handle rings_for_ = nullptr;  // the oldest copy's event, where the bell was asked for it
-};
-
-struct GpuKernels {
-  CudaCodecs codecs;
-  CudaKernels sums;
-
-  GpuKernels(CudaCodecs of_codecs, CudaKernels of_sums)
-      : codecs(std::move(of_codecs)), sums(std::move(of_sums)) {}
-};
-
-// Those for the GPU of the current context.
-Result<GpuKernels> find_kernels(const CudaFunctions& cuda) {
-  Result<CudaModule> loaded = CudaModule::load(cuda);
-  BANYAN_TRY(loaded.status());
-  const auto module = std::make_shared<const CudaModule>(std::move(*loaded));
-  Result<CudaCodecs> codecs = CudaCodecs::find_in(module);
-  BANYAN_TRY(codecs.status());
-  Result<CudaKernels> sums = CudaKernels::find_in(module);
-  BANYAN_TRY(sums.status());
-  return GpuKernels(std::move(*codecs), std::move(*sums));
+bool is_there(const Slice& slice, Space space) {
+  return slice.size != 0 && slice.space == space;
 }
 
 }  // namespace
-
-class CopyWork::Gpu {
- public:
-  explicit Gpu(const CudaFunctions& cuda) : cuda_(cuda), context_(cuda) {}
-  Gpu(const Gpu&) = delete;
-  Gpu& operator=(const Gpu&) = delete;
-  ~Gpu() {
-    const CurrentContext current = make_current();
-    for (std::unique_ptr<CopyLine>* line : {&out_, &in_, &own_}) line->reset();
-    kernels_.reset();
-  }
-
-  Status open(int ordinal) {
-    BANYAN_TRY(context_.retain(ordinal));
-    const CurrentContext current = make_current();
-    for (std::unique_ptr<CopyLine>* line : {&out_, &in_}) {
-      *line = std::make_unique<CopyLine>(cuda_);
-      BANYAN_TRY((*line)->open());
-    }
-    return {};
-  }
-  CurrentContext make_current() const { return {cuda_, context_.get()}; }
-  CopyLine& out() { return *out_; }  // to the host
-  CopyLine& in() { return *in_; }
-
-  // Null where the build or the driver has no kernels for this GPU.
-  const GpuKernels* kernels() {
-    if (!std::exchange(looked_for_kernels_, true)) load_kernels();
-    return kernels_ ? &*kernels_ : nullptr;
-  }
-
-  // Why there are none, once; afterwards empty.
-  std::string take_why_no_kernels() { return std::exchange(why_no_kernels_, {}); }
-
-  // Copies beside those of the engine, which nobody polls.
-  Status begin_own(const Copy& copy) {
-    const CurrentContext current = make_current();
-    if (own_ == nullptr) {
-      auto line = std::make_unique<CopyLine>(cuda_);
-      BANYAN_TRY(line->open());
-      own_ = std::move(line);
-    }
-    return own_->begin_copy(copy.to, copy.from, copy.bytes, 0);
-  }
-  Status finish_own() {
-    if (own_ == nullptr || own_->idle()) return {};
-    const CurrentContext current = make_current();
-    return own_->finish();
-  }
-
- private:
-  void load_kernels() {
-    const CurrentContext current = make_current();
-    Result<GpuKernels> loaded = find_kernels(cuda_);
-    if (loaded.ok())
-      kernels_.emplace(std::move(*loaded));
-    else
-      why_no_kernels_ = loaded.status().message();
-  }
-
-  const CudaFunctions& cuda_;
-  PrimaryContext context_;  // of which the lines are
-  std::unique_ptr<CopyLine> out_, in_;
-  std::unique_ptr<CopyLine> own_;  // null: nobody needed it
-  bool looked_for_kernels_ = false;
-  std::string why_no_kernels_;
-  std::optional<GpuKernels> kernels_;
-};
 
 Result<std::unique_ptr<CopyWork>> CopyWork::create(const CudaFunctions& cuda) {
   BANYAN_TRY(check_driver(cuda));
@@ -232,13 +44,17 @@ CopyWork::CopyWork(const CudaFunctions& cuda, Descriptor bell)
 
 CopyWork::~CopyWork() = default;
 
-Result<CopyWork::Gpu*> CopyWork::gpu_of(const void* address) {
+void CopyWork::use_windows(int rank, std::vector<bool> in_process) {
+  windows_ = std::make_unique<Windows>(cuda_, rank, std::move(in_process));
+}
+
+Result<OpenGpu*> CopyWork::gpu_of(const void* address) {
   const Result<int> ordinal = ordinal_of(cuda_, address);
   BANYAN_TRY(ordinal.status());
   const auto index = static_cast<size_t>(*ordinal);
   if (index >= gpus_.size()) gpus_.resize(index + 1);
   if (gpus_[index] != nullptr) return gpus_[index].get();
-  auto gpu = std::make_unique<Gpu>(cuda_);
+  auto gpu = std::make_unique<OpenGpu>(cuda_);
   BANYAN_TRY(gpu->open(*ordinal));
   gpus_[index] = std::move(gpu);
   return gpus_[index].get();
@@ -261,9 +77,9 @@ std::string CopyWork::take_why_no_kernels() {
 }
 
 uint32_t CopyWork::codecs_at(std::span<const void* const> addresses) {
-  Gpu* all_of = nullptr;
+  OpenGpu* all_of = nullptr;
   for (const void* address : addresses) {
-    const Result<Gpu*> gpu = gpu_of(address);
+    const Result<OpenGpu*> gpu = gpu_of(address);
     if (!gpu.ok() || (all_of != nullptr && *gpu != all_of)) return 0;
     all_of = *gpu;
   }
@@ -284,9 +100,9 @@ const std::byte* CopyWork::place_of(const LocalStep& local) {
 // All other operands lie in working memory, which is pinned: the GPU reaches it there.
 LocalWork::End CopyWork::run_kernel(const LocalStep& local, uint64_t cookie) {
   const Step& step = local.step;
-  const Result<Gpu*> gpu = gpu_of(place_of(local));
+  const Result<OpenGpu*> gpu = gpu_of(place_of(local));
   if (!gpu.ok()) return failed(cookie, gpu.status());
-  const GpuKernels* kernels = (*gpu)->kernels();
+  const KernelsOfGpu* kernels = (*gpu)->kernels();
   if (kernels == nullptr || !all_is_pinned_)
     return failed(cookie, {Code::kCuda,
                            "a GPU cannot encode: it has no kernels, or the driver "
@@ -318,14 +134,95 @@ LocalWork::End CopyWork::run_kernel(const LocalStep& local, uint64_t cookie) {
   return begun.ok() ? End{cookie, Outcome::kPending, 0} : failed(cookie, begun);
 }
 
-// The host's side of such a step is working memory.
 LocalWork::End CopyWork::run(const LocalStep& step, uint64_t cookie) {
-  if (step.step.op != Op::kCopy) return run_kernel(step, cookie);
+  switch (step.step.op) {
+    case Op::kOffer: return run_offer(step, cookie);
+    case Op::kDecide: return run_decide(step, cookie);
+    case Op::kFold: return run_fold(step, cookie);
+    case Op::kWithdraw: windows_->withdraw(call_of(cookie)); return {cookie, Outcome::kDone};
+    case Op::kCopy: {
+      const bool by_windows = step.step.branch == Branch::kPeers;
+      return by_windows ? run_in_windows(step, cookie) : run_copy(step, cookie);
+    }
+    default: return run_kernel(step, cookie);
+  }
+}
+
+// Where the buffers of the call are decides whether it may go by windows.
+LocalWork::End CopyWork::run_offer(const LocalStep& local, uint64_t cookie) {
+  WindowOffer offer;
+  if (windows_ != nullptr) {
+    OpenGpu* gpu = nullptr;
+    bool all_there = true;
+    for (const Slice& buffer : {local.step.src, local.step.src2}) {
+      if (buffer.size == 0) continue;
+      const Result<OpenGpu*> found = gpu_of(local.spaces.at(buffer));
+      all_there = all_there && found.ok() && (gpu == nullptr || gpu == *found);
+      if (found.ok()) gpu = *found;
+    }
+    offer = windows_->offer(call_of(cookie), all_there ? gpu : nullptr);
+  }
+  std::memcpy(local.spaces.at(local.step.dst), &offer, sizeof offer);
+  return {cookie, Outcome::kDone};
+}
+
+LocalWork::End CopyWork::run_decide(const LocalStep& local, uint64_t cookie) {
+  End end{cookie, Outcome::kDone, 0, Branch::kOtherwise};
+  const std::span offers(local.spaces.at(local.step.src), local.step.src.size);
+  if (windows_ != nullptr) end.branch = windows_->decide(call_of(cookie), offers);
+  return end;
+}
+
+LocalWork::End CopyWork::run_fold(const LocalStep& local, uint64_t cookie) {
+  const Step& step = local.step;
+  const uint64_t call = call_of(cookie);
+  const std::byte* sources[kMostWindows] = {};
+  const auto ranks = static_cast<size_t>(windows_->ranks());
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    std::byte* window = windows_->of(call, static_cast<int>(rank));
+    if (window == nullptr) return failed(cookie, {Code::kCuda, "the window of a rank is gone"});
+    sources[rank] = window + step.src.offset;
+  }
+  std::byte* const dst = address_in(local, step.dst, -1, call);
+  const auto enqueue = [&](Handle stream) {
+    const CudaFolds& folds = windows_->gpu()->kernels()->folds;
+    return folds.fold(step.type, local.arithmetic.op, dst, std::span(sources).first(ranks),
+                      step.dst.size / size_of(step.type), local.arithmetic.divisor, stream);
+  };
+  const CurrentContext current = windows_->gpu()->make_current();
+  const Status begun = windows_->gpu()->in().begin(cookie, 0, enqueue);
+  return begun.ok() ? End{cookie, Outcome::kPending} : failed(cookie, begun);
+}
+
+std::byte* CopyWork::address_in(const LocalStep& local, const Slice& slice, int peer,
+                                uint64_t call) const {
+  if (!is_there(slice, Space::kWindow)) return local.spaces.at(slice);
+  std::byte* window = windows_->of(call, peer < 0 ? windows_->rank() : peer);
+  return window == nullptr ? nullptr : window + slice.offset;
+}
+
+// What goes to this rank's window has another stream than what is read of windows.
+LocalWork::End CopyWork::run_in_windows(const LocalStep& local, uint64_t cookie) {
+  const Step& copy = local.step;
+  const uint64_t call = call_of(cookie);
+  std::byte* const to = address_in(local, copy.dst, -1, call);
+  const std::byte* const from = address_in(local, copy.src, copy.peer, call);
+  if (to == nullptr || from == nullptr)
+    return failed(cookie, {Code::kCuda, "the window of a rank is gone"});
+  OpenGpu& gpu = *windows_->gpu();
+  const CurrentContext current = gpu.make_current();
+  CopyLine& line = is_there(copy.src, Space::kWindow) ? gpu.in() : gpu.out();
+  const Status begun = line.begin_copy(to, from, copy.dst.size, cookie);
+  return begun.ok() ? End{cookie, Outcome::kPending} : failed(cookie, begun);
+}
+
+// The host's side of such a step is working memory.
+LocalWork::End CopyWork::run_copy(const LocalStep& step, uint64_t cookie) {
   const Step& copy = step.step;
   const bool out = copy.dst.space == Space::kScratch;
   std::byte* to = step.spaces.at(copy.dst);
   const std::byte* from = step.spaces.at(copy.src);
-  const Result<Gpu*> gpu = gpu_of(out ? from : to);
+  const Result<OpenGpu*> gpu = gpu_of(out ? from : to);
   if (!gpu.ok()) return failed(cookie, gpu.status());
   const CurrentContext current = (*gpu)->make_current();
   CopyLine& line = out ? (*gpu)->out() : (*gpu)->in();
@@ -377,14 +274,22 @@ void CopyWork::abandon() {
     gpu->out().abandon();
     gpu->in().abandon();
   }
+  if (windows_ != nullptr) windows_->withdraw_all();
+}
+
+Status CopyWork::begin_own(OpenGpu& gpu, const Copy& copy) {
+  const Result<CopyLine*> line = gpu.own();
+  BANYAN_TRY(line.status());
+  const CurrentContext current = gpu.make_current();
+  return (*line)->begin_copy(copy.to, copy.from, copy.bytes, 0);
 }
 
 Status CopyWork::copy_now(std::span<const Copy> copies) {
   Status status;
   for (const Copy& copy : copies) {
-    Result<Gpu*> gpu = gpu_of(copy.from);
+    Result<OpenGpu*> gpu = gpu_of(copy.from);
     if (!gpu.ok()) gpu = gpu_of(copy.to);
-    status = gpu.ok() ? (*gpu)->begin_own(copy) : gpu.status();
+    status = gpu.ok() ? begin_own(**gpu, copy) : gpu.status();
     if (!status.ok()) break;
   }
   for (const auto& gpu : gpus_) {

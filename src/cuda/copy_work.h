@@ -1,5 +1,6 @@
-// Copies between the memory of GPUs and that of the host, and codecs on GPUs, as local work of the
-// engine (local_work.h): the steps that stage() has made for memory that the host cannot touch.
+// Copies between the memory of GPUs and that of the host, codecs on GPUs, and what goes by windows,
+// as local work of the engine (local_work.h): the steps that stage() and with_peers() have made for
+// memory that the host cannot touch.
 //
 // Each GPU has two streams of its own here, one for either direction, since it has a copy engine
 // for either. They are ordered by nothing of the caller's. Source: CUDA Driver API, "Stream
@@ -17,6 +18,8 @@
 #include "banyan/status.h"
 #include "src/base/cuda_driver.h"
 #include "src/base/descriptor.h"
+#include "src/cuda/open_gpu.h"
+#include "src/cuda/windows.h"
 #include "src/engine/local_work.h"
 #include "src/engine/scratch.h"
 
@@ -31,6 +34,18 @@ class CopyWork final : public LocalWork, public Pinning {
   // Prepares the GPU in whose memory that address is, so that run() needs nothing more. kCuda: the
   // driver refuses.
   Status open(const void* address);
+  // From now on calls may go by windows with the ranks of this host, which are all. Before the
+  // first call.
+  void use_windows(int rank, std::vector<bool> in_process);
+  // No call comes any more.
+  void leave_windows() {
+    if (windows_ != nullptr) windows_->leave_others();
+  }
+  // As Windows says it.
+  std::string take_news_of_windows() {
+    return windows_ == nullptr ? std::string() : windows_->take_news();
+  }
+  uint64_t calls_by_windows() const { return windows_ == nullptr ? 0 : windows_->calls(); }
   // By which codecs the GPU in whose memory these are encodes and decodes itself, as in
   // Staging::codecs; none where it is not one GPU. Requires open() of each.
   uint32_t codecs_at(std::span<const void* const> addresses);
@@ -59,17 +74,24 @@ class CopyWork final : public LocalWork, public Pinning {
   void unpin(std::byte* memory) override;
 
  private:
-  class Gpu;
-
   explicit CopyWork(const CudaFunctions& cuda, Descriptor bell);
-  Result<Gpu*> gpu_of(const void* address);
+  Result<OpenGpu*> gpu_of(const void* address);
   static const std::byte* place_of(const LocalStep& local);
   End run_kernel(const LocalStep& local, uint64_t cookie);
+  End run_copy(const LocalStep& local, uint64_t cookie);
+  End run_offer(const LocalStep& local, uint64_t cookie);
+  End run_decide(const LocalStep& local, uint64_t cookie);
+  End run_fold(const LocalStep& local, uint64_t cookie);
+  End run_in_windows(const LocalStep& local, uint64_t cookie);
+  // Also in a window: that of `peer`, or this rank's where it is -1; null: it is gone.
+  std::byte* address_in(const LocalStep& local, const Slice& slice, int peer, uint64_t call) const;
+  static Status begin_own(OpenGpu& gpu, const Copy& copy);
   End failed(uint64_t cookie, const Status& why);
 
   const CudaFunctions cuda_;
   Descriptor bell_;
-  std::vector<std::unique_ptr<Gpu>> gpus_;  // by ordinal; null: not opened
+  std::vector<std::unique_ptr<OpenGpu>> gpus_;  // by ordinal; null: not opened
+  std::unique_ptr<Windows> windows_;            // null: calls do not go by them
   bool all_is_pinned_ = true;
   std::string why_;  // the first failure
 };

@@ -26,10 +26,6 @@ int sender_to(const Schedule& schedule, uint32_t slot) {
   return found == schedule.steps.end() ? -1 : found->peer;
 }
 
-std::vector<int> no_routes(size_t peers) {
-  return std::vector<int>(peers, -1);
-}
-
 }  // namespace
 
 Execution::Execution(const Schedule& schedule)
@@ -51,7 +47,7 @@ Engine::Engine(std::vector<std::unique_ptr<Transport>> transports, std::vector<i
       ports_(routes.size() * 2 * kLaneCount) {
   for (size_t kind = 0; kind < kMemoryKindCount; ++kind) {
     const bool device = static_cast<MemoryKind>(kind) == MemoryKind::kDevice;
-    routes_[kind] = device ? no_routes(routes.size()) : routes;
+    routes_[kind] = device ? std::vector<int>(routes.size(), -1) : routes;
     work_[kind] = device ? nullptr : &host_;
     served_[kind] = finds_all(static_cast<MemoryKind>(kind));
   }
@@ -159,6 +155,7 @@ void Engine::start(Execution& execution, const Spaces& spaces, const Arithmetic&
   execution.codec_time_ = {};
   execution.remaining_ = schedule.steps.size() - steps_done;
   execution.cancelled_ = false;
+  execution.branch_ = Branch::kAlways;
   execution.ready_.clear();
   execution.next_ready_ = 0;
   execution.waiting_for_ = schedule.dependency_count;
@@ -237,6 +234,10 @@ bool Engine::run_local(Trouble& trouble) {
       complete(execution, index);
       continue;
     }
+    if (execution.skips(step)) {
+      complete(execution, index);
+      continue;
+    }
     LocalWork& work = *work_[static_cast<size_t>(step.memory)];
     const LocalWork::End end = execution.run(step, work, (uint64_t{execution.slot_} << 32) | index);
     if (end.outcome != LocalWork::Outcome::kPending) end_local(end, trouble);
@@ -266,6 +267,7 @@ void Engine::end_local(const LocalWork::End& end, Trouble& trouble) {
     const int sender = sender_to(execution.schedule_, slot_read_by(step));
     trouble = {Code::kCorrupt, sender, {}, {}, "what has come is no message of its codec"};
   } else {
+    if (step.op == Op::kDecide) execution.branch_ = end.branch;
     if (step.dst.is_slot()) execution.message_bytes_[step.dst.slot] = end.message_bytes;
     complete(execution, index);
   }
@@ -305,7 +307,8 @@ bool Engine::post_port(size_t port, Trouble& trouble) {
     const uint32_t step = execution.schedule_.port_steps[turn.cursor];
     if (execution.waiting_for_[step] != 0) return moved;
     const Transfer transfer = transfer_for(execution, step);
-    const bool done = execution.plain_ && moves_at_once(transfer);
+    const bool done = execution.skips(execution.schedule_.steps[step]) ||
+                      (execution.plain_ && moves_at_once(transfer));
     if (!done) {
       Transport& transport = transport_to(transfer.peer, execution.schedule_.steps[step].memory);
       const Status status =

@@ -82,6 +82,10 @@ class Execution {
     uint32_t end = 0;
   };
 
+  // It is of the branch by which the call does not go.
+  bool skips(const Step& step) const {
+    return step.branch != Branch::kAlways && step.branch != branch_;
+  }
   bool has_local_work() const { return next_ready_ != ready_.size(); }
   LocalStep local(const Step& step) const {
     const Chance chosen = chance != nullptr ? *chance : Chance{envelope_.call};
@@ -100,8 +104,9 @@ class Execution {
   std::vector<uint64_t> message_bytes_;  // by wire slot: of the message in it
   size_t remaining_ = 0;
   bool cancelled_ = false;
-  bool plain_;   // all of its steps are
-  Usage usage_;  // but for what differs from step to step
+  Branch branch_ = Branch::kAlways;  // once it is decided
+  bool plain_;                       // all of its steps are
+  Usage usage_;                      // but for what differs from step to step
   Spaces spaces_;
   Arithmetic arithmetic_;
   Envelope envelope_;  // without bytes
@@ -123,7 +128,7 @@ inline LocalWork::End Execution::run(const Step& step, LocalWork& work, uint64_t
 inline uint64_t Execution::bytes_sent() const {
   uint64_t bytes = 0;
   for (const Step& step : schedule_.steps) {
-    if (step.op != Op::kSend) continue;
+    if (step.op != Op::kSend || skips(step)) continue;
     const uint64_t said = step.src.is_slot() ? message_bytes_[step.src.slot] : 0;
     bytes += said != 0 ? said : step.src.size;
   }

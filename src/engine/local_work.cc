@@ -34,6 +34,12 @@ Coding coding_of(const LocalStep& local) {
   return coding;
 }
 
+LocalWork::End HostWork::decline(const LocalStep& local, uint64_t cookie) {
+  const Slice offer = local.step.dst;
+  if (local.step.op == Op::kOffer) std::memset(local.spaces.at(offer), 0, offer.size);
+  return {cookie, Outcome::kDone, 0, Branch::kOtherwise};
+}
+
 LocalWork::End HostWork::run_codec(const LocalStep& local, uint64_t cookie) const {
   const Step& step = local.step;
   const Spaces& spaces = local.spaces;
@@ -76,6 +82,10 @@ LocalWork::End HostWork::run_codec(const LocalStep& local, uint64_t cookie) cons
     case Op::kCopy:
     case Op::kReduce:
     case Op::kRecvReduce:
+    case Op::kOffer:
+    case Op::kDecide:
+    case Op::kFold:
+    case Op::kWithdraw:
     case Op::kRecvDecodeAdd: break;  // these have no codec
   }
   return end(false);

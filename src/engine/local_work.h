@@ -51,7 +51,8 @@ class LocalWork {
   struct End {
     uint64_t cookie = 0;
     Outcome outcome = Outcome::kDone;
-    uint64_t message_bytes = 0;  // of the message that the step has written to a wire slot
+    uint64_t message_bytes = 0;       // of the message that the step has written to a wire slot
+    Branch branch = Branch::kAlways;  // that kDecide has chosen
   };
 
   virtual ~LocalWork() = default;
@@ -79,6 +80,7 @@ class HostWork final : public LocalWork {
 
   End run(const LocalStep& step, uint64_t cookie) override {
     if (step.step.codec != kNoCodec) return run_codec(step, cookie);
+    if (step.step.op == Op::kOffer || step.step.op == Op::kDecide) return decline(step, cookie);
     run_local_step(step.step, step.spaces, step.arithmetic, kernels_);
     return {cookie, Outcome::kDone, 0};
   }
@@ -90,6 +92,8 @@ class HostWork final : public LocalWork {
 
  private:
   End run_codec(const LocalStep& local, uint64_t cookie) const;
+  // A rank whose buffers are on the host has no window for the call, so all go on otherwise.
+  static End decline(const LocalStep& local, uint64_t cookie);
 
   const Kernels& kernels_;
   std::span<const Codec> codecs_;

@@ -9,6 +9,8 @@
 
 #include "algorithms/algorithms.h"
 #include "algorithms/choice/compression.h"
+#include "algorithms/choice/peer_choice.h"
+#include "algorithms/peers.h"
 #include "algorithms/staging.h"
 
 namespace banyan {
@@ -144,9 +146,10 @@ Choice PlanCache::choice_of(const Problem& problem, int wanted,
                             const Parameters& parameters) const {
   Choice choice = wanted >= 0 ? Choice{wanted, "named by the call", -1, parameters}
                               : choose(problem, size_, medium_, rules_, hierarchy_, measured_);
-  if (choice.parameters.encodes()) return choice;
-  return with_codecs(problem, size_, medium_, hierarchy_, measured_, std::move(choice),
-                     codec_times_);
+  if (!choice.parameters.encodes())
+    choice = with_codecs(problem, size_, medium_, hierarchy_, measured_, std::move(choice),
+                         codec_times_);
+  return by_peers_ ? for_peers(problem, size_, rules_, wanted, std::move(choice)) : choice;
 }
 
 std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted,
@@ -166,6 +169,8 @@ std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted,
   group.codecs = codecs_;
   const Algorithm& algorithm = algorithms()[static_cast<size_t>(plan->choice.algorithm)];
   plan->schedule = staged(build_schedule(problem, group, algorithm), problem);
+  if (by_peers_ && goes_by_peers(problem, size_, rules_, wanted, plan->choice))
+    plan->schedule = with_peers(plan->schedule, problem, group);
   return plan;
 }
 

@@ -65,7 +65,11 @@ void run_local_step(const Step& step, const Spaces& spaces, const Arithmetic& ar
       kernels.decode_reduce[type][op](dst, src, spaces.at(step.src2),
                                       step.src2.size / size_of(step.type));
       break;
-    case Op::kSelect:  // by codecs only
+    case Op::kOffer:
+    case Op::kDecide:
+    case Op::kFold:
+    case Op::kWithdraw:  // by who knows of windows
+    case Op::kSelect:    // by codecs only
     case Op::kSend:
     case Op::kRecv:
     case Op::kRecvReduce:

@@ -44,10 +44,10 @@ inline uint32_t slot_read_by(const Step& step) {
   return step.op == Op::kDecodeAdd ? step.src2.slot : step.src.slot;
 }
 
-// Its length is known when it is planned, and its memory is the host's.
+// Its length is known when it is planned, its memory is the host's, and it is always done.
 inline bool is_plain(const Step& step) {
   return step.codec == kNoCodec && !step.src.is_slot() && !step.dst.is_slot() &&
-         step.memory == MemoryKind::kHost;
+         step.memory == MemoryKind::kHost && step.branch == Branch::kAlways;
 }
 
 // What the call of a schedule does, as its messages say; and one of them, which is a step of it.

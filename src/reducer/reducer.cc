@@ -159,6 +159,7 @@ Call GradientReducer::call_of(BucketState& bucket) const {
   call.problem.op = bucket.run->compressed() ? ReduceOp::kSum : options_.op;
   call.problem.count = layout.count;
   call.problem.in_place = true;
+  call.problem.on_hosts = true;  // gradients of GPUs have twins there
   call.problem.check = membership_->settings().environment.check;
   call.problem.invariant = membership_->settings().invariant;
   if (step >= bucket.exact_until)

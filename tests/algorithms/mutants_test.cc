@@ -53,6 +53,10 @@ std::vector<Step> other_operations(const Step& step) {
     case Op::kEncode:
     case Op::kSelect:
     case Op::kDecode: add(Op::kCopy, step.src); break;
+    case Op::kFold: add(Op::kCopy, step.src); break;
+    case Op::kOffer:
+    case Op::kDecide:
+    case Op::kWithdraw:
     case Op::kSend:
     case Op::kRecv:
     case Op::kCopy: break;

@@ -23,7 +23,7 @@ inline Edges edges_of(const Schedule& schedule) {
 }
 
 inline bool has_peer(const Step& step) {
-  return step.peer >= 0;
+  return is_transfer(step.op);
 }
 
 // A schedule like another, from its steps and what each of them waits for.

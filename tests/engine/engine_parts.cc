@@ -206,6 +206,10 @@ void run_local(const Step& step, const Spaces& spaces, const Arithmetic& arithme
           arithmetic.op == ReduceOp::kPreMulSum ? arithmetic.scalar.data() : nullptr);
       break;
     case Op::kSelect:
+    case Op::kOffer:
+    case Op::kDecide:
+    case Op::kFold:
+    case Op::kWithdraw:
     case Op::kSend:
     case Op::kRecv: break;
   }

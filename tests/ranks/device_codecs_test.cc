@@ -5,8 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -89,11 +87,6 @@ TEST_P(DeviceCodecCalls, AreMadeByTheHostWhereAGpuHasNoKernels) {
                 "four ones");
     gpu.free(memory);
   });
-}
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // Whoever wonders why a call is slow finds it in the log.

@@ -3,13 +3,21 @@
 
 #pragma once
 
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <string>
 #include <utility>
 
 #include "tests/ranks/device_memory.h"
 #include "tests/ranks/ranks_fixture.h"
 
 namespace banyan::test {
+
+inline std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 class WithGpus : public WithRanks {
  protected:

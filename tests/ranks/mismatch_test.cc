@@ -325,8 +325,7 @@ TEST_P(Mismatch, IsHeardByTheStartOfARankThatComesLate) {
     banyan_comm_t comm = self.join();
     if (comm == nullptr) return;
     const bool late = self.rank() == 2;
-    banyan_call_t call =
-        memories.call(Collective::kAllreduce, kSmall - (self.rank() == 0 ? 1 : 0));
+    banyan_call_t call = memories.call(Collective::kAllreduce, kSmall - (self.rank() == 0 ? 1 : 0));
     if (!late)
       self.expect_code(call_blocking(call, comm), BANYAN_ERR_MISMATCH, "a call of another count");
     self.meet();

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/choice/peer_choice.h"
+
+#include "algorithms/peers.h"
+
+namespace banyan {
+namespace {
+
+bool is_named(const Rules& rules, int wanted, const Choice& choice) {
+  return wanted >= 0 || (choice.rule >= 0 &&
+                         rules[static_cast<size_t>(choice.rule)].source == RuleSource::kVariable);
+}
+
+}  // namespace
+
+bool goes_by_peers(const Problem& problem, int ranks, const Rules& rules, int wanted,
+                   const Choice& choice) {
+  if (!may_go_by_peers(problem, ranks) || choice.parameters.encodes()) return false;
+  return !is_named(rules, wanted, choice) || choice.algorithm == find_algorithm("direct");
+}
+
+Choice for_peers(const Problem& problem, int ranks, const Rules& rules, int wanted, Choice choice) {
+  if (is_named(rules, wanted, choice) || !goes_by_peers(problem, ranks, rules, wanted, choice))
+    return choice;
+  return {find_algorithm("direct"), "memory of GPUs that all ranks of the host may read"};
+}
+
+}  // namespace banyan

@@ -1,0 +1,39 @@
+// Ranks of one host read each other's memory of GPUs, where all of them have the call's buffers
+// there.
+//
+// Each rank has a window: memory of its GPU that the others can read (Space::kWindow). A rank
+// copies what it gives to its window, and says so. The others read it there, combine what they have
+// read, and say that they are done. What they say are empty messages, so no kernel waits for
+// another rank, and ranks may share a GPU. The one rank that owns a part of a large allreduce
+// combines it, and the others read the result (two-shot); of a small one each rank combines all
+// (one-shot). Both take sums in the order of ranks, as the algorithm `direct` does, and round once.
+// Source: NVIDIA TensorRT-LLM's and vLLM's custom allreduce, which is both of these.
+//
+// Which ranks have their buffers on a GPU, no rank knows before the call: a first round says it,
+// and whether each can read all windows. Where one cannot, the call goes on as it would without.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+
+#include "algorithms/problem.h"
+#include "algorithms/schedule.h"
+
+namespace banyan {
+
+// Shorter calls take less time by the host: a copy to a GPU and one back have 12 us (docs/gpu.md),
+// and the rounds and kernels here more.
+inline constexpr uint64_t kPeersLeast = uint64_t{64} << 10;
+// Vectors up to this length are combined as a whole by each rank.
+inline constexpr uint64_t kOneShotMost = uint64_t{256} << 10;
+
+// Whether such a call of so many ranks may go by windows. It is the same on all of them.
+bool may_go_by_peers(const Problem& problem, int ranks);
+
+// Puts that before a schedule of the same call, which is for where it cannot be. `window`: bytes of
+// a window. The problem's staging says what this rank has on a GPU.
+Schedule with_peers(const Schedule& otherwise, const Problem& problem, const Group& group,
+                    uint64_t window = kWindowBytes);
+
+}  // namespace banyan

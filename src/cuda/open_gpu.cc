@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "src/cuda/open_gpu.h"
+
+#include "compression/cuda/module.h"
+
+namespace banyan {
+namespace {
+
+// Those for the GPU of the current context.
+Result<KernelsOfGpu> find_kernels(const CudaFunctions& cuda) {
+  Result<CudaModule> loaded = CudaModule::load(cuda);
+  BANYAN_TRY(loaded.status());
+  const auto module = std::make_shared<const CudaModule>(std::move(*loaded));
+  Result<CudaCodecs> codecs = CudaCodecs::find_in(module);
+  BANYAN_TRY(codecs.status());
+  Result<CudaKernels> sums = CudaKernels::find_in(module);
+  BANYAN_TRY(sums.status());
+  Result<CudaFolds> folds = CudaFolds::find_in(module);
+  BANYAN_TRY(folds.status());
+  return KernelsOfGpu{std::move(*codecs), std::move(*sums), std::move(*folds)};
+}
+
+}  // namespace
+
+OpenGpu::~OpenGpu() {
+  const CurrentContext current = make_current();
+  for (std::unique_ptr<CopyLine>* line : {&out_, &in_, &own_}) line->reset();
+  kernels_.reset();
+}
+
+Status OpenGpu::open(int ordinal) {
+  BANYAN_TRY(context_.retain(ordinal));
+  ordinal_ = ordinal;
+  const CurrentContext current = make_current();
+  for (std::unique_ptr<CopyLine>* line : {&out_, &in_}) {
+    *line = std::make_unique<CopyLine>(cuda_);
+    BANYAN_TRY((*line)->open());
+  }
+  return {};
+}
+
+Result<CopyLine*> OpenGpu::own() {
+  if (own_ == nullptr) {
+    const CurrentContext current = make_current();
+    auto line = std::make_unique<CopyLine>(cuda_);
+    BANYAN_TRY(line->open());
+    own_ = std::move(line);
+  }
+  return own_.get();
+}
+
+Status OpenGpu::finish_own() {
+  if (own_ == nullptr || own_->idle()) return {};
+  const CurrentContext current = make_current();
+  return own_->finish();
+}
+
+const KernelsOfGpu* OpenGpu::kernels() {
+  if (!std::exchange(looked_for_kernels_, true)) load_kernels();
+  return kernels_ ? &*kernels_ : nullptr;
+}
+
+void OpenGpu::load_kernels() {
+  const CurrentContext current = make_current();
+  Result<KernelsOfGpu> loaded = find_kernels(cuda_);
+  if (loaded.ok())
+    kernels_.emplace(std::move(*loaded));
+  else
+    why_no_kernels_ = loaded.status().message();
+}
+
+}  // namespace banyan

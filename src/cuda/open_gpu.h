@@ -1,0 +1,61 @@
+// A GPU as one thread uses it: its context, the streams of the library's own, and the kernels.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "banyan/status.h"
+#include "compression/cuda/codecs.h"
+#include "compression/cuda/folds.h"
+#include "compression/cuda/kernels.h"
+#include "src/base/cuda_driver.h"
+#include "src/cuda/copy_line.h"
+#include "src/cuda/driver_calls.h"
+
+namespace banyan {
+
+struct KernelsOfGpu {
+  CudaCodecs codecs;
+  CudaKernels sums;
+  CudaFolds folds;
+};
+
+class OpenGpu {
+ public:
+  explicit OpenGpu(const CudaFunctions& cuda) : cuda_(cuda), context_(cuda) {}
+  OpenGpu(const OpenGpu&) = delete;
+  OpenGpu& operator=(const OpenGpu&) = delete;
+  ~OpenGpu();
+
+  Status open(int ordinal);
+  int ordinal() const { return ordinal_; }
+  CurrentContext make_current() const { return {cuda_, context_.get()}; }
+  CopyLine& out() { return *out_; }  // to the host and to windows
+  CopyLine& in() { return *in_; }
+  // Beside those of the engine, which nobody polls.
+  Result<CopyLine*> own();
+  Status finish_own();
+
+  // Null where the build or the driver has no kernels for this GPU.
+  const KernelsOfGpu* kernels();
+  // Why there are none, once; afterwards empty.
+  std::string take_why_no_kernels() { return std::exchange(why_no_kernels_, {}); }
+
+ private:
+  void load_kernels();
+
+  const CudaFunctions& cuda_;
+  int ordinal_ = -1;
+  PrimaryContext context_;  // of which the lines are
+  std::unique_ptr<CopyLine> out_, in_;
+  std::unique_ptr<CopyLine> own_;  // null: nobody needed it
+  bool looked_for_kernels_ = false;
+  std::string why_no_kernels_;
+  std::optional<KernelsOfGpu> kernels_;
+};
+
+}  // namespace banyan

@@ -1,0 +1,218 @@
+// Calls that may go by the memory of peers: both ways to go on are right, and no rank reads a
+// window that may not be written yet, or may be written again.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/peers.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "algorithms/staging.h"
+#include "algorithms/verify/verify.h"
+#include "tests/algorithms/mutated.h"
+#include "tests/algorithms/verified_case.h"
+
+namespace banyan {
+namespace {
+
+constexpr uint64_t kSmallWindow = 8192;  // so that calls have several portions
+constexpr Collective kCollectives[] = {Collective::kAllreduce,     Collective::kReduce,
+                                       Collective::kBroadcast,     Collective::kAllgather,
+                                       Collective::kReduceScatter, Collective::kAlltoall};
+
+// With buffers on GPUs where `on_gpu` says so.
+template <typename OnGpu>
+BuiltCase built_with_peers(VerifiedCase call, uint64_t window, OnGpu on_gpu) {
+  call.algorithm = find_algorithm("direct");
+  BuiltCase built = build_case(call);
+  for (int rank = 0; rank < call.ranks; ++rank) {
+    Problem& problem = built.problems[static_cast<size_t>(rank)];
+    Schedule& schedule = built.schedules[static_cast<size_t>(rank)];
+    if (on_gpu(rank)) problem.staging = {.input = true, .output = true};
+    if (problem.staging.any()) schedule = stage(schedule, problem.staging);
+    schedule = with_peers(schedule, problem, Group::everyone(call.ranks, rank), window);
+  }
+  return built;
+}
+
+BuiltCase all_with_peers(const VerifiedCase& call, uint64_t window) {
+  return built_with_peers(call, window, [](int) { return true; });
+}
+
+std::string fault_of(const BuiltCase& built, Branch branch, int slots, uint32_t seed) {
+  VerifyOptions options{.slots = slots, .seed = seed};
+  options.branch = branch;
+  return verify(built.schedules, built.problems, options).reason;
+}
+
+VerifiedCase case_of(Collective collective, int ranks, uint64_t count, int draw) {
+  VerifiedCase call{.collective = collective, .ranks = ranks, .count = count};
+  call.root = has_root(collective) ? draw % ranks : 0;
+  call.in_place = draw % 2 == 1;
+  constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kBfloat16, DataType::kInt8,
+                                 DataType::kFloat64, DataType::kFloat8E4m3};
+  constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kProd};
+  call.type = kTypes[draw % 5];
+  call.op = kOps[draw % 4];
+  return call;
+}
+
+class PeerCollectives : public testing::TestWithParam<Collective> {};
+
+TEST_P(PeerCollectives, AreRightByEitherBranch) {
+  int draw = 0;
+  for (int ranks = 2; ranks <= 9; ++ranks)
+    for (const uint64_t count : {1, 15, 16, 17, 101, 1000, 4099})
+      for (const int slots : {0, 1, 4}) {
+        const VerifiedCase call = case_of(GetParam(), ranks, count, ++draw);
+        for (const uint64_t window : {kSmallWindow, kWindowBytes}) {
+          const BuiltCase built =
+              built_with_peers(call, window, [&](int rank) { return (rank + draw) % 3 != 0; });
+          ASSERT_EQ(fault_of(built, Branch::kOtherwise, slots, static_cast<uint32_t>(draw)), "")
+              << call;
+          const BuiltCase all = all_with_peers(call, window);
+          ASSERT_EQ(fault_of(all, Branch::kPeers, slots, static_cast<uint32_t>(draw)), "")
+              << call << ", window " << window;
+        }
+      }
+}
+
+// Large enough for others to read sums.
+TEST(PeerAllreduce, InTwoShotsIsRight) {
+  for (const int ranks : {2, 3, 5, 8})
+    for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
+      VerifiedCase call = case_of(Collective::kAllreduce, ranks, kOneShotMost / 4 + 33, ranks);
+      call.type = type;
+      const BuiltCase all = all_with_peers(call, kOneShotMost);
+      const auto shared = [](const Step& step) {
+        return step.op == Op::kFold && step.dst.space == Space::kWindow;
+      };
+      const auto& steps = all.schedules.front().steps;
+      ASSERT_EQ(std::any_of(steps.begin(), steps.end(), shared), type == DataType::kFloat32);
+      ASSERT_EQ(fault_of(all, Branch::kPeers, 1, 7), "") << call;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PeerCollectives, testing::ValuesIn(kCollectives),
+                         [](const testing::TestParamInfo<Collective>& each) {
+                           return std::string(name_of(each.param));
+                         });
+
+// Whatever is left out of the way by windows, or put elsewhere there, is found.
+class PeerMutants : public testing::TestWithParam<Collective> {
+ protected:
+  void SetUp() override {
+    VerifiedCase call = case_of(GetParam(), 3, 4000, 1);
+    call.root = GetParam() == Collective::kReduce ? 2 : 1;
+    call.in_place = false;
+    call.type = DataType::kFloat32;
+    call.op = ReduceOp::kSum;
+    built_ = all_with_peers(call, kSmallWindow);
+    ASSERT_EQ(fault(), "");
+  }
+  std::string fault() const {
+    std::string found;
+    for (uint32_t seed = 0; seed < 3 && found.empty(); ++seed)
+      found = fault_of(built_, Branch::kPeers, 1, seed);
+    return found;
+  }
+  // Looks at mutants of each step of rank 1 that `which` names.
+  template <typename Which, typename Mutate>
+  void expect_found(Which which, Mutate mutate) {
+    const Schedule whole = built_.schedules[1];
+    int looked_at = 0;
+    for (uint32_t step = 0; step < whole.steps.size(); ++step) {
+      if (whole.steps[step].branch != Branch::kPeers || !which(whole.steps[step])) continue;
+      built_.schedules[1] = mutate(whole, step);
+      EXPECT_NE(fault(), "") << "step " << step << ", " << name_of(whole.steps[step].op);
+      ++looked_at;
+    }
+    EXPECT_NE(looked_at, 0);
+    built_.schedules[1] = whole;
+  }
+
+  BuiltCase built_;
+};
+
+bool uses_window(const Step& step) {
+  return (step.src.size != 0 && step.src.space == Space::kWindow) ||
+         (step.dst.size != 0 && step.dst.space == Space::kWindow);
+}
+
+TEST_P(PeerMutants, WithoutAStepAreFound) {
+  expect_found([](const Step& step) { return step.op != Op::kWithdraw; },
+               [](const Schedule& whole, uint32_t step) { return without_step(whole, step); });
+}
+
+TEST_P(PeerMutants, WithAStepElsewhereInTheWindowAreFound) {
+  expect_found(uses_window, [](const Schedule& whole, uint32_t at) {
+    Step moved = whole.steps[at];
+    Slice& window = moved.src.space == Space::kWindow ? moved.src : moved.dst;
+    window.offset += 64;
+    return with_step(whole, at, moved);
+  });
+}
+
+// A rank that tells before it is done, or does not wait for what it is told.
+TEST_P(PeerMutants, WithoutAnOrderBetweenStepsAndMessagesAreFound) {
+  const Schedule whole = built_.schedules[1];
+  const auto is_folded = [&](const Slice& slice) {
+    return std::any_of(whole.steps.begin(), whole.steps.end(),
+                       [&](const Step& step) { return step.op == Op::kFold && step.src == slice; });
+  };
+  int looked_at = 0;
+  for (uint32_t at = 0; at < whole.steps.size(); ++at) {
+    const bool tells = whole.steps[at].op == Op::kSend;
+    if (whole.steps[at].branch != Branch::kPeers || !(tells || uses_window(whole.steps[at])))
+      continue;
+    const Edges edges = edges_of(whole);
+    Schedule mutant = whole;
+    for (const uint32_t before : edges[at]) {
+      const Step& step = whole.steps[before];
+      const bool drops = tells ? uses_window(step) : step.op == Op::kRecv;
+      if (drops && step.branch == Branch::kPeers) mutant = without_edge(mutant, before, at);
+    }
+    // The block that it combines itself no other rank reads.
+    const bool only_own =
+        GetParam() == Collective::kReduceScatter && is_folded(whole.steps[at].dst);
+    if (edges_of(mutant) == edges || only_own) continue;
+    built_.schedules[1] = mutant;
+    EXPECT_NE(fault(), "") << "s" << at << ", " << name_of(whole.steps[at].op);
+    ++looked_at;
+  }
+  EXPECT_GE(looked_at, 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PeerMutants, testing::ValuesIn(kCollectives),
+                         [](const testing::TestParamInfo<Collective>& each) {
+                           return std::string(name_of(each.param));
+                         });
+
+TEST(Peers, AreForCallsThatGain) {
+  Problem problem{.collective = Collective::kAllreduce, .count = kPeersLeast / 4};
+  EXPECT_TRUE(may_go_by_peers(problem, 2));
+  EXPECT_TRUE(may_go_by_peers(problem, kMostWindows));
+  EXPECT_FALSE(may_go_by_peers(problem, 1));
+  EXPECT_FALSE(may_go_by_peers(problem, kMostWindows + 1));
+  problem.count -= 1;
+  EXPECT_FALSE(may_go_by_peers(problem, 2));
+  problem.collective = Collective::kAllgather;
+  EXPECT_TRUE(may_go_by_peers(problem, 2));
+  problem.collective = Collective::kAllreduce;
+  problem.count *= 2;
+  problem.op = ReduceOp::kPreMulSum;
+  EXPECT_FALSE(may_go_by_peers(problem, 2));
+  problem.op = ReduceOp::kSum;
+  problem.keeps_left = true;
+  EXPECT_FALSE(may_go_by_peers(problem, 2));
+  problem.keeps_left = false;
+  problem.on_hosts = true;
+  EXPECT_FALSE(may_go_by_peers(problem, 2));
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,396 @@
+// Ranks of one host read each other's memory of GPUs: what comes of it is what comes of it by the
+// host, whoever has its buffers where, and whatever fails.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/c_api/inspect.h"
+#include "tests/ranks/device_fixture.h"
+#include "tests/ranks/ranks_cases.h"
+#include "tests/support/sanitizers.h"
+#include "tests/support/temporary_folder.h"
+
+namespace banyan::test {
+namespace {
+
+constexpr size_t kLeast = 16384;  // float32 that have as many bytes as a call by windows has
+
+class WindowCalls : public WithRanks {
+ protected:
+  // Every rank has loaded the driver before it meets the others.
+  static void run_with_windows(int size,
+                               const std::function<void(Rank&, banyan_comm_t, RankGpu&)>& body,
+                               JobOptions options = {.limit_s = 60}) {
+    run(
+        size,
+        [&](Rank& self) {
+          RankGpu gpu(self);
+          banyan_comm_t comm = gpu.works() ? self.join() : nullptr;
+          if (comm == nullptr) return;
+          body(self, comm, gpu);
+          self.leave(comm);
+        },
+        std::move(options));
+  }
+};
+
+uint64_t windows_of(Rank& self, banyan_comm_t comm) {
+  const Result<uint64_t> calls = calls_by_windows(comm);
+  self.expect(calls.ok(), "calls_by_windows");
+  return calls.ok() ? *calls : 0;
+}
+
+// A vector of this rank, on its GPU or not.
+class Vector {
+ public:
+  Vector(RankGpu& gpu, size_t count, bool on_gpu) : gpu_(gpu), host_(count) {
+    if (on_gpu) memory_ = gpu.allocate(count * sizeof(float));
+  }
+  ~Vector() {
+    if (memory_ != nullptr) gpu_.free(memory_);
+  }
+  Vector(const Vector&) = delete;
+  Vector& operator=(const Vector&) = delete;
+
+  void* data() { return memory_ != nullptr ? static_cast<void*>(memory_) : host_.data(); }
+  void fill(int rank, int salt) {
+    for (size_t i = 0; i < host_.size(); ++i)
+      host_[i] = static_cast<float>(mix(i * 16 + static_cast<size_t>(rank) * 7919 +
+                                        static_cast<size_t>(salt) * 104729) %
+                                    1000) /
+                 7;
+    if (memory_ == nullptr) return;
+    gpu_.write_on(nullptr, memory_, host_.data(), host_.size() * sizeof(float));
+    gpu_.synchronize(nullptr);
+  }
+  const std::vector<float>& values() {
+    if (memory_ != nullptr) gpu_.read(host_.data(), memory_, host_.size() * sizeof(float));
+    return host_;
+  }
+
+ private:
+  RankGpu& gpu_;
+  std::vector<float> host_;
+  std::byte* memory_ = nullptr;
+};
+
+// In the order of ranks.
+std::vector<float> sum_of(RankGpu& gpu, int ranks, size_t count, int salt) {
+  std::vector<float> sum(count);
+  for (int rank = 0; rank < ranks; ++rank) {
+    Vector given(gpu, count, false);
+    given.fill(rank, salt);
+    const std::vector<float>& values = given.values();
+    for (size_t i = 0; i < count; ++i) sum[i] = rank == 0 ? values[i] : sum[i] + values[i];
+  }
+  return sum;
+}
+
+bool add_up(Rank& self, banyan_comm_t comm, RankGpu& gpu, Vector& vector, size_t count, int salt) {
+  vector.fill(self.rank(), salt);
+  const banyan_result_t result =
+      banyan_allreduce(vector.data(), vector.data(), count, BANYAN_FLOAT32, BANYAN_SUM, comm);
+  if (!self.expect_ok(result, fmt::format("allreduce {}", salt))) return false;
+  return self.expect(vector.values() == sum_of(gpu, self.size(), count, salt),
+                     fmt::format("sum {} of {}", salt, count));
+}
+
+// The first call says where windows are, and all later ones go by them, with the same bits.
+TEST_P(WindowCalls, GoByThemFromTheSecondOn) {
+  for (const int size : {2, 3, 4, 8})
+    for (const size_t count : {kLeast, kLeast + 1, size_t{100003}})
+      run_with_windows(size, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+        Vector vector(gpu, count, true);
+        for (int call = 0; call < 4; ++call) {
+          if (!add_up(self, comm, gpu, vector, count, call)) return;
+          self.expect(
+              windows_of(self, comm) == static_cast<uint64_t>(call),
+              fmt::format("{} went by windows after call {}", windows_of(self, comm), call));
+        }
+      });
+}
+
+class OnGpuLender final : public Lender {
+ public:
+  explicit OnGpuLender(RankGpu& gpu) : gpu_(gpu) {}
+  std::byte* lend(Memory& memory) override { return gpu_.copy_of(memory.data(), memory.size()); }
+  void take_back(std::byte* lent, Memory& memory) override {
+    gpu_.read(memory.data(), lent, memory.size());
+    gpu_.free(lent);
+  }
+
+ private:
+  RankGpu& gpu_;
+};
+
+// Lengths that a window has room for, and longer ones.
+TEST_P(WindowCalls, HaveEveryCollective) {
+  constexpr Collective kByWindows[] = {Collective::kAllreduce,     Collective::kReduce,
+                                       Collective::kBroadcast,     Collective::kAllgather,
+                                       Collective::kReduceScatter, Collective::kAlltoall};
+  for (const int size : {2, 3, 5}) {
+    const Table tables[] = {Table(DataType::kFloat32, ReduceOp::kSum, size, 1),
+                            Table(DataType::kBfloat16, ReduceOp::kAvg, size, 2),
+                            Table(DataType::kInt8, ReduceOp::kMax, size, 3),
+                            Table(DataType::kFloat64, ReduceOp::kAvg, size, 4)};
+    run_with_windows(size, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+      OnGpuLender lender(gpu);
+      Bench bench(self, comm);
+      bench.use(lender);
+      int draw = 0;
+      for (const Collective collective : kByWindows)
+        for (const Table& table : tables)
+          for (const size_t count : {size_t{65536}, size_t{90001}}) {
+            const Case call{.collective = collective,
+                            .count = count,
+                            .root = ++draw % size,
+                            .in_place = draw % 3 == 0,
+                            .skew = static_cast<size_t>(draw % 4) * 8};
+            if (!bench.run(call, table)) return;
+          }
+      self.agree(bench.digest(), "results that every rank holds");
+      self.expect(windows_of(self, comm) + 1 == static_cast<uint64_t>(bench.calls()),
+                  fmt::format("{} of {} calls", windows_of(self, comm), bench.calls()));
+    });
+  }
+}
+
+TEST_P(WindowCalls, AreLongerThanAWindow) {
+  if (kThreadSanitizer || kAddressSanitizer) GTEST_SKIP() << "it takes minutes under a sanitizer";
+  const Table table(DataType::kFloat32, ReduceOp::kSum, 3, 5);
+  run_with_windows(3, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    OnGpuLender lender(gpu);
+    Bench bench(self, comm);
+    bench.use(lender);
+    const size_t count = (size_t{40} << 20) / sizeof(float) + 5;  // a window has 32 MiB
+    for (const Collective collective :
+         {Collective::kAllreduce, Collective::kBroadcast, Collective::kAllgather})
+      if (!bench.run({.collective = collective, .count = count}, table)) return;
+    self.expect(windows_of(self, comm) == 2, "two of three calls");
+  });
+}
+
+// Some have their buffers on the host, in some calls, and the bits are the same.
+TEST_P(WindowCalls, GoByTheHostWhereARankIsThere) {
+  run_with_windows(3, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    Vector there(gpu, 50000, true), here(gpu, 50000, false);
+    uint64_t by_windows = 0;
+    for (int call = 0; call < 24; ++call) {
+      const auto is_here = [&](int rank) { return (call >> rank & 1) != 0; };
+      Vector& vector = is_here(self.rank()) ? here : there;
+      if (!add_up(self, comm, gpu, vector, 50000, call)) return;
+      const bool by_host = call == 0 || is_here(0) || is_here(1) || is_here(2);
+      by_windows += by_host ? 0 : 1;
+      self.expect(windows_of(self, comm) == by_windows, fmt::format("call {}", call));
+    }
+    self.expect(by_windows == 2, "two calls of 24");
+  });
+}
+
+// A window has room for two calls at a time; the others go by the host.
+TEST_P(WindowCalls, AreSeveralAtATime) {
+  run_with_windows(3, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    constexpr int kCalls = 5;
+    constexpr size_t kCount = 40000;
+    std::vector<std::unique_ptr<Vector>> vectors;
+    std::vector<banyan_request_t> requests(kCalls);
+    for (int call = 0; call < kCalls; ++call) {
+      vectors.push_back(std::make_unique<Vector>(gpu, kCount, true));
+      banyan_call_t given = BANYAN_CALL_INIT;
+      given.send = given.recv = vectors.back()->data();
+      given.count = kCount;
+      if (!self.expect_ok(banyan_request_create(comm, &given, &requests[call]), "create")) return;
+    }
+    for (int round = 0; round < 6; ++round) {
+      for (int call = 0; call < kCalls; ++call) {
+        vectors[call]->fill(self.rank(), round * 10 + call);
+        self.expect_ok(banyan_request_start(requests[call]), "start");
+      }
+      for (int call = kCalls; call-- > 0;) {
+        if (!self.expect_ok(banyan_request_wait(requests[call]), "wait")) return;
+        self.expect(vectors[call]->values() == sum_of(gpu, self.size(), kCount, round * 10 + call),
+                    fmt::format("call {} of round {}", call, round));
+      }
+    }
+    self.expect(windows_of(self, comm) >= 10, "two of each round but the first");
+    for (banyan_request_t request : requests)
+      self.expect_ok(banyan_request_destroy(request), "destroy");
+  });
+}
+
+// A communicator of some ranks has windows of its own.
+TEST_P(WindowCalls, AreOfSplitsToo) {
+  run_with_windows(4, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    Vector vector(gpu, kLeast, true);
+    for (int call = 0; call < 2; ++call)
+      if (!add_up(self, comm, gpu, vector, kLeast, call)) return;
+    banyan_comm_t half = nullptr;
+    if (!self.expect_ok(banyan_comm_split(comm, self.rank() % 2, 0, &half, nullptr), "split"))
+      return;
+    std::vector<float> wanted(kLeast);
+    for (int call = 0; call < 3; ++call) {
+      vector.fill(self.rank(), call);
+      self.expect_ok(
+          banyan_allreduce(vector.data(), vector.data(), kLeast, BANYAN_FLOAT32, BANYAN_SUM, half),
+          "allreduce of a half");
+      for (const int rank : {self.rank() % 2, self.rank() % 2 + 2}) {
+        Vector given(gpu, kLeast, false);
+        given.fill(rank, call);
+        const std::vector<float>& values = given.values();
+        for (size_t i = 0; i < kLeast; ++i)
+          wanted[i] = rank < 2 ? values[i] : wanted[i] + values[i];
+      }
+      self.expect(vector.values() == wanted, "the sum of a half");
+    }
+    self.expect(windows_of(self, half) == 2, "two of three calls of the half");
+    self.leave(half);
+    add_up(self, comm, gpu, vector, kLeast, 9);
+  });
+}
+
+// What others cannot open, they say, and the call goes by the host.
+TEST_P(WindowCalls, GoByTheHostWhereAWindowCannotBeHad) {
+  if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads open no handles";
+  for (const char* function : {"cuIpcOpenMemHandle_v2", "cuIpcGetMemHandle", "cuMemAlloc_v2"}) {
+    TemporaryFolder folder;
+    const std::string log = folder.path() / "log";
+    run_with_windows(
+        3,
+        [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+          if (!gpu.has_faults()) return;
+          Vector vector(gpu, kLeast, true);
+          if (self.rank() == 1) gpu.fail(function, 0, 201);
+          for (int call = 0; call < 3; ++call)
+            if (!add_up(self, comm, gpu, vector, kLeast, call)) return;
+          self.expect(windows_of(self, comm) == 0, "no call went by windows");
+          self.meet();
+          if (self.rank() != 0) return;
+          const std::string text = text_of(log);
+          self.expect(text.find("do not read each other's memory of GPUs") != std::string::npos,
+                      text);
+        },
+        {.limit_s = 60, .environment = {{"BANYAN_DEBUG", "info"}, {"BANYAN_DEBUG_FILE", log}}});
+  }
+}
+
+// A rank that has loaded no driver has no window, and the others know it before any call.
+TEST_P(WindowCalls, AreNotWhereARankKnowsNoGpu) {
+  if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads have loaded the same libraries";
+  run(2, [](Rank& self) {
+    std::optional<RankGpu> early;
+    if (self.rank() == 0) early.emplace(self);
+    banyan_comm_t comm = self.join();
+    if (comm == nullptr) return;
+    RankGpu gpu(self);
+    Vector vector(gpu, kLeast, true);
+    for (int call = 0; call < 3; ++call) add_up(self, comm, gpu, vector, kLeast, call);
+    self.expect(windows_of(self, comm) == 0, "no call went by windows");
+    self.leave(comm);
+  });
+}
+
+TEST_P(WindowCalls, AreExplained) {
+  run_with_windows(2, [](Rank& self, banyan_comm_t comm, RankGpu&) {
+    const auto explained = [&](size_t count) {
+      banyan_call_t call = BANYAN_CALL_INIT;
+      static float memory[1];
+      call.send = call.recv = memory;
+      call.count = count;
+      size_t bytes = 0;
+      self.expect_ok(banyan_explain(comm, &call, nullptr, &bytes), "explain");
+      std::string text(bytes, '\0');
+      self.expect_ok(banyan_explain(comm, &call, text.data(), &bytes), "explain");
+      return text.find("by the memory of GPUs that all ranks of the host may read") !=
+             std::string::npos;
+    };
+    self.expect(explained(kLeast), "a call that goes by windows");
+    self.expect(!explained(kLeast - 1), "a call that does not");
+  });
+}
+
+// Whoever names another algorithm gets it.
+TEST_P(WindowCalls, AreNotWhereAnotherAlgorithmIsNamed) {
+  run_with_windows(2,
+                   [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+                     Vector vector(gpu, kLeast, true);
+                     for (int call = 0; call < 3; ++call)
+                       add_up(self, comm, gpu, vector, kLeast, call);
+                     self.expect(windows_of(self, comm) == 0, "no call went by windows");
+                   },
+                   {.limit_s = 60, .environment = {{"BANYAN_ALGO", "allreduce:ring"}}});
+}
+
+// A rank is killed while the others read its window, or it reads theirs.
+TEST_P(WindowCalls, EndWhereARankDies) {
+  if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads cannot be killed";
+  uint64_t state = 77;
+  for (int trial = 0; trial < 6; ++trial) {
+    state = mix(state);
+    const int victim = static_cast<int>(state % 3);
+    Job job(GetParam(), 3, [](Rank& self) {
+      RankGpu gpu(self);
+      banyan_comm_t comm = gpu.works() ? self.join() : nullptr;
+      if (comm == nullptr) return;
+      Vector vector(gpu, 300000, true);
+      banyan_result_t result = BANYAN_SUCCESS;
+      for (int call = 0; result == BANYAN_SUCCESS; ++call) {
+        result = banyan_allreduce(vector.data(), vector.data(), 300000, BANYAN_FLOAT32, BANYAN_MAX,
+                                  comm);
+        if (call == 2) self.mark(1);
+      }
+      self.report(comm, result);
+      self.expect_ok(banyan_comm_destroy(comm), "destroy");
+    });
+    ASSERT_TRUE(job.wait_for_marks(1, 20 * time_factor()));
+    job.wait(static_cast<double>(state >> 40 & 0x3FFF) * 1e-6);
+    job.signal(victim, SIGKILL);
+    job.finish();
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank == victim) continue;
+      EXPECT_EQ(job.outcome(rank).code, BANYAN_ERR_PEER_LOST) << job.outcome(rank).text;
+      EXPECT_EQ(job.outcome(rank).failed_rank, victim);
+    }
+  }
+}
+
+// A rank aborts and frees all that it has, at any time.
+TEST_P(WindowCalls, EndWhereARankGivesUp) {
+  for (int trial = 0; trial < 8; ++trial)
+    run(3, [trial](Rank& self) {
+      RankGpu gpu(self);
+      banyan_comm_t comm = gpu.works() ? self.join() : nullptr;
+      if (comm == nullptr) return;
+      {
+        Vector vector(gpu, 200000, true);
+        banyan_result_t result = BANYAN_SUCCESS;
+        for (int call = 0; result == BANYAN_SUCCESS; ++call) {
+          if (self.rank() == trial % 3 && call == 2 + trial / 3) {
+            self.expect_ok(banyan_comm_abort(comm), "abort");
+            break;
+          }
+          result = banyan_allreduce(vector.data(), vector.data(), 200000, BANYAN_FLOAT32,
+                                    BANYAN_MAX, comm);
+        }
+        if (self.rank() != trial % 3) self.expect_code(result, BANYAN_ERR_PEER_LOST, "allreduce");
+      }
+      self.expect_ok(banyan_comm_destroy(comm), "destroy");
+      // The GPU goes on to work.
+      Vector after(gpu, 10, true);
+      after.fill(0, 0);
+      self.expect(after.values().size() == 10, "memory of the GPU");
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, WindowCalls, testing::Values(Kind::kProcesses, Kind::kThreads),
+                         testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace banyan::test
