@@ -76,6 +76,16 @@ Slice Coder::select(const Group& group, Slice vector) const {
   return builder_.select_by(codec, type_, looks);
 }
 
+StepCodec Coder::codec_from(uint64_t first) const {
+  Coding coding = coding_;
+  if (coding.stochastic) coding.first = first;
+  return builder_.step_codec(id_, coding);
+}
+
+uint64_t Coder::capacity(uint64_t count) const {
+  return codec_->capacity(coding_, type_, count);
+}
+
 Slice Coder::encode(Slice values, uint64_t first, Slice selection) const {
   const Slice slot = room(values);
   if (!slot.is_slot()) return slot;

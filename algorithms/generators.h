@@ -209,6 +209,10 @@ class Coder {
   bool looks() const { return encodes() && codec_->look != nullptr; }
   // Into a slot of its own: values from element `first` of the call's vector on.
   Slice encode(Slice values, uint64_t first, Slice selection = {}) const;
+  // What such steps go by, and the most bytes of a message of so many values, for who has other
+  // room for messages than wire slots.
+  StepCodec codec_from(uint64_t first) const;
+  uint64_t capacity(uint64_t count) const;
   void decode(Slice slot, Slice values) const;
   void decode_add(Slice addend, Slice slot, Slice sum) const;
 

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "algorithms/builder.h"
 #include "algorithms/generators.h"
+#include "compression/codecs.h"
 
 namespace banyan {
 namespace {
@@ -21,16 +23,20 @@ struct Portion {
   struct Move {
     Slice from;
     Slice to;
+    StepCodec codec{};  // by which it is encoded
   };
   struct Pull {
     int place;  // in the group, whose window is read
     Slice from;
     Slice to;
+    StepCodec codec{};  // by which it is decoded
   };
   std::vector<Move> own{};    // from this rank to itself
   std::vector<Move> given{};  // to this rank's window
   Slice folded{};             // of all windows; empty: nothing is
   Slice sum{};                // and where that goes
+  StepCodec codec{};          // of both, which are messages
+  bool divides = false;       // what was pulled
   bool shares_sum = false;    // others read it, so they must hear of it
   std::vector<Pull> pulled{};
 };
@@ -125,10 +131,14 @@ class PeerSteps {
     for_others([&](int place) { ids.push_back(heard[static_cast<size_t>(place)]); });
     return ids;
   }
-  uint32_t copy(int place, Slice from, Slice to, const StepIds& after) {
-    return add({.op = Op::kCopy,
+  uint32_t copy(int place, Slice from, Slice to, StepCodec codec, const StepIds& after) {
+    const Op by_codec = to.space == Space::kWindow ? Op::kEncode : Op::kDecode;
+    return add({.op = codec.codec == kNoCodec ? Op::kCopy : by_codec,
+                .type = problem_.type,
+                .codec = codec.codec,
                 .memory = MemoryKind::kDevice,
                 .peer = place == group_.me ? -1 : group_.at(place),
+                .coding = codec.coding,
                 .src = from,
                 .src2 = {},
                 .dst = to},
@@ -140,9 +150,10 @@ class PeerSteps {
     Round& round = rounds_[index];
     const StepIds free = index < 2 ? StepIds() : rounds_[index - 2].done;
     for (const Portion::Move& move : portions[index].own)
-      if (move.from.size != 0 && move.from != move.to) copy(group_.me, move.from, move.to, {});
+      if (move.from.size != 0 && move.from != move.to) copy(group_.me, move.from, move.to, {}, {});
     for (const Portion::Move& move : portions[index].given)
-      if (move.from.size != 0) round.given.push_back(copy(group_.me, move.from, move.to, free));
+      if (move.from.size != 0)
+        round.given.push_back(copy(group_.me, move.from, move.to, move.codec, free));
     tell_readers(round.given);
     round.ready = hear_owners();
   }
@@ -151,7 +162,9 @@ class PeerSteps {
     if (portion.folded.size != 0)
       round.folded = {add({.op = Op::kFold,
                            .type = problem_.type,
+                           .codec = portion.codec.codec,
                            .memory = MemoryKind::kDevice,
+                           .coding = portion.codec.coding,
                            .src = portion.folded,
                            .src2 = {},
                            .dst = portion.sum},
@@ -167,9 +180,17 @@ class PeerSteps {
       const auto place = static_cast<size_t>(pull.place);
       const StepIds own = joined(round.given, round.folded);
       const StepIds theirs = {portion.shares_sum ? round.summed[place] : round.ready[place]};
-      if (pull.from.size != 0)
-        read[place].push_back(
-            copy(pull.place, pull.from, pull.to, pull.place == group_.me ? own : theirs));
+      if (pull.from.size == 0) continue;
+      const StepIds& after = pull.place == group_.me ? own : theirs;
+      read[place].push_back(copy(pull.place, pull.from, pull.to, pull.codec, after));
+      if (portion.divides)
+        add({.op = Op::kEncode,
+             .type = problem_.type,
+             .memory = MemoryKind::kDevice,
+             .src = pull.to,
+             .src2 = {},
+             .dst = pull.to},
+            {});
     }
     for_others([&](int place) {
       if (reads(group_.me, place)) tell(place, read[static_cast<size_t>(place)]);
@@ -220,6 +241,60 @@ class Portions {
   uint64_t half_;
   uint64_t block_ = 0;
   std::vector<Part> parts_;
+};
+
+// By a codec whose messages are as long as their values are many: a superblock of it is one part of
+// a vector, and says the same wherever the vector is cut between superblocks.
+class CodedPortions {
+ public:
+  CodedPortions(ScheduleBuilder& builder, const Problem& problem, const Group& group,
+                uint64_t window)
+      : problem_(problem),
+        group_(group),
+        contributions_(builder, group, problem, group.parameters.inter_codec,
+                       Coder::Of::kContributions, true),
+        sums_(builder, group, problem, group.parameters.inter_codec, Coder::Of::kSums, true),
+        unit_(unit_of(group)),
+        half_(window / 2 / kUnit * kUnit) {}
+
+  std::vector<Portion> make() const {
+    std::vector<Portion> made;
+    const uint64_t most = half_ / contributions_.capacity(unit_) * unit_;
+    assert(most != 0);
+    for (uint64_t begin = 0; begin < problem_.count; begin += most)
+      made.push_back(portion({begin, std::min(most, problem_.count - begin)}, made.size() % 2));
+    return made;
+  }
+
+ private:
+  Portion portion(Part part, uint64_t half) const {
+    Portion made;
+    made.shares_sum = true;
+    made.divides = problem_.op == ReduceOp::kAvg;
+    const Slice input = whole_input(group_, problem_), output = whole_output(group_, problem_);
+    for (int place = 0; place < group_.size(); ++place) {
+      const Part share = part_of_units(part.count, unit_, group_.size(), place);
+      const Slice message{Space::kWindow, half * half_ + contributions_.capacity(share.begin),
+                          contributions_.capacity(share.count)};
+      const Part elements_of{part.begin + share.begin, share.count};
+      const Slice values = elements(input, elements_of, problem_.element());
+      if (share.count == 0) continue;
+      made.given.push_back({values, message, contributions_.codec_from(elements_of.begin)});
+      made.pulled.push_back({place, message, elements(output, elements_of, problem_.element()),
+                             sums_.codec_from(elements_of.begin)});
+      if (place != group_.me) continue;
+      made.folded = made.sum = message;
+      made.codec = sums_.codec_from(elements_of.begin);
+    }
+    return made;
+  }
+
+  const Problem& problem_;
+  const Group& group_;
+  Coder contributions_;
+  Coder sums_;
+  uint64_t unit_;
+  uint64_t half_;
 };
 
 class PeerPortions {
@@ -342,7 +417,21 @@ class PeerPortions {
 
 }  // namespace
 
-bool may_go_by_peers(const Problem& problem, int ranks) {
+namespace {
+
+bool may_encode_in_windows(const Problem& problem, const Parameters& parameters) {
+  constexpr CodecId kByGpus[] = {kInt8, kInt4, kE4m3, kE5m2};
+  return problem.collective == Collective::kAllreduce && problem.type == DataType::kFloat32 &&
+         (problem.op == ReduceOp::kSum || problem.op == ReduceOp::kAvg) &&
+         parameters.intra_codec.is_exact() &&
+         std::find(std::begin(kByGpus), std::end(kByGpus), parameters.inter_codec.codec) !=
+             std::end(kByGpus);
+}
+
+}  // namespace
+
+bool may_go_by_peers(const Problem& problem, int ranks, const Parameters& parameters) {
+  if (parameters.encodes() && !may_encode_in_windows(problem, parameters)) return false;
   if (ranks < 2 || ranks > kMostWindows) return false;
   if (problem.keeps_left || problem.on_hosts) return false;
   if (problem.memory != MemoryKind::kHost || problem.op == ReduceOp::kPreMulSum) return false;
@@ -363,7 +452,8 @@ Schedule with_peers(const Schedule& otherwise, const Problem& problem, const Gro
   ScheduleBuilder builder(otherwise);
   PeerSteps steps(builder, problem, group);
   steps.agree(whole_input(group, problem), whole_output(group, problem));
-  steps.run(PeerPortions(problem, group, window).make());
+  steps.run(group.parameters.encodes() ? CodedPortions(builder, problem, group, window).make()
+                                       : PeerPortions(problem, group, window).make());
   builder.fence();
   const StepLists before = predecessors_of(otherwise);
   std::vector<uint32_t> now_at;

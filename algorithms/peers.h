@@ -7,6 +7,8 @@
 // another rank, and ranks may share a GPU. The one rank that owns a part of a large allreduce
 // combines it, and the others read the result (two-shot); of a small one each rank combines all
 // (one-shot). Both take sums in the order of ranks, as the algorithm `direct` does, and round once.
+// By a codec, windows have messages, and the owner of a part sums what they say and encodes that
+// (coded_allreduce).
 // Source: NVIDIA TensorRT-LLM's and vLLM's custom allreduce, which is both of these.
 //
 // Which ranks have their buffers on a GPU, no rank knows before the call: a first round says it,
@@ -28,11 +30,14 @@ inline constexpr uint64_t kPeersLeast = uint64_t{64} << 10;
 // Vectors up to this length are combined as a whole by each rank.
 inline constexpr uint64_t kOneShotMost = uint64_t{256} << 10;
 
-// Whether such a call of so many ranks may go by windows. It is the same on all of them.
-bool may_go_by_peers(const Problem& problem, int ranks);
+// Whether such a call of so many ranks may go by windows, where its algorithm has these parameters.
+// It is the same on all of them. By codecs an allreduce of float32 may, if their messages have one
+// length and GPUs have kernels for them.
+bool may_go_by_peers(const Problem& problem, int ranks, const Parameters& parameters = {});
 
-// Puts that before a schedule of the same call, which is for where it cannot be. `window`: bytes of
-// a window. The problem's staging says what this rank has on a GPU.
+// Puts that before a schedule of the same call, by `direct` with the group's parameters, which is
+// for where it cannot be. `window`: bytes of a window. The problem's staging says what this rank
+// has on a GPU.
 Schedule with_peers(const Schedule& otherwise, const Problem& problem, const Group& group,
                     uint64_t window = kWindowBytes);
 

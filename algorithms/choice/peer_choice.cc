@@ -16,12 +16,14 @@ bool is_named(const Rules& rules, int wanted, const Choice& choice) {
 
 bool goes_by_peers(const Problem& problem, int ranks, const Rules& rules, int wanted,
                    const Choice& choice) {
-  if (!may_go_by_peers(problem, ranks) || choice.parameters.encodes()) return false;
-  return !is_named(rules, wanted, choice) || choice.algorithm == find_algorithm("direct");
+  if (!may_go_by_peers(problem, ranks, choice.parameters)) return false;
+  const bool may_be_direct = !is_named(rules, wanted, choice) && !choice.parameters.encodes();
+  return may_be_direct || choice.algorithm == find_algorithm("direct");
 }
 
 Choice for_peers(const Problem& problem, int ranks, const Rules& rules, int wanted, Choice choice) {
-  if (is_named(rules, wanted, choice) || !goes_by_peers(problem, ranks, rules, wanted, choice))
+  if (choice.parameters.encodes() || is_named(rules, wanted, choice) ||
+      !goes_by_peers(problem, ranks, rules, wanted, choice))
     return choice;
   return {find_algorithm("direct"), "memory of GPUs that all ranks of the host may read"};
 }

@@ -72,18 +72,25 @@ ScheduleFault SymbolArithmetic::encode(std::vector<Run>& runs) {
   return {};
 }
 
-// The structure has been checked: what is in a wire slot is a message.
-ScheduleFault SymbolArithmetic::decode_message(const Step& step, std::vector<Run>& runs) const {
-  const Symbols::Saying& saying = symbols_.said(runs.front().symbol);
+// What is in a wire slot is a message, as the structure has it; a window may have anything.
+ScheduleFault SymbolArithmetic::open_message(const Step& step, std::vector<Run>& runs) const {
+  const Run& first = runs.front();
+  if (runs.size() != 1 || first.origin != 0 ||
+      symbols_.stage(first.symbol) != SymbolStage::kMessage)
+    return "takes for a message what is none";
+  const Symbols::Saying& saying = symbols_.said(first.symbol);
   if (saying.codec != step.codec)
     return "decodes by codec " + std::to_string(step.codec) + " what codec " +
            std::to_string(saying.codec) + " has encoded";
-  const uint64_t bytes = saying.values.back().end;
-  if (bytes != step.dst.size)
-    return "takes a message of " + std::to_string(bytes) + " bytes of values for one of " +
-           std::to_string(step.dst.size);
   runs = saying.values;
   return {};
+}
+
+ScheduleFault SymbolArithmetic::decode_message(const Step& step, std::vector<Run>& runs) const {
+  ScheduleFault fault = open_message(step, runs);
+  if (!fault.empty() || runs.back().end == step.dst.size) return fault;
+  return "takes a message of " + std::to_string(runs.back().end) + " bytes of values for one of " +
+         std::to_string(step.dst.size);
 }
 
 // The structure has been checked: the table has the place.
@@ -150,14 +157,23 @@ ScheduleFault SymbolArithmetic::combine(std::vector<Run>& left, const std::vecto
   return fault;
 }
 
-ScheduleFault SymbolArithmetic::fold(std::vector<std::vector<Run>>& windows) {
-  for (size_t rank = 0; rank < windows.size(); ++rank) {
+ScheduleFault SymbolArithmetic::fold(const Step& step, int rank,
+                                     std::vector<std::vector<Run>>& windows) {
+  const bool coded = step.codec != kNoCodec;
+  std::vector<Run>& sum = windows.front();
+  for (size_t of = 0; of < windows.size(); ++of) {
     ScheduleFault fault;
-    if (call_.needs_decode) fault = decode(windows[rank], static_cast<int>(rank), false);
-    if (fault.empty() && rank != 0) fault = combine(windows.front(), windows[rank]);
+    if (coded)
+      fault = open_message(step, windows[of]);
+    else if (call_.needs_decode)
+      fault = decode(windows[of], static_cast<int>(of), false);
+    if (fault.empty() && windows[of].back().end != sum.back().end)
+      fault = "folds messages of values of different lengths";
+    if (fault.empty() && of != 0) fault = combine(sum, windows[of]);
     if (!fault.empty()) return fault;
   }
-  return call_.needs_encode ? encode(windows.front()) : ScheduleFault{};
+  if (coded) return encode_message(step, rank, sum, {});
+  return call_.needs_encode ? encode(sum) : ScheduleFault{};
 }
 
 ScheduleFault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Run>& left,

@@ -22,7 +22,7 @@ class SymbolArithmetic {
   // message.
   ScheduleFault apply(const Step& step, int rank, std::vector<Run>& left, std::vector<Run>& right);
   // What the windows of all ranks have, by rank, becomes the result of kFold in the first.
-  ScheduleFault fold(std::vector<std::vector<Run>>& windows);
+  ScheduleFault fold(const Step& step, int rank, std::vector<std::vector<Run>>& windows);
   // Where the call keeps what is left, it is kept of each message once, wherever that is encoded.
   ScheduleFault check_kept() const;
   // Both are sorted lists of what is in an output.
@@ -34,6 +34,7 @@ class SymbolArithmetic {
   ScheduleFault encode(std::vector<Run>& runs);
   // By the step's codec.
   ScheduleFault decode_message(const Step& step, std::vector<Run>& runs) const;
+  ScheduleFault open_message(const Step& step, std::vector<Run>& runs) const;
   ScheduleFault encode_message(const Step& step, int rank, std::vector<Run>& runs,
                                const std::vector<Run>& selection);
   ScheduleFault keep(const Step& step, int rank, const std::vector<Run>& values, SymbolId message);

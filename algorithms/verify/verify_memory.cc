@@ -9,7 +9,7 @@ namespace banyan {
 
 ScheduleFault SymbolExecution::read(RankStep at, Slice slice, std::vector<Run>& runs) {
   const Step& step = step_at(at);
-  const bool of_peer = step.op == Op::kCopy && step.peer >= 0;
+  const bool of_peer = !is_transfer(step.op) && step.peer >= 0 && slice == step.src;
   return read(at, of_peer ? step.peer : at.rank, slice, runs);
 }
 
@@ -98,7 +98,7 @@ ScheduleFault SymbolExecution::run_fold(RankStep at) {
   for (int rank = 0; rank < call_.ranks && fault.empty(); ++rank)
     fault = read(at, rank, step.src, windows[static_cast<size_t>(rank)]);
   if (!fault.empty()) return fault;
-  fault = arithmetic_.fold(windows);
+  fault = arithmetic_.fold(step, at.rank, windows);
   if (!fault.empty()) return place_of(call_, at.rank, at.step) + " " + fault;
   return write(at, step.dst, windows.front());
 }

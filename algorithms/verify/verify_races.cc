@@ -25,7 +25,7 @@ std::vector<Access> accesses_of(const Schedule& schedule) {
   std::vector<Access> found;
   for (uint32_t step = 0; step < schedule.steps.size(); ++step) {
     const Step& each = schedule.steps[step];
-    const bool of_peer = each.op == Op::kCopy && each.peer >= 0;  // whose window it reads
+    const bool of_peer = !is_transfer(each.op) && each.peer >= 0;  // whose window it reads
     if (each.src.size != 0 && !of_peer) found.push_back({each.src, step, false});
     if (each.src2.size != 0) found.push_back({each.src2, step, false});
     if (each.dst.size != 0) found.push_back({each.dst, step, true});

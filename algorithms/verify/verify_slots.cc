@@ -89,8 +89,8 @@ ScheduleFault check_window(const VerifiedCall& call, const Step& step) {
         return (step.*operand).size != 0 && (step.*operand).space == Space::kWindow;
       });
   if (is_transfer(step.op)) return in_window ? "sends or receives a window" : "";
-  const bool reads_peer =
-      step.op == Op::kCopy && step.src.size != 0 && step.src.space == Space::kWindow;
+  const bool reads_peer = (step.op == Op::kCopy || step.op == Op::kDecode) && step.src.size != 0 &&
+                          step.src.space == Space::kWindow;
   if (step.peer >= 0 && (!reads_peer || step.peer >= call.ranks))
     return "names a rank whose window it does not read";
   if (step.op == Op::kFold && step.src.space != Space::kWindow) return "folds what is no window";
@@ -114,9 +114,12 @@ ScheduleFault check_codec(const VerifiedCall& call, int rank, const Step& step) 
   Slice Step::*const slot = coded ? slot_by_codec(step.op) : slot_that_travels(step.op);
   const bool selects = step.op == Op::kSelect;
   if (selects && !coded) return "selects without a codec";
-  if (coded && slot == nullptr && !selects) return "has a codec, but neither encodes nor decodes";
+  const bool folds = step.op == Op::kFold;
+  if (coded && slot == nullptr && !selects && !folds)
+    return "has a codec, but neither encodes nor decodes";
   if (coded && !may_encode(problem)) return "goes by a codec, but the call's values must be exact";
-  if (slot != nullptr && coded && !(step.*slot).is_slot())
+  const bool in_windows = step.branch == Branch::kPeers;
+  if (slot != nullptr && coded && !in_windows && !(step.*slot).is_slot())
     return "goes by a codec from or to what is no wire slot";
   for (Slice Step::*const operand : kOperands)
     if ((step.*operand).is_slot() && operand != slot)

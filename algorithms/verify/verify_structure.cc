@@ -121,7 +121,7 @@ ScheduleFault check_shape(const VerifiedCall& call, Step step) {
   const bool coded = step.codec != kNoCodec;
   const Shape shape = coded ? coded_shape_of(call, step.op) : shape_of(call, step.op);
   for (Slice* slice : {&step.src, &step.src2, &step.dst})
-    if (coded && slice->is_slot()) *slice = {};
+    if (coded && (slice->is_slot() || slice->space == Space::kWindow)) *slice = {};
   Slice* const selection = step.op == Op::kSelect   ? &step.dst
                            : step.op == Op::kEncode ? &step.src2
                                                     : nullptr;

@@ -144,6 +144,16 @@ struct LaneChance {
   }
 };
 
+BANYAN_HOST_DEVICE uint32_t largest_magnitude(const CudaLane& lane) {
+  uint32_t largest = 0;
+  BANYAN_UNROLLED
+  for (unsigned i = 0; i < kCudaEach; i++) {
+    const uint32_t magnitude = bits_as<uint32_t>(lane.values[i]) & Float32::kMagnitude;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return largest;
+}
+
 template <class Format, class Values>
 struct EncodeBlocks {
   static constexpr unsigned kLanes = LanePlace<Format>::kLanes;
@@ -152,13 +162,7 @@ struct EncodeBlocks {
   BANYAN_HOST_DEVICE static uint32_t begin(const CudaCodecCall& call, uint64_t piece, unsigned lane,
                                            CudaLane& mine) {
     mine = load_lane<Values>(call.values, piece * kCudaPiece + lane * kCudaEach, call.count);
-    uint32_t largest = 0;
-    BANYAN_UNROLLED
-    for (unsigned i = 0; i < kCudaEach; i++) {
-      const uint32_t magnitude = bits_as<uint32_t>(mine.values[i]) & Float32::kMagnitude;
-      largest = magnitude > largest ? magnitude : largest;
-    }
-    return largest;
+    return largest_magnitude(mine);
   }
 
   // `largest` is that of the block.
@@ -262,6 +266,42 @@ struct DecodeAddBlocks : StoreBlocks<Values> {
   }
 };
 
+// Sums what the messages say, in the order of ranks, and encodes that: each value is in registers
+// between the two.
+template <class Format, class Values>
+struct FoldMessages {
+  static constexpr unsigned kLanes = LanePlace<Format>::kLanes;
+
+  BANYAN_HOST_DEVICE static uint32_t begin(const CudaCodedFold& call, uint64_t piece, unsigned lane,
+                                           CudaLane& mine) {
+    mine = decode_lane<Format, Values>(call.sources[0], piece, lane);
+    for (unsigned rank = 1; rank < call.ranks; rank++) {
+      const CudaLane more = decode_lane<Format, Values>(call.sources[rank], piece, lane);
+      BANYAN_UNROLLED
+      for (unsigned i = 0; i < kCudaEach; i++)
+        mine.values[i] = canonical(mine.values[i] + more.values[i]);
+    }
+    // A message has codes for values behind the last one, which are no values.
+    const uint64_t at = piece * kCudaPiece + lane * kCudaEach;
+    BANYAN_UNROLLED
+    for (unsigned i = 0; i < kCudaEach; i++)
+      if (at + i >= call.encode.count) mine.values[i] = 0;
+    return largest_magnitude(mine);
+  }
+
+  BANYAN_HOST_DEVICE static void end(const CudaCodedFold& call, uint64_t piece, unsigned lane,
+                                     CudaLane& mine, uint32_t largest) {
+    EncodeBlocks<Format, Values>::end(call.encode, piece, lane, mine, largest);
+  }
+};
+
+BANYAN_HOST_DEVICE uint64_t pieces_of(const CudaCodecCall& call) {
+  return cuda_pieces(call.count);
+}
+BANYAN_HOST_DEVICE uint64_t pieces_of(const CudaCodedFold& call) {
+  return cuda_pieces(call.encode.count);
+}
+
 #ifdef __CUDACC__
 template <unsigned Lanes>
 __device__ uint32_t largest_of_lanes(uint32_t largest) {
@@ -273,11 +313,11 @@ __device__ uint32_t largest_of_lanes(uint32_t largest) {
 }
 
 // All lanes of a warp are here, or none.
-template <class Function>
-__device__ void run_warp(const CudaCodecCall& call, CudaThread thread) {
+template <class Function, class Call>
+__device__ void run_warp(const Call& call, CudaThread thread) {
   const unsigned lane = thread.index % kCudaLanes;
   const uint64_t stride = static_cast<uint64_t>(thread.blocks) * kCudaWarps;
-  const uint64_t pieces = cuda_pieces(call.count);
+  const uint64_t pieces = pieces_of(call);
   for (uint64_t piece =
            static_cast<uint64_t>(thread.block) * kCudaWarps + thread.index / kCudaLanes;
        piece < pieces; piece += stride) {
@@ -289,9 +329,9 @@ __device__ void run_warp(const CudaCodecCall& call, CudaThread thread) {
 #endif
 
 // The same for all threads of a launch, one after another.
-template <class Function>
-void run_warps(const CudaCodecCall& call, unsigned blocks) {
-  const uint64_t pieces = cuda_pieces(call.count);
+template <class Function, class Call>
+void run_warps(const Call& call, unsigned blocks) {
+  const uint64_t pieces = pieces_of(call);
   const uint64_t stride = static_cast<uint64_t>(blocks) * kCudaWarps;
   for (uint64_t warp = 0; warp < stride; ++warp)
     for (uint64_t piece = warp; piece < pieces; piece += stride) {

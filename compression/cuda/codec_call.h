@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "compression/cuda/fold_call.h"
 #include "compression/cuda/spans.h"
 
 namespace banyan {
@@ -21,6 +22,14 @@ struct CudaCodecCall {
   uint32_t step = 0;
   uint32_t tensor = 0;
   uint32_t by_chance = 0;  // 0: nothing does
+};
+
+// What combines the messages of several ranks is told this, and encodes the sum: into
+// `encode.message`, which may be one of the sources. Nothing else of `encode` points anywhere.
+struct CudaCodedFold {
+  CudaCodecCall encode{};
+  const std::byte* sources[kCudaFoldMost] = {};
+  uint32_t ranks = 0;  // that many sources are there
 };
 
 inline constexpr unsigned kCudaLanes = 32;  // of a warp

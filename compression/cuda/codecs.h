@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "banyan/status.h"
@@ -43,6 +44,12 @@ class CudaCodecs {
   // Whoever calls has seen that the message is as long as those of so many values are.
   Status decode(CodecId codec, DataType type, const std::byte* message, uint64_t count,
                 std::byte* values, Stream stream) const;
+  // Encodes, as `coding` says, the sum of what so many messages say of the same values, in their
+  // order: as decode(), decode_add() and encode() do. There are 1 to kCudaFoldMost, of which
+  // `message` may be one. float32 only.
+  Status fold(CodecId codec, const Coding& coding, DataType type,
+              std::span<const std::byte* const> messages, uint64_t count, std::byte* message,
+              Stream stream) const;
   // `sum` may be `addend`.
   Status decode_add(CodecId codec, DataType type, const std::byte* message, uint64_t count,
                     const std::byte* addend, std::byte* sum, Stream stream) const;
@@ -58,6 +65,7 @@ class CudaCodecs {
 
   std::shared_ptr<const CudaModule> module_;
   Functions encode_{}, decode_{}, decode_add_{};
+  std::array<CudaModule::Function, kCodecCount> fold_{};
 };
 
 }  // namespace banyan

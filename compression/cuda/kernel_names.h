@@ -19,7 +19,7 @@ std::string cuda_decode_name(DataType type);
 std::string cuda_encode_name(DataType type, CudaScaling by);
 // `by` matters to sums and means.
 std::string cuda_fold_name(DataType type, ReduceOp op, CudaScaling by);
-// The verb is "encode", "decode" or "decode_add"; the type is that of the values.
+// The verb is "encode", "decode", "decode_add" or "fold"; the type is that of the values.
 std::string cuda_codec_name(std::string_view verb, std::string_view codec, DataType type);
 
 }  // namespace banyan

@@ -22,6 +22,13 @@
     run_warp<__VA_ARGS__>(call, {blockIdx.x, gridDim.x, threadIdx.x});                 \
   }
 
+#define CODED_FOLD_KERNEL(name, ...)                                                   \
+  extern "C" __global__ void __launch_bounds__(banyan::kCudaThreads)                   \
+      name(const banyan::CudaCodedFold call) {                                         \
+    using namespace banyan;                                                            \
+    run_warp<__VA_ARGS__>(call, {blockIdx.x, gridDim.x, threadIdx.x});                 \
+  }
+
 #include "compression/cuda/codec_kernels.inc"
 
 #define FOLD_KERNEL(name, ...)                                                         \

@@ -30,6 +30,18 @@ bool is_there(const Slice& slice, Space space) {
   return slice.size != 0 && slice.space == space;
 }
 
+// It brings what this rank gives to its window.
+bool is_given(const Step& step) {
+  return is_there(step.dst, Space::kWindow) && step.op != Op::kFold;
+}
+
+// Counts the values of a message of so many bytes, in whole superblocks: the values behind
+// the last one are zeros there, and change nothing.
+uint64_t values_in(CodecId codec, const Coding& coding, DataType type, uint64_t bytes) {
+  const Codec& which = codecs()[codec - size_t{1}];
+  return bytes / which.capacity(coding, type, which.unit) * which.unit;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CopyWork>> CopyWork::create(const CudaFunctions& cuda) {
@@ -135,15 +147,13 @@ LocalWork::End CopyWork::run_kernel(const LocalStep& local, uint64_t cookie) {
 }
 
 LocalWork::End CopyWork::run(const LocalStep& step, uint64_t cookie) {
+  if (step.step.branch == Branch::kPeers && step.step.op != Op::kWithdraw)
+    return run_in_windows(step, cookie);
   switch (step.step.op) {
     case Op::kOffer: return run_offer(step, cookie);
     case Op::kDecide: return run_decide(step, cookie);
-    case Op::kFold: return run_fold(step, cookie);
     case Op::kWithdraw: windows_->withdraw(call_of(cookie)); return {cookie, Outcome::kDone};
-    case Op::kCopy: {
-      const bool by_windows = step.step.branch == Branch::kPeers;
-      return by_windows ? run_in_windows(step, cookie) : run_copy(step, cookie);
-    }
+    case Op::kCopy: return run_copy(step, cookie);
     default: return run_kernel(step, cookie);
   }
 }
@@ -173,27 +183,6 @@ LocalWork::End CopyWork::run_decide(const LocalStep& local, uint64_t cookie) {
   return end;
 }
 
-LocalWork::End CopyWork::run_fold(const LocalStep& local, uint64_t cookie) {
-  const Step& step = local.step;
-  const uint64_t call = call_of(cookie);
-  const std::byte* sources[kMostWindows] = {};
-  const auto ranks = static_cast<size_t>(windows_->ranks());
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    std::byte* window = windows_->of(call, static_cast<int>(rank));
-    if (window == nullptr) return failed(cookie, {Code::kCuda, "the window of a rank is gone"});
-    sources[rank] = window + step.src.offset;
-  }
-  std::byte* const dst = address_in(local, step.dst, -1, call);
-  const auto enqueue = [&](Handle stream) {
-    const CudaFolds& folds = windows_->gpu()->kernels()->folds;
-    return folds.fold(step.type, local.arithmetic.op, dst, std::span(sources).first(ranks),
-                      step.dst.size / size_of(step.type), local.arithmetic.divisor, stream);
-  };
-  const CurrentContext current = windows_->gpu()->make_current();
-  const Status begun = windows_->gpu()->in().begin(cookie, 0, enqueue);
-  return begun.ok() ? End{cookie, Outcome::kPending} : failed(cookie, begun);
-}
-
 std::byte* CopyWork::address_in(const LocalStep& local, const Slice& slice, int peer,
                                 uint64_t call) const {
   if (!is_there(slice, Space::kWindow)) return local.spaces.at(slice);
@@ -201,18 +190,57 @@ std::byte* CopyWork::address_in(const LocalStep& local, const Slice& slice, int 
   return window == nullptr ? nullptr : window + slice.offset;
 }
 
+// All that the step reads and writes is in the memory of GPUs.
+Status CopyWork::enqueue_in_windows(const LocalStep& local, const WindowOperands& at,
+                                    Handle stream) const {
+  const Step& step = local.step;
+  const KernelsOfGpu& kernels = *windows_->gpu()->kernels();
+  const uint64_t read = step.src.size / size_of(step.type);
+  const uint64_t written = step.dst.size / size_of(step.type);
+  const std::span sources(at.sources.data(), static_cast<size_t>(windows_->ranks()));
+  const bool coded = step.codec != kNoCodec;
+  const Coding coding = coding_of(local);
+  switch (step.op) {
+    case Op::kEncode:
+      if (!coded)
+        return kernels.sums.encode(step.type, at.dst, at.src, written, local.arithmetic.divisor,
+                                   stream);
+      return kernels.codecs.encode(step.codec, coding, step.type, at.src, read, at.dst, nullptr,
+                                   stream);
+    case Op::kDecode:
+      return kernels.codecs.decode(step.codec, step.type, at.src, written, at.dst, stream);
+    case Op::kFold:
+      if (!coded)
+        return kernels.folds.fold(step.type, local.arithmetic.op, at.dst, sources, written,
+                                  local.arithmetic.divisor, stream);
+      return kernels.codecs.fold(step.codec, coding, step.type, sources,
+                                 values_in(step.codec, coding, step.type, step.src.size), at.dst,
+                                 stream);
+    default:
+      return cuda_status(
+          cuda_, cuda_.copy(cuda_address(at.dst), cuda_address(at.src), step.dst.size, stream),
+          "cuMemcpyAsync");
+  }
+}
+
 // What goes to this rank's window has another stream than what is read of windows.
 LocalWork::End CopyWork::run_in_windows(const LocalStep& local, uint64_t cookie) {
-  const Step& copy = local.step;
+  const Step& step = local.step;
   const uint64_t call = call_of(cookie);
-  std::byte* const to = address_in(local, copy.dst, -1, call);
-  const std::byte* const from = address_in(local, copy.src, copy.peer, call);
-  if (to == nullptr || from == nullptr)
-    return failed(cookie, {Code::kCuda, "the window of a rank is gone"});
+  WindowOperands at{.dst = address_in(local, step.dst, -1, call),
+                    .src = address_in(local, step.src, step.peer, call)};
+  bool all_there = at.dst != nullptr && at.src != nullptr;
+  for (int rank = 0; step.op == Op::kFold && rank < windows_->ranks(); ++rank) {
+    const std::byte* window = address_in(local, step.src, rank, call);
+    at.sources[static_cast<size_t>(rank)] = window;
+    all_there = all_there && window != nullptr;
+  }
+  if (!all_there) return failed(cookie, {Code::kCuda, "the window of a rank is gone"});
   OpenGpu& gpu = *windows_->gpu();
   const CurrentContext current = gpu.make_current();
-  CopyLine& line = is_there(copy.src, Space::kWindow) ? gpu.in() : gpu.out();
-  const Status begun = line.begin_copy(to, from, copy.dst.size, cookie);
+  CopyLine& line = is_given(step) ? gpu.out() : gpu.in();
+  const Status begun =
+      line.begin(cookie, 0, [&](Handle stream) { return enqueue_in_windows(local, at, stream); });
   return begun.ok() ? End{cookie, Outcome::kPending} : failed(cookie, begun);
 }
 

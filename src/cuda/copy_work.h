@@ -9,6 +9,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -81,8 +82,15 @@ class CopyWork final : public LocalWork, public Pinning {
   End run_copy(const LocalStep& local, uint64_t cookie);
   End run_offer(const LocalStep& local, uint64_t cookie);
   End run_decide(const LocalStep& local, uint64_t cookie);
-  End run_fold(const LocalStep& local, uint64_t cookie);
+  // Where the operands of a step with windows are.
+  struct WindowOperands {
+    std::byte* dst = nullptr;
+    const std::byte* src = nullptr;
+    std::array<const std::byte*, kMostWindows> sources{};  // of kFold, by rank
+  };
   End run_in_windows(const LocalStep& local, uint64_t cookie);
+  Status enqueue_in_windows(const LocalStep& local, const WindowOperands& at,
+                            CudaFunctions::Handle stream) const;
   // Also in a window: that of `peer`, or this rank's where it is -1; null: it is gone.
   std::byte* address_in(const LocalStep& local, const Slice& slice, int peer, uint64_t call) const;
   static Status begin_own(OpenGpu& gpu, const Copy& copy);

@@ -13,6 +13,7 @@
 
 #include "algorithms/staging.h"
 #include "algorithms/verify/verify.h"
+#include "compression/codecs.h"
 #include "tests/algorithms/mutated.h"
 #include "tests/algorithms/verified_case.h"
 
@@ -34,7 +35,9 @@ BuiltCase built_with_peers(VerifiedCase call, uint64_t window, OnGpu on_gpu) {
     Schedule& schedule = built.schedules[static_cast<size_t>(rank)];
     if (on_gpu(rank)) problem.staging = {.input = true, .output = true};
     if (problem.staging.any()) schedule = stage(schedule, problem.staging);
-    schedule = with_peers(schedule, problem, Group::everyone(call.ranks, rank), window);
+    Group group = Group::everyone(call.ranks, rank, nullptr, call.parameters);
+    group.codecs = call.codecs;
+    schedule = with_peers(schedule, problem, group, window);
   }
   return built;
 }
@@ -95,6 +98,32 @@ TEST(PeerAllreduce, InTwoShotsIsRight) {
       ASSERT_EQ(std::any_of(steps.begin(), steps.end(), shared), type == DataType::kFloat32);
       ASSERT_EQ(fault_of(all, Branch::kPeers, 1, 7), "") << call;
     }
+}
+
+VerifiedCase coded_case(CodecId codec, int ranks, uint64_t count, bool mean) {
+  VerifiedCase call{.collective = Collective::kAllreduce, .ranks = ranks, .count = count};
+  call.op = mean ? ReduceOp::kAvg : ReduceOp::kSum;
+  call.parameters.inter_codec.codec = codec;
+  call.codecs = codecs();
+  return call;
+}
+
+TEST(PeerAllreduce, ByACodecIsRightByEitherBranch) {
+  int draw = 0;
+  for (int ranks = 2; ranks <= 9; ++ranks)
+    for (const uint64_t count : {1, 4095, 4096, 4097, 20000, 90000})
+      for (const bool mean : {false, true}) {
+        constexpr CodecId kTried[] = {kInt8, kInt4, kE4m3, kE5m2};
+        const VerifiedCase call = coded_case(kTried[++draw % 4], ranks, count, mean);
+        const BuiltCase built =
+            built_with_peers(call, 1 << 16, [&](int rank) { return (rank + draw) % 3 != 0; });
+        ASSERT_EQ(fault_of(built, Branch::kOtherwise, 1, static_cast<uint32_t>(draw)), "") << call;
+        for (const uint64_t window : {uint64_t{1} << 16, kWindowBytes}) {
+          const BuiltCase all = all_with_peers(call, window);
+          ASSERT_EQ(fault_of(all, Branch::kPeers, draw % 3, static_cast<uint32_t>(draw)), "")
+              << call << ", window " << window;
+        }
+      }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PeerCollectives, testing::ValuesIn(kCollectives),
@@ -192,6 +221,29 @@ INSTANTIATE_TEST_SUITE_P(All, PeerMutants, testing::ValuesIn(kCollectives),
                            return std::string(name_of(each.param));
                          });
 
+// The same of a codec's messages: each step is needed, and where it is.
+TEST(PeerAllreduce, ByACodecNeedsEachStep) {
+  BuiltCase built = all_with_peers(coded_case(kInt8, 3, 60000, true), 1 << 16);
+  const Schedule whole = built.schedules[1];
+  const auto is_found = [&](const Schedule& mutant) {
+    built.schedules[1] = mutant;
+    return fault_of(built, Branch::kPeers, 1, 5) != "";
+  };
+  for (uint32_t at = 0; at < whole.steps.size(); ++at) {
+    const Step& step = whole.steps[at];
+    if (step.branch != Branch::kPeers || step.op == Op::kWithdraw) continue;
+    EXPECT_TRUE(is_found(without_step(whole, at))) << at << ", " << name_of(step.op);
+    if (!uses_window(step)) continue;
+    Step moved = step;
+    (moved.src.space == Space::kWindow ? moved.src : moved.dst).offset += 64;
+    EXPECT_TRUE(is_found(with_step(whole, at, moved))) << at << ", " << name_of(step.op);
+    if (step.op != Op::kEncode) continue;
+    moved = step;
+    moved.codec = kInt4;
+    EXPECT_TRUE(is_found(with_step(whole, at, moved))) << at << ", by another codec";
+  }
+}
+
 TEST(Peers, AreForCallsThatGain) {
   Problem problem{.collective = Collective::kAllreduce, .count = kPeersLeast / 4};
   EXPECT_TRUE(may_go_by_peers(problem, 2));
@@ -212,6 +264,16 @@ TEST(Peers, AreForCallsThatGain) {
   problem.keeps_left = false;
   problem.on_hosts = true;
   EXPECT_FALSE(may_go_by_peers(problem, 2));
+  problem.on_hosts = false;
+  const auto by_codec = [&](CodecId codec) {
+    Parameters parameters;
+    parameters.inter_codec.codec = codec;
+    return may_go_by_peers(problem, 2, parameters);
+  };
+  EXPECT_TRUE(by_codec(kInt8));
+  EXPECT_FALSE(by_codec(kDyn8));
+  problem.type = DataType::kBfloat16;
+  EXPECT_FALSE(by_codec(kInt8));
 }
 
 }  // namespace

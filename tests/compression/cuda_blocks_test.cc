@@ -153,6 +153,10 @@ TEST_F(CudaBlocks, DecodeMessagesOfStrangers) {
   check_codec_strangers(tested_codecs());
 }
 
+TEST_F(CudaBlocks, FoldMessagesAsTheHostDoes) {
+  check_coded_folds(tested_codecs());
+}
+
 TEST_F(CudaBlocks, HaveTheCodecsOfTheHostForValuesOfEveryKind) {
   check_codec_values(tested_codecs(), 100'000, 1);
 }

@@ -66,9 +66,9 @@ void run_elements(const CudaKernelCall& call) {
 }
 
 // A block has a piece for each of its warps.
-template <class Function>
-void run_pieces(const CudaCodecCall& call) {
-  for (uint64_t piece = 0; piece < cuda_pieces(call.count); ++piece) {
+template <class Function, class Call>
+void run_pieces(const Call& call) {
+  for (uint64_t piece = 0; piece < pieces_of(call); ++piece) {
     for (unsigned lane = 0; lane < kCudaLanes; ++lane) {
       CudaLane mine;
       const uint32_t largest = Function::begin(call, piece, lane, mine);
@@ -99,7 +99,15 @@ constexpr Row<CudaKernelCall> kElementKernels[] = {
 #include "compression/cuda/kernels.inc"
 };
 #define CODEC_KERNEL(name, ...) {#name, run_pieces<__VA_ARGS__>},
+#define CODED_FOLD_KERNEL(name, ...)
 constexpr Row<CudaCodecCall> kCodecKernels[] = {
+#include "compression/cuda/codec_kernels.inc"
+};
+#undef CODEC_KERNEL
+#undef CODED_FOLD_KERNEL
+#define CODEC_KERNEL(name, ...)
+#define CODED_FOLD_KERNEL(name, ...) {#name, run_pieces<__VA_ARGS__>},
+constexpr Row<CudaCodedFold> kCodedFolds[] = {
 #include "compression/cuda/codec_kernels.inc"
 };
 
@@ -164,6 +172,16 @@ TEST(KernelTraffic, OfCodecsIsThatOfOperands) {
     call.other = other.data();
     expect_little(row, call, ", with what is left");
   }
+}
+
+TEST(KernelTraffic, OfCodedFoldsIsThatOfOperands) {
+  std::vector<Buffer> buffers(9);
+  for (const unsigned ranks : {2U, 3U, 8U})
+    for (const auto& row : kCodedFolds) {
+      CudaCodedFold call{.encode = {.message = buffers[8].data(), .count = kCount}, .ranks = ranks};
+      for (unsigned rank = 0; rank < ranks; ++rank) call.sources[rank] = buffers[rank].data();
+      expect_little(row, call);
+    }
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ ROWS = (
     ('codecs: decode', rf'decode_{CODECS}_(float32|float16|bfloat16)'),
     ('`decode_reduce`', 'decode_reduce_.*'),
     ('`decode` of 16- and 8-bit floats', 'decode_.*'),
+    ('codecs: fold', rf'fold_{CODECS}_float32'),
     ('`fold`, integers', f'fold_[a-z]*_{INTEGERS}'),
     ('`fold`, float32 and float64', 'fold_[a-z]*_float(32|64)'),
     ('`fold`, float16 and bfloat16', 'fold_[a-z]*_b?float16'),

@@ -125,6 +125,14 @@ TEST_F(GpuKernels, GiveTheBytesOfTheHostForTenMillionRandomElements) {
   test::check_random({*kernels_, *memory_, best_kernels()}, 10'000'019);
 }
 
+TEST_F(GpuKernels, HaveTheCodecsOfTheHost) {
+  check_codec_lengths(tested_codecs());
+  check_codec_alignments(tested_codecs());
+  check_codec_strangers(tested_codecs());
+  check_codec_values(tested_codecs(), 1'000'000, 6);
+  check_coded_folds(tested_codecs());
+}
+
 TEST_F(GpuKernels, FoldWhatRanksHaveAsScalarDoes) {
   const test::TestedFolds tested{*folds_, *memory_};
   check_fold_lengths(tested);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <bit>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -176,6 +177,50 @@ TEST_P(WindowCalls, AreLongerThanAWindow) {
       if (!bench.run({.collective = collective, .count = count}, table)) return;
     self.expect(windows_of(self, comm) == 2, "two of three calls");
   });
+}
+
+banyan_result_t sum_by(const char* codec, void* memory, size_t count, banyan_op_t op,
+                       banyan_comm_t comm) {
+  banyan_compression_t asked = BANYAN_COMPRESSION_INIT;
+  asked.fidelity = BANYAN_CODEC;
+  asked.codec = codec;
+  banyan_call_t call = BANYAN_CALL_INIT;
+  call.send = call.recv = memory;
+  call.count = count;
+  call.op = op;
+  call.compression = &asked;
+  return call_request(call, comm);
+}
+
+// By a codec, windows have messages, and what they say is what is said on the host.
+TEST_P(WindowCalls, HaveCodecs) {
+  for (const int size : {2, 3, 5})
+    run_with_windows(size, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+      uint64_t by_windows = 0;
+      for (const size_t count : {kLeast, size_t{70001}})
+        for (const char* codec : {"int8", "int4", "e4m3", "e5m2"})
+          for (const banyan_op_t op : {BANYAN_SUM, BANYAN_AVG}) {
+            Vector there(gpu, count, true), here(gpu, count, false);
+            const std::string what = fmt::format("{} of {}, {}", codec, count, int{op});
+            for (int call = 0; call < 2; ++call) {
+              there.fill(self.rank(), call);
+              here.fill(self.rank(), call);
+              if (!self.expect_ok(sum_by(codec, there.data(), count, op, comm), what)) return;
+              if (!self.expect_ok(sum_by(codec, here.data(), count, op, comm), what)) return;
+              self.expect(there.values() == here.values(), what + ": the bits of the host");
+            }
+            by_windows += by_windows == 0 ? 1 : 2;
+            self.expect(windows_of(self, comm) == by_windows, what + ": by windows");
+          }
+      // By chance: all ranks have the same, and no call of the host has.
+      Vector vector(gpu, kLeast, true);
+      vector.fill(self.rank(), 3);
+      self.expect_ok(sum_by("int8+sr", vector.data(), kLeast, BANYAN_SUM, comm), "int8+sr");
+      uint64_t digest = 0;
+      for (const float value : vector.values())
+        digest = mix(digest ^ std::bit_cast<uint32_t>(value));
+      self.agree(digest, "sums by chance");
+    });
 }
 
 // Some have their buffers on the host, in some calls, and the bits are the same.

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "compression/codecs.h"
 #include "tests/support/codec_values.h"
@@ -149,6 +151,38 @@ void check_codec_strangers(const TestedCodecs& tested) {
     for (std::byte& byte : message.bytes) byte = static_cast<std::byte>(random());
     ASSERT_NO_FATAL_FAILURE(check_message(tested, sort, message, addend, {}));
   });
+}
+
+void check_coded_folds(const TestedCodecs& tested) {
+  size_t draw = 0;
+  for (const CodecId id : kTested)
+    for (const uint64_t count : {0, 1, 8, 31, 257, 4095, 4096, 4097, 9001, 20000})
+      for (const bool in_place : {false, true}) {
+        const size_t ranks = 1 + draw++ % kCudaFoldMost;
+        const Sort sort{id, DataType::kFloat32, draw % 3 == 0};
+        const Codec& codec = tested.reference.codecs[id - size_t{1}];
+        std::vector<std::unique_ptr<OnDevice>> there;
+        std::vector<const std::byte*> sources;
+        Memory sum(count * sizeof(float));
+        for (size_t rank = 0; rank < ranks; ++rank) {
+          const Message said = encoded(codec, coding_of(sort, rank), sort.type,
+                                       mixed_values(sort.type, count, count + 31 * rank + draw));
+          ASSERT_TRUE(rank == 0 ? codec.decode({}, sort.type, said.view(), count, sum.data())
+                                : codec.decode_add({}, sort.type, said.view(), count, sum.data(),
+                                                   sum.data()));
+          there.push_back(std::make_unique<OnDevice>(tested.memory, said.bytes, 0, kGuard));
+          sources.push_back(there.back()->data());
+        }
+        const Coding coding = coding_of(sort, 4096);
+        const Message wanted = encoded(codec, coding, sort.type, sum);
+        OnDevice apart(tested.memory, Memory(wanted.bytes.size(), kCanary), 0, kGuard);
+        OnDevice& message = in_place ? *there[draw % ranks] : apart;
+        const std::string what = text_of(sort, count) + " of " + std::to_string(ranks) + " ranks";
+        const Status status =
+            tested.codecs.fold(id, coding, sort.type, sources, count, message.data(), nullptr);
+        ASSERT_TRUE(status.ok()) << what << ": " << status.message();
+        ASSERT_NO_FATAL_FAILURE(message.expect(wanted.bytes, what));
+      }
 }
 
 void check_codec_values(const TestedCodecs& tested, uint64_t count, uint64_t seed) {

@@ -24,6 +24,8 @@ void check_codec_lengths(const TestedCodecs& tested);
 void check_codec_alignments(const TestedCodecs& tested);
 // Messages that nobody has encoded.
 void check_codec_strangers(const TestedCodecs& tested);
+// Sums of what 1 to 16 ranks say, of awkward counts, apart and in place of a message.
+void check_coded_folds(const TestedCodecs& tested);
 // `count` values of every kind.
 void check_codec_values(const TestedCodecs& tested, uint64_t count, uint64_t seed);
 

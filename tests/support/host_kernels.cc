@@ -43,6 +43,24 @@ std::vector<KernelMemory> memory_of_codec(const void* told, const Function<Forma
 }
 
 template <class Function>
+void run_coded_folds(const void* told, unsigned blocks) {
+  run_warps<Function>(*static_cast<const CudaCodedFold*>(told), blocks);
+}
+
+template <template <class, class> class Function, class Format, class Values>
+std::vector<KernelMemory> memory_of_coded_fold(const void* told, const Function<Format, Values>*) {
+  const auto& call = *static_cast<const CudaCodedFold*>(told);
+  const uint64_t superblocks = (call.encode.count + kSuperblockValues - 1) / kSuperblockValues;
+  const uint64_t bytes = superblocks * LanePlace<Format>::kSuperblock;
+  std::vector<KernelMemory> memory{
+      {offsetof(CudaCodedFold, encode) + offsetof(CudaCodecCall, message), bytes}};
+  for (unsigned rank = 0; rank < call.ranks; rank++) {
+    memory.push_back({offsetof(CudaCodedFold, sources) + rank * sizeof(std::byte*), bytes});
+  }
+  return memory;
+}
+
+template <class Function>
 void run_folds(const void* told, unsigned blocks) {
   const auto& call = *static_cast<const CudaFoldCall*>(told);
   for (unsigned block = 0; block < blocks; block++) {
@@ -68,6 +86,11 @@ std::vector<KernelMemory> memory_of_fold(const void* told) {
      constexpr const __VA_ARGS__* kFunction = nullptr;                          \
      return memory_of_codec(call, kFunction);                                   \
    }},
+#define CODED_FOLD_KERNEL(name, ...)                                                  \
+  {#name, run_coded_folds<__VA_ARGS__>, sizeof(CudaCodedFold), [](const void* call) { \
+     constexpr const __VA_ARGS__* kFunction = nullptr;                                \
+     return memory_of_coded_fold(call, kFunction);                                    \
+   }},
 #define FOLD_KERNEL(name, ...) \
   {#name, run_folds<__VA_ARGS__>, sizeof(CudaFoldCall), memory_of_fold<__VA_ARGS__>},
 constexpr HostKernel kHostKernels[] = {
@@ -78,6 +101,7 @@ constexpr HostKernel kHostKernels[] = {
 #undef KERNEL
 #undef CODEC_KERNEL
 #undef FOLD_KERNEL
+#undef CODED_FOLD_KERNEL
 
 }  // namespace
 
