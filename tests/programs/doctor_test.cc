@@ -309,6 +309,10 @@ TEST(Doctor, ReadsVariablesAndAsksTheProcess) {
   const Diagnosis blind = host.diagnose(
       {}, {.no_gpu = "cuInit: CUDA_ERROR_NO_DEVICE", .no_kernels = "this one has 7.0"});
   EXPECT_THAT(ids_of(blind), ::testing::ElementsAre("cuda.device", "cuda.kernels"));
+  const Diagnosis apart =
+      host.diagnose({}, {.no_lending = "cuIpcOpenMemHandle: CUDA_ERROR_INVALID_CONTEXT"});
+  ASSERT_THAT(ids_of(apart), ::testing::ElementsAre("cuda.ipc"));
+  EXPECT_EQ(apart.findings[0].evidence, "cuIpcOpenMemHandle: CUDA_ERROR_INVALID_CONTEXT");
   EXPECT_EQ(blind.findings[0].severity, Severity::kWarning) << "there is one on the bus";
 
   const Diagnosis built = host.diagnose({}, {}, {{"ucx", "this build has no UCX"}});

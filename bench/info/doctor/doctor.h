@@ -59,9 +59,10 @@ struct ProcessFacts {
   std::string no_ucx{}, no_verbs{};           // why a library cannot be opened
   std::string no_gpu{};                       // why the CUDA driver, which is there, gives none
   std::string no_kernels{};                   // why a GPU runs none of those that this build has
+  std::string no_lending{};                   // why another process opens no memory of a GPU here
   uint64_t locked_bytes_most = ~uint64_t{0};  // RLIMIT_MEMLOCK
 };
-// Gives the facts of this process. Forks a child for a moment; call it before there are threads.
+// Gives the facts of this process. Forks children for a moment; call it before there are threads.
 ProcessFacts facts_of_process();
 
 struct Patient {

@@ -98,6 +98,14 @@ void examine_cuda(const Patient& patient, std::vector<Finding>& findings) {
                         .seen = "the host encodes what lies in a GPU",
                         .evidence = why,
                         .fix = "install a newer driver"});
+  if (const std::string& why = patient.process.no_lending; !why.empty())
+    findings.push_back({.id = "cuda.ipc",
+                        .severity = Severity::kWarning,
+                        .seen = "ranks that are processes cannot read each other's memory of GPUs, "
+                                "so that it goes through the host",
+                        .evidence = why,
+                        .fix = "let the containers of a job share the IPC namespace (--ipc=host) "
+                               "and the GPUs, or start one with all of its ranks"});
 }
 
 std::vector<GpuNic> examine_gpus(const Patient& patient) {

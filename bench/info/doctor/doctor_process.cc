@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "bench/info/doctor/doctor.h"
+#include "bench/info/doctor/doctor_borrower.h"
 #include "compression/cuda/module.h"
 #include "src/base/cuda_driver.h"
 #include "src/base/descriptor.h"
@@ -107,6 +108,7 @@ std::string why_no_kernels(const CudaFunctions& cuda) {
 
 ProcessFacts facts_of_process() {
   ProcessFacts facts;
+  MemoryBorrower borrower;
   constexpr double kPatience = 4;  // seconds
   const auto memory = create_memory(static_cast<size_t>(::sysconf(_SC_PAGESIZE)), Pages::kReserved,
                                     deadline_after(kPatience));
@@ -122,6 +124,7 @@ ProcessFacts facts_of_process() {
   if (const std::optional<CudaFunctions> cuda = open_cuda_driver()) {
     facts.no_gpu = why_no_gpu(*cuda);
     if (facts.no_gpu.empty()) facts.no_kernels = why_no_kernels(*cuda);
+    if (facts.no_gpu.empty()) facts.no_lending = borrower.why_not(*cuda);
   }
   return facts;
 }

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
+#include <string_view>
 #include <thread>
+
+#include "tests/cuda/driver/tallies.h"
 
 namespace banyan::standin {
 
@@ -25,6 +27,17 @@ std::atomic<int> delay_us{200};
 long variable(const char* name, long otherwise) {
   const char* text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets them
   return text == nullptr ? otherwise : std::strtol(text, nullptr, 10);
+}
+
+// FUNCTION:ERROR, for programs that cannot ask for it.
+void refuse_by_variable() {
+  const char* text = std::getenv("STANDIN_CUDA_FAIL");  // NOLINT(concurrency-mt-unsafe): as above
+  if (text == nullptr) return;
+  const std::string_view asked = text;
+  const size_t colon = asked.find(':');
+  if (colon == std::string_view::npos) return;
+  fail_call(asked.substr(0, colon), 0,
+            static_cast<int>(std::strtol(text + colon + 1, nullptr, 10)));
 }
 
 // What begins no more does no harm; what has begun may be a call into parts of the program that
@@ -122,6 +135,7 @@ int initialize() {
   if (!initialized) {
     set_seed(static_cast<uint64_t>(variable("STANDIN_CUDA_SEED", 1)));
     set_most_delay_us(static_cast<int>(variable("STANDIN_CUDA_DELAY_US", most_delay_us())));
+    refuse_by_variable();
     const long devices = std::clamp(variable("STANDIN_CUDA_DEVICES", 2), 0L, 64L);
     for (int device = 0; device < devices; ++device)
       state().contexts.push_back(std::make_unique<Context>(device));

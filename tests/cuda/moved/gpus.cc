@@ -35,6 +35,13 @@ CudaFunctions::Address address_of(const void* memory) {
   return reinterpret_cast<uintptr_t>(memory);
 }
 
+#ifdef PRELOADED
+// All communicators of the program know of GPUs then, as those of a program that uses them do.
+[[gnu::constructor]] void load_at_once() {
+  (void)load_test_driver();
+}
+#endif
+
 }  // namespace
 
 Gpus& Gpus::of_process() {

@@ -1,0 +1,36 @@
+// Another process that opens memory of a GPU which this one lends, as ranks of a host do.
+//
+// It is forked before this process has opened the driver, which would be of no use to a child.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "src/base/cuda_driver.h"
+#include "src/base/descriptor.h"
+
+namespace banyan {
+
+class MemoryBorrower {
+ public:
+  // Forks. Where that cannot be done, nothing will be said.
+  MemoryBorrower();
+  MemoryBorrower(const MemoryBorrower&) = delete;
+  MemoryBorrower& operator=(const MemoryBorrower&) = delete;
+  // The child ends, and is waited for.
+  ~MemoryBorrower();
+
+  // Why it cannot open memory of the first GPU; empty: it can, or there is nothing to be said, as
+  // without a GPU.
+  std::string why_not(const CudaFunctions& cuda);
+
+ private:
+  pid_t child_ = -1;
+  Descriptor handles_;  // to the child
+  Descriptor answers_;  // from it
+};
+
+}  // namespace banyan
