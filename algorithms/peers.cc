@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <iterator>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -243,8 +244,8 @@ class Portions {
   std::vector<Part> parts_;
 };
 
-// By a codec whose messages are as long as their values are many: a superblock of it is one part of
-// a vector, and says the same wherever the vector is cut between superblocks.
+// By a codec whose messages are as long as their values are many. It says the same of values
+// wherever a vector is cut at multiples of its unit.
 class CodedPortions {
  public:
   CodedPortions(ScheduleBuilder& builder, const Problem& problem, const Group& group,
@@ -254,7 +255,7 @@ class CodedPortions {
         contributions_(builder, group, problem, group.parameters.inter_codec,
                        Coder::Of::kContributions, true),
         sums_(builder, group, problem, group.parameters.inter_codec, Coder::Of::kSums, true),
-        unit_(unit_of(group)),
+        unit_(std::lcm(unit_of(group), kUnit)),
         half_(window / 2 / kUnit * kUnit) {}
 
   std::vector<Portion> make() const {
@@ -420,7 +421,7 @@ class PeerPortions {
 namespace {
 
 bool may_encode_in_windows(const Problem& problem, const Parameters& parameters) {
-  constexpr CodecId kByGpus[] = {kInt8, kInt4, kE4m3, kE5m2};
+  constexpr CodecId kByGpus[] = {kInt8, kInt4, kE4m3, kE5m2, kFp16, kBf16};
   return problem.collective == Collective::kAllreduce && problem.type == DataType::kFloat32 &&
          (problem.op == ReduceOp::kSum || problem.op == ReduceOp::kAvg) &&
          parameters.intra_codec.is_exact() &&

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "compression/codecs.h"
-#include "compression/cuda/codecs.h"
 #include "src/base/bell.h"
 #include "src/cuda/driver_calls.h"
 
@@ -98,7 +97,7 @@ uint32_t CopyWork::codecs_at(std::span<const void* const> addresses) {
   if (all_of == nullptr || !all_is_pinned_ || all_of->kernels() == nullptr) return 0;
   uint32_t found = 1;
   for (CodecId codec = 1; codec <= codecs().size(); ++codec)
-    found |= has_cuda_codec(codec, DataType::kFloat32) ? 1U << codec : 0;
+    found |= is_codec_of_gpus(codec) ? 1U << codec : 0;
   return found;
 }
 
@@ -130,15 +129,11 @@ LocalWork::End CopyWork::run_kernel(const LocalStep& local, uint64_t cookie) {
   std::byte* const dst = local.spaces.at(step.dst);
   const std::byte* const src = local.spaces.at(step.src);
   const auto enqueue = [&](Handle stream) -> Status {
-    const CudaCodecs& by_codec = kernels->codecs;
     if (step.codec == kNoCodec)
       return kernels->sums.encode(step.type, dst, src, count, local.arithmetic.divisor, stream);
-    if (encodes)
-      return by_codec.encode(step.codec, coding, step.type, src, count, dst, nullptr, stream);
-    if (step.op == Op::kDecode)
-      return by_codec.decode(step.codec, step.type, src, count, dst, stream);
-    return by_codec.decode_add(step.codec, step.type, local.spaces.at(step.src2), count, src, dst,
-                               stream);
+    if (encodes) return kernels->encode(step.codec, coding, src, count, dst, stream);
+    if (step.op == Op::kDecode) return kernels->decode(step.codec, src, count, dst, stream);
+    return kernels->decode_add(step.codec, local.spaces.at(step.src2), count, src, dst, stream);
   };
   const CurrentContext current = (*gpu)->make_current();
   CopyLine& line = encodes ? (*gpu)->out() : (*gpu)->in();
@@ -205,17 +200,14 @@ Status CopyWork::enqueue_in_windows(const LocalStep& local, const WindowOperands
       if (!coded)
         return kernels.sums.encode(step.type, at.dst, at.src, written, local.arithmetic.divisor,
                                    stream);
-      return kernels.codecs.encode(step.codec, coding, step.type, at.src, read, at.dst, nullptr,
-                                   stream);
-    case Op::kDecode:
-      return kernels.codecs.decode(step.codec, step.type, at.src, written, at.dst, stream);
+      return kernels.encode(step.codec, coding, at.src, read, at.dst, stream);
+    case Op::kDecode: return kernels.decode(step.codec, at.src, written, at.dst, stream);
     case Op::kFold:
       if (!coded)
         return kernels.folds.fold(step.type, local.arithmetic.op, at.dst, sources, written,
                                   local.arithmetic.divisor, stream);
-      return kernels.codecs.fold(step.codec, coding, step.type, sources,
-                                 values_in(step.codec, coding, step.type, step.src.size), at.dst,
-                                 stream);
+      return kernels.fold(step.codec, coding, sources,
+                          values_in(step.codec, coding, step.type, step.src.size), at.dst, stream);
     default:
       return cuda_status(
           cuda_, cuda_.copy(cuda_address(at.dst), cuda_address(at.src), step.dst.size, stream),

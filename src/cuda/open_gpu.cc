@@ -2,6 +2,7 @@
 
 #include "src/cuda/open_gpu.h"
 
+#include "compression/codecs.h"
 #include "compression/cuda/module.h"
 
 namespace banyan {
@@ -21,7 +22,46 @@ Result<KernelsOfGpu> find_kernels(const CudaFunctions& cuda) {
   return KernelsOfGpu{std::move(*codecs), std::move(*sums), std::move(*folds)};
 }
 
+// The type of the values in its messages, where a codec does nothing but round.
+std::optional<DataType> cast_to(CodecId codec) {
+  if (codec == kFp16) return DataType::kFloat16;
+  return codec == kBf16 ? std::optional(DataType::kBfloat16) : std::nullopt;
+}
+
 }  // namespace
+
+bool is_codec_of_gpus(CodecId codec) {
+  return cast_to(codec) || has_cuda_codec(codec, DataType::kFloat32);
+}
+
+Status KernelsOfGpu::encode(CodecId codec, const Coding& coding, const std::byte* values,
+                            uint64_t count, std::byte* message, Stream stream) const {
+  if (const auto type = cast_to(codec))
+    return sums.encode(*type, message, values, count, 1, stream);
+  return codecs.encode(codec, coding, DataType::kFloat32, values, count, message, nullptr, stream);
+}
+
+Status KernelsOfGpu::decode(CodecId codec, const std::byte* message, uint64_t count,
+                            std::byte* values, Stream stream) const {
+  if (const auto type = cast_to(codec))
+    return sums.decode(*type, values, message, count, nullptr, stream);
+  return codecs.decode(codec, DataType::kFloat32, message, count, values, stream);
+}
+
+Status KernelsOfGpu::decode_add(CodecId codec, const std::byte* message, uint64_t count,
+                                const std::byte* addend, std::byte* sum, Stream stream) const {
+  if (const auto type = cast_to(codec))
+    return sums.decode_reduce(*type, ReduceOp::kSum, sum, addend, message, count, stream);
+  return codecs.decode_add(codec, DataType::kFloat32, message, count, addend, sum, stream);
+}
+
+Status KernelsOfGpu::fold(CodecId codec, const Coding& coding,
+                          std::span<const std::byte* const> messages, uint64_t count,
+                          std::byte* message, Stream stream) const {
+  if (const auto type = cast_to(codec))
+    return folds.fold(*type, ReduceOp::kSum, message, messages, count, 1, stream);
+  return codecs.fold(codec, coding, DataType::kFloat32, messages, count, message, stream);
+}
 
 OpenGpu::~OpenGpu() {
   const CurrentContext current = make_current();

@@ -3,8 +3,11 @@
 
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -19,10 +22,25 @@
 namespace banyan {
 
 struct KernelsOfGpu {
-  CudaCodecs codecs;
+  using Stream = CudaModule::Stream;
+
+  CudaCodecs codecs;  // of scaled blocks
   CudaKernels sums;
   CudaFolds folds;
+
+  // By any codec that GPUs have, of float32; casts are done by what narrows and widens sums. As
+  // CudaCodecs has them.
+  Status encode(CodecId codec, const Coding& coding, const std::byte* values, uint64_t count,
+                std::byte* message, Stream stream) const;
+  Status decode(CodecId codec, const std::byte* message, uint64_t count, std::byte* values,
+                Stream stream) const;
+  Status decode_add(CodecId codec, const std::byte* message, uint64_t count,
+                    const std::byte* addend, std::byte* sum, Stream stream) const;
+  Status fold(CodecId codec, const Coding& coding, std::span<const std::byte* const> messages,
+              uint64_t count, std::byte* message, Stream stream) const;
 };
+// Whether these may be asked for that codec.
+bool is_codec_of_gpus(CodecId codec);
 
 class OpenGpu {
  public:

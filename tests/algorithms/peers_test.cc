@@ -113,8 +113,8 @@ TEST(PeerAllreduce, ByACodecIsRightByEitherBranch) {
   for (int ranks = 2; ranks <= 9; ++ranks)
     for (const uint64_t count : {1, 4095, 4096, 4097, 20000, 90000})
       for (const bool mean : {false, true}) {
-        constexpr CodecId kTried[] = {kInt8, kInt4, kE4m3, kE5m2};
-        const VerifiedCase call = coded_case(kTried[++draw % 4], ranks, count, mean);
+        constexpr CodecId kTried[] = {kInt8, kFp16, kInt4, kE4m3, kBf16, kE5m2};
+        const VerifiedCase call = coded_case(kTried[++draw % 6], ranks, count, mean);
         const BuiltCase built =
             built_with_peers(call, 1 << 16, [&](int rank) { return (rank + draw) % 3 != 0; });
         ASSERT_EQ(fault_of(built, Branch::kOtherwise, 1, static_cast<uint32_t>(draw)), "") << call;
