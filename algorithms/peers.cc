@@ -3,7 +3,6 @@
 #include "algorithms/peers.h"
 
 #include <algorithm>
-#include <cassert>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -11,36 +10,11 @@
 
 #include "algorithms/builder.h"
 #include "algorithms/generators.h"
+#include "algorithms/peer_portions.h"
 #include "compression/codecs.h"
 
 namespace banyan {
 namespace {
-
-// Where parts of vectors begin: a pack of a kernel, of the smallest elements.
-constexpr uint64_t kUnit = 16;
-
-// A part of the call, as one rank does it in one half of its window.
-struct Portion {
-  struct Move {
-    Slice from;
-    Slice to;
-    StepCodec codec{};  // by which it is encoded
-  };
-  struct Pull {
-    int place;  // in the group, whose window is read
-    Slice from;
-    Slice to;
-    StepCodec codec{};  // by which it is decoded
-  };
-  std::vector<Move> own{};    // from this rank to itself
-  std::vector<Move> given{};  // to this rank's window
-  Slice folded{};             // of all windows; empty: nothing is
-  Slice sum{};                // and where that goes
-  StepCodec codec{};          // of both, which are messages
-  bool divides = false;       // what was pulled
-  bool shares_sum = false;    // others read it, so they must hear of it
-  std::vector<Pull> pulled{};
-};
 
 using StepIds = std::vector<uint32_t>;
 
@@ -111,8 +85,13 @@ class PeerSteps {
   }
   bool reads(int reader, int owner) const {
     const int root = group_.place_of(problem_.root);
-    if (problem_.collective == Collective::kReduce) return reader == root;
-    return problem_.collective != Collective::kBroadcast || owner == root;
+    switch (problem_.collective) {
+      case Collective::kReduce:
+      case Collective::kGather: return reader == root;
+      case Collective::kBroadcast:
+      case Collective::kScatter: return owner == root;
+      default: return true;
+    }
   }
   // Who reads this rank's window hears that it may.
   void tell_readers(const StepIds& after) {
@@ -207,215 +186,6 @@ class PeerSteps {
   std::vector<Round> rounds_;
 };
 
-// Cuts a call into portions: of each of `blocks` blocks so many elements that all fit half a
-// window. Slices of vectors and of windows are asked for by block.
-class Portions {
- public:
-  Portions(const Problem& problem, int blocks, uint64_t window)
-      : element_(problem.element()), half_(window / 2 / kUnit * kUnit) {
-    const uint64_t most = half_ / element_ / static_cast<uint64_t>(blocks) / kUnit * kUnit;
-    assert(most != 0);
-    for (uint64_t begin = 0; begin < problem.count; begin += most)
-      parts_.push_back({begin, std::min(most, problem.count - begin)});
-    block_ = most;
-  }
-
-  size_t size() const { return parts_.size(); }
-  const Part& operator[](size_t index) const { return parts_[index]; }
-  // A block of a vector that has `stride` elements for each.
-  Slice of(Slice vector, size_t index, int block = 0, uint64_t stride = 0) const {
-    const uint64_t first = static_cast<uint64_t>(block) * stride + parts_[index].begin;
-    return vector.sub(first * element_, parts_[index].count * element_);
-  }
-  Slice window(size_t index, int block = 0) const {
-    const uint64_t first = static_cast<uint64_t>(block) * block_ * element_;
-    return {Space::kWindow, index % 2 * half_ + first, parts_[index].count * element_};
-  }
-  // The part of one of those that a rank combines.
-  Slice share(Slice slice, int ranks, int place) const {
-    const Part part = part_of_units(slice.size / element_, kUnit, ranks, place);
-    return slice.sub(part.begin * element_, part.count * element_);
-  }
-
- private:
-  uint64_t element_;
-  uint64_t half_;
-  uint64_t block_ = 0;
-  std::vector<Part> parts_;
-};
-
-// By a codec whose messages are as long as their values are many. It says the same of values
-// wherever a vector is cut at multiples of its unit.
-class CodedPortions {
- public:
-  CodedPortions(ScheduleBuilder& builder, const Problem& problem, const Group& group,
-                uint64_t window)
-      : problem_(problem),
-        group_(group),
-        contributions_(builder, group, problem, group.parameters.inter_codec,
-                       Coder::Of::kContributions, true),
-        sums_(builder, group, problem, group.parameters.inter_codec, Coder::Of::kSums, true),
-        unit_(std::lcm(unit_of(group), kUnit)),
-        half_(window / 2 / kUnit * kUnit) {}
-
-  std::vector<Portion> make() const {
-    std::vector<Portion> made;
-    const uint64_t most = half_ / contributions_.capacity(unit_) * unit_;
-    assert(most != 0);
-    for (uint64_t begin = 0; begin < problem_.count; begin += most)
-      made.push_back(portion({begin, std::min(most, problem_.count - begin)}, made.size() % 2));
-    return made;
-  }
-
- private:
-  Portion portion(Part part, uint64_t half) const {
-    Portion made;
-    made.shares_sum = true;
-    made.divides = problem_.op == ReduceOp::kAvg;
-    const Slice input = whole_input(group_, problem_), output = whole_output(group_, problem_);
-    for (int place = 0; place < group_.size(); ++place) {
-      const Part share = part_of_units(part.count, unit_, group_.size(), place);
-      const Slice message{Space::kWindow, half * half_ + contributions_.capacity(share.begin),
-                          contributions_.capacity(share.count)};
-      const Part elements_of{part.begin + share.begin, share.count};
-      const Slice values = elements(input, elements_of, problem_.element());
-      if (share.count == 0) continue;
-      made.given.push_back({values, message, contributions_.codec_from(elements_of.begin)});
-      made.pulled.push_back({place, message, elements(output, elements_of, problem_.element()),
-                             sums_.codec_from(elements_of.begin)});
-      if (place != group_.me) continue;
-      made.folded = made.sum = message;
-      made.codec = sums_.codec_from(elements_of.begin);
-    }
-    return made;
-  }
-
-  const Problem& problem_;
-  const Group& group_;
-  Coder contributions_;
-  Coder sums_;
-  uint64_t unit_;
-  uint64_t half_;
-};
-
-class PeerPortions {
- public:
-  PeerPortions(const Problem& problem, const Group& group, uint64_t window)
-      : problem_(problem),
-        ranks_(group.size()),
-        me_(group.me),
-        root_(group.place_of(problem.root)),
-        input_(whole_input(group, problem)),
-        output_(whole_output(group, problem)),
-        portions_(problem, has_block_for_each(problem.collective) ? group.size() : 1, window) {}
-
-  std::vector<Portion> make() const {
-    std::vector<Portion> made;
-    for (size_t index = 0; index < portions_.size(); ++index) made.push_back(portion(index));
-    return made;
-  }
-
- private:
-  static bool has_block_for_each(Collective collective) {
-    return collective == Collective::kReduceScatter || collective == Collective::kAlltoall;
-  }
-
-  Portion portion(size_t index) const {
-    switch (problem_.collective) {
-      case Collective::kAllreduce: return allreduce(index);
-      case Collective::kReduceScatter: return reduce_scatter(index);
-      case Collective::kReduce: return reduce(index);
-      case Collective::kBroadcast: return broadcast(index);
-      case Collective::kAllgather: return allgather(index);
-      default: return alltoall(index);
-    }
-  }
-
-  Portion allreduce(size_t index) const {
-    const Slice window = portions_.window(index);
-    const Slice result = portions_.of(output_, index);
-    Portion made{.given = {{portions_.of(input_, index), window}}};
-    if (input_.size <= kOneShotMost) {
-      made.folded = window;
-      made.sum = result;
-      return made;
-    }
-    // Nobody else reads this rank's share of this rank's window before it is the sum.
-    made.folded = made.sum = portions_.share(window, ranks_, me_);
-    made.shares_sum = true;
-    for (int place = 0; place < ranks_; ++place)
-      made.pulled.push_back(
-          {place, portions_.share(window, ranks_, place), portions_.share(result, ranks_, place)});
-    return made;
-  }
-
-  Portion reduce(size_t index) const {
-    Portion made{.given = {{portions_.of(input_, index), portions_.window(index)}}};
-    if (me_ != root_) return made;
-    made.folded = portions_.window(index);
-    made.sum = portions_.of(output_, index);
-    return made;
-  }
-
-  Portion reduce_scatter(size_t index) const {
-    Portion made;
-    for (int block = 0; block < ranks_; ++block)
-      made.given.push_back(
-          {portions_.of(input_, index, block, problem_.count), portions_.window(index, block)});
-    made.folded = portions_.window(index, me_);
-    made.sum = portions_.of(output_, index);
-    return made;
-  }
-
-  Portion broadcast(size_t index) const {
-    const Slice window = portions_.window(index);
-    Portion made;
-    const Slice result = portions_.of(output_, index);
-    if (me_ != root_) {
-      made.pulled = {{root_, window, result}};
-      return made;
-    }
-    made.own = {{portions_.of(input_, index), result}};
-    made.given = {{portions_.of(input_, index), window}};
-    return made;
-  }
-
-  Portion allgather(size_t index) const {
-    const Slice window = portions_.window(index);
-    const Slice mine = portions_.of(input_, index);
-    const auto result = [&](int place) {
-      return portions_.of(output_, index, place, problem_.count);
-    };
-    Portion made{.own = {{mine, result(me_)}}, .given = {{mine, window}}};
-    for (int place = 0; place < ranks_; ++place)
-      if (place != me_) made.pulled.push_back({place, window, result(place)});
-    return made;
-  }
-
-  Portion alltoall(size_t index) const {
-    Portion made;
-    for (int place = 0; place < ranks_; ++place) {
-      const Slice mine = portions_.of(input_, index, place, problem_.count);
-      const Slice result = portions_.of(output_, index, place, problem_.count);
-      if (place == me_) {
-        made.own = {{mine, result}};
-        continue;
-      }
-      made.given.push_back({mine, portions_.window(index, place)});
-      made.pulled.push_back({place, portions_.window(index, me_), result});
-    }
-    return made;
-  }
-
-  const Problem& problem_;
-  int ranks_;
-  int me_;
-  int root_;
-  Slice input_;
-  Slice output_;
-  Portions portions_;
-};
-
 }  // namespace
 
 namespace {
@@ -429,6 +199,26 @@ bool may_encode_in_windows(const Problem& problem, const Parameters& parameters)
              std::end(kByGpus);
 }
 
+// Counts the longer buffer; 0: the collective does not go by windows.
+uint64_t longest_bytes(const Problem& problem, int ranks) {
+  const uint64_t all =
+      std::accumulate(problem.recv_counts.begin(), problem.recv_counts.end(), uint64_t{0});
+  switch (problem.collective) {
+    case Collective::kAllreduce:
+    case Collective::kReduce:
+    case Collective::kBroadcast: return problem.count * problem.element();
+    case Collective::kAllgather:
+    case Collective::kReduceScatter:
+    case Collective::kAlltoall:
+    case Collective::kGather:
+    case Collective::kScatter:
+      return problem.count * problem.element() * static_cast<uint64_t>(ranks);
+    case Collective::kAllgatherv:
+    case Collective::kReduceScatterv: return all * problem.element();
+    default: return 0;  // of alltoallv each rank knows its own counts alone
+  }
+}
+
 }  // namespace
 
 bool may_go_by_peers(const Problem& problem, int ranks, const Parameters& parameters) {
@@ -436,16 +226,7 @@ bool may_go_by_peers(const Problem& problem, int ranks, const Parameters& parame
   if (ranks < 2 || ranks > kMostWindows) return false;
   if (problem.keeps_left || problem.on_hosts) return false;
   if (problem.memory != MemoryKind::kHost || problem.op == ReduceOp::kPreMulSum) return false;
-  switch (problem.collective) {
-    case Collective::kAllreduce:
-    case Collective::kReduce:
-    case Collective::kBroadcast: return problem.count * problem.element() >= kPeersLeast;
-    case Collective::kAllgather:
-    case Collective::kReduceScatter:
-    case Collective::kAlltoall:
-      return problem.count * problem.element() * static_cast<uint64_t>(ranks) >= kPeersLeast;
-    default: return false;
-  }
+  return longest_bytes(problem, ranks) >= kPeersLeast;
 }
 
 Schedule with_peers(const Schedule& otherwise, const Problem& problem, const Group& group,
@@ -453,8 +234,7 @@ Schedule with_peers(const Schedule& otherwise, const Problem& problem, const Gro
   ScheduleBuilder builder(otherwise);
   PeerSteps steps(builder, problem, group);
   steps.agree(whole_input(group, problem), whole_output(group, problem));
-  steps.run(group.parameters.encodes() ? CodedPortions(builder, problem, group, window).make()
-                                       : PeerPortions(problem, group, window).make());
+  steps.run(portions_of(builder, problem, group, window));
   builder.fence();
   const StepLists before = predecessors_of(otherwise);
   std::vector<uint32_t> now_at;

@@ -20,6 +20,7 @@
 
 #include "compression/codecs.h"
 #include "compression/cuda/codecs.h"
+#include "compression/cuda/folds.h"
 #include "compression/cuda/kernels.h"
 
 namespace banyan {
@@ -142,8 +143,9 @@ double median(std::vector<double> values) {
 
 class Cases {
  public:
-  Cases(Device& device, const CudaKernels& kernels, const CudaCodecs& codecs, size_t dst_bytes)
-      : device_(device), kernels_(kernels), codecs_(codecs), dst_bytes_(dst_bytes) {}
+  Cases(Device& device, const CudaKernels& kernels, const CudaCodecs& codecs,
+        const CudaFolds& folds, size_t dst_bytes)
+      : device_(device), kernels_(kernels), codecs_(codecs), folds_(folds), dst_bytes_(dst_bytes) {}
 
   void add_type(DataType type) {
     const DataType wide = accumulator_of(type, ReduceOp::kSum);
@@ -180,6 +182,27 @@ class Cases {
       must(codecs_.decode_add(codec, DataType::kFloat32, bytes_at(device_.source(message)), count,
                               bytes_at(device_.source(dst_bytes_)),
                               bytes_at(device_.result(dst_bytes_)), device_.stream));
+    });
+  }
+
+  // What so many ranks have.
+  void add_fold(DataType type, size_t ranks) {
+    const size_t count = dst_bytes_ / size_of(type);
+    add(fmt::format("fold {} ranks", ranks), type, (ranks + 1) * dst_bytes_, [=, this] {
+      must(folds_.fold(type, ReduceOp::kSum, bytes_at(device_.result(dst_bytes_)),
+                       sources_of(ranks, dst_bytes_), count, 1, device_.stream));
+    });
+  }
+
+  // Of messages, which have as many bytes as a destination has, for the values to be more.
+  void add_coded_fold(CodecId codec, size_t ranks) {
+    const Codec& own = codecs()[codec - size_t{1}];
+    const size_t count = dst_bytes_ / own.capacity({}, DataType::kFloat32, own.unit) * own.unit;
+    const size_t message = own.capacity({}, DataType::kFloat32, count);
+    const std::string name = fmt::format("{} fold {} ranks", own.name, ranks);
+    add(name, DataType::kFloat32, (ranks + 1) * message, [=, this] {
+      must(codecs_.fold(codec, {}, DataType::kFloat32, sources_of(ranks, message), count,
+                        bytes_at(device_.result(message)), device_.stream));
     });
   }
 
@@ -247,6 +270,12 @@ class Cases {
     });
   }
 
+  std::vector<const std::byte*> sources_of(size_t ranks, size_t bytes) {
+    std::vector<const std::byte*> sources(ranks);
+    for (const std::byte*& source : sources) source = bytes_at(device_.source(bytes));
+    return sources;
+  }
+
   void add(const std::string& verb, DataType type, size_t bytes, std::function<void()> launch) {
     cases_.push_back({verb + " " + std::string(name_of(type)), bytes, std::move(launch)});
   }
@@ -254,6 +283,7 @@ class Cases {
   Device& device_;
   const CudaKernels& kernels_;
   const CudaCodecs& codecs_;
+  const CudaFolds& folds_;
   size_t dst_bytes_;
   std::vector<Case> cases_;
 };
@@ -267,8 +297,10 @@ void measure(int rounds) {
   must(kernels.status());
   const auto codecs = CudaCodecs::load(*cuda);
   must(codecs.status());
+  const auto folds = CudaFolds::load(*cuda);
+  must(folds.status());
   for (const size_t mebibytes : {64, 256}) {
-    Cases cases(device, *kernels, *codecs, mebibytes << 20);
+    Cases cases(device, *kernels, *codecs, *folds, mebibytes << 20);
     for (const DataType type :
          {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8E4m3,
           DataType::kFloat8E5m2, DataType::kInt8, DataType::kInt32, DataType::kFloat64}) {
@@ -280,6 +312,11 @@ void measure(int rounds) {
       cases.add_shifted(type);
     }
     for (const CodecId codec : {kInt8, kInt4, kE4m3, kE5m2}) cases.add_codec(codec);
+    for (const size_t ranks : {2, 4, 8}) {
+      for (const DataType type : {DataType::kFloat32, DataType::kBfloat16})
+        cases.add_fold(type, ranks);
+      for (const CodecId codec : {kInt8, kInt4, kE4m3, kE5m2}) cases.add_coded_fold(codec, ranks);
+    }
     cases.run(rounds);
   }
 }

@@ -21,9 +21,11 @@ namespace banyan {
 namespace {
 
 constexpr uint64_t kSmallWindow = 8192;  // so that calls have several portions
-constexpr Collective kCollectives[] = {Collective::kAllreduce,     Collective::kReduce,
-                                       Collective::kBroadcast,     Collective::kAllgather,
-                                       Collective::kReduceScatter, Collective::kAlltoall};
+constexpr Collective kCollectives[] = {Collective::kAllreduce,      Collective::kReduce,
+                                       Collective::kBroadcast,      Collective::kAllgather,
+                                       Collective::kAllgatherv,     Collective::kReduceScatter,
+                                       Collective::kReduceScatterv, Collective::kAlltoall,
+                                       Collective::kGather,         Collective::kScatter};
 
 // With buffers on GPUs where `on_gpu` says so.
 template <typename OnGpu>
@@ -136,7 +138,8 @@ class PeerMutants : public testing::TestWithParam<Collective> {
  protected:
   void SetUp() override {
     VerifiedCase call = case_of(GetParam(), 3, 4000, 1);
-    call.root = GetParam() == Collective::kReduce ? 2 : 1;
+    const bool to_root = GetParam() == Collective::kReduce || GetParam() == Collective::kGather;
+    call.root = to_root ? 2 : 1;
     call.in_place = false;
     call.type = DataType::kFloat32;
     call.op = ReduceOp::kSum;
@@ -188,6 +191,8 @@ TEST_P(PeerMutants, WithAStepElsewhereInTheWindowAreFound) {
 
 // A rank that tells before it is done, or does not wait for what it is told.
 TEST_P(PeerMutants, WithoutAnOrderBetweenStepsAndMessagesAreFound) {
+  if (GetParam() == Collective::kReduceScatterv)
+    GTEST_SKIP() << "a rank without elements is told of windows that it does not read";
   const Schedule whole = built_.schedules[1];
   const auto is_folded = [&](const Slice& slice) {
     return std::any_of(whole.steps.begin(), whole.steps.end(),

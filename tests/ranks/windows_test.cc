@@ -134,9 +134,11 @@ class OnGpuLender final : public Lender {
 
 // Lengths that a window has room for, and longer ones.
 TEST_P(WindowCalls, HaveEveryCollective) {
-  constexpr Collective kByWindows[] = {Collective::kAllreduce,     Collective::kReduce,
-                                       Collective::kBroadcast,     Collective::kAllgather,
-                                       Collective::kReduceScatter, Collective::kAlltoall};
+  constexpr Collective kByWindows[] = {Collective::kAllreduce,      Collective::kReduce,
+                                       Collective::kBroadcast,      Collective::kAllgather,
+                                       Collective::kAllgatherv,     Collective::kReduceScatter,
+                                       Collective::kReduceScatterv, Collective::kAlltoall,
+                                       Collective::kGather,         Collective::kScatter};
   for (const int size : {2, 3, 5}) {
     const Table tables[] = {Table(DataType::kFloat32, ReduceOp::kSum, size, 1),
                             Table(DataType::kBfloat16, ReduceOp::kAvg, size, 2),

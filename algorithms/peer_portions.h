@@ -1,0 +1,41 @@
+// Calls by windows (peers.h) are cut into portions, each of which fits half a window. Private to
+// this folder.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <vector>
+
+#include "algorithms/builder.h"
+#include "algorithms/problem.h"
+
+namespace banyan {
+
+// A part of the call, as one rank does it in one half of its window. Empty slices are nothing.
+struct Portion {
+  struct Move {
+    Slice from;
+    Slice to;
+    StepCodec codec{};  // by which it is encoded
+  };
+  struct Pull {
+    int place;  // in the group, whose window is read
+    Slice from;
+    Slice to;
+    StepCodec codec{};  // by which it is decoded
+  };
+  std::vector<Move> own{};    // from this rank to itself
+  std::vector<Move> given{};  // to this rank's window
+  Slice folded{};             // of all windows; empty: nothing is
+  Slice sum{};                // and where that goes
+  StepCodec codec{};          // of both, which are messages
+  bool divides = false;       // what was pulled
+  bool shares_sum = false;    // others read it, so they must hear of it
+  std::vector<Pull> pulled{};
+};
+
+// All of a call, in order, the same number of them on all ranks.
+std::vector<Portion> portions_of(ScheduleBuilder& builder, const Problem& problem,
+                                 const Group& group, uint64_t window);
+
+}  // namespace banyan
