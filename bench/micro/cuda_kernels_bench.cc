@@ -194,7 +194,7 @@ class Cases {
     });
   }
 
-  // Of messages, which have as many bytes as a destination has, for the values to be more.
+  // Messages of that codec, which have as many bytes as a destination has: their values are more.
   void add_coded_fold(CodecId codec, size_t ranks) {
     const Codec& own = codecs()[codec - size_t{1}];
     const size_t count = dst_bytes_ / own.capacity({}, DataType::kFloat32, own.unit) * own.unit;
