@@ -140,15 +140,16 @@ class PeerSteps {
 
   void fold(const Portion& portion, Round& round) {
     if (portion.folded.size != 0)
-      round.folded = {add({.op = Op::kFold,
-                           .type = problem_.type,
-                           .codec = portion.codec.codec,
-                           .memory = MemoryKind::kDevice,
-                           .coding = portion.codec.coding,
-                           .src = portion.folded,
-                           .src2 = {},
-                           .dst = portion.sum},
-                          joined(round.given, of_others(round.ready)))};
+      round.folded = {
+          add({.op = Op::kFold,
+               .type = portion.codec.codec == kNoCodec ? problem_.type : problem_.accumulator(),
+               .codec = portion.codec.codec,
+               .memory = MemoryKind::kDevice,
+               .coding = portion.codec.coding,
+               .src = portion.folded,
+               .src2 = {},
+               .dst = portion.sum},
+              joined(round.given, of_others(round.ready)))};
     if (!portion.shares_sum) return;
     tell_readers(round.folded);
     round.summed = hear_owners();
@@ -190,13 +191,17 @@ class PeerSteps {
 
 namespace {
 
+// Elements of 16 bits are encoded from where they are, and rounded as they are decoded: that is the
+// sum, but not the average, of who decodes to float32 and divides.
 bool may_encode_in_windows(const Problem& problem, const Parameters& parameters) {
   constexpr CodecId kByGpus[] = {kInt8, kInt4, kE4m3, kE5m2, kFp16, kBf16};
-  return problem.collective == Collective::kAllreduce && problem.type == DataType::kFloat32 &&
-         (problem.op == ReduceOp::kSum || problem.op == ReduceOp::kAvg) &&
-         parameters.intra_codec.is_exact() &&
-         std::find(std::begin(kByGpus), std::end(kByGpus), parameters.inter_codec.codec) !=
-             std::end(kByGpus);
+  const CodecId codec = parameters.inter_codec.codec;
+  const bool is_cast = codec == kFp16 || codec == kBf16;
+  const bool wide = problem.type == DataType::kFloat32;
+  const bool sums = problem.op == ReduceOp::kSum || (wide && problem.op == ReduceOp::kAvg);
+  return problem.collective == Collective::kAllreduce && may_encode(problem) && sums &&
+         (wide || !is_cast) && parameters.intra_codec.is_exact() &&
+         std::find(std::begin(kByGpus), std::end(kByGpus), codec) != std::end(kByGpus);
 }
 
 // Counts the longer buffer; 0: the collective does not go by windows.

@@ -31,8 +31,8 @@ inline constexpr uint64_t kPeersLeast = uint64_t{64} << 10;
 inline constexpr uint64_t kOneShotMost = uint64_t{256} << 10;
 
 // Whether such a call of so many ranks may go by windows, where its algorithm has these parameters.
-// It is the same on all of them. By codecs an allreduce of float32 may, if their messages have one
-// length and GPUs have kernels for them.
+// It is the same on all of them. By codecs an allreduce may, if their messages have one length and
+// GPUs have kernels for them.
 bool may_go_by_peers(const Problem& problem, int ranks, const Parameters& parameters = {});
 
 // Puts that before a schedule of the same call, by `direct` with the group's parameters, which is

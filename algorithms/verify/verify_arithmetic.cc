@@ -88,9 +88,10 @@ ScheduleFault SymbolArithmetic::open_message(const Step& step, std::vector<Run>&
 
 ScheduleFault SymbolArithmetic::decode_message(const Step& step, std::vector<Run>& runs) const {
   ScheduleFault fault = open_message(step, runs);
-  if (!fault.empty() || runs.back().end == step.dst.size) return fault;
+  const uint64_t wanted = step.dst.size / size_of(step.type) * size_of(call_.accumulator);
+  if (!fault.empty() || runs.back().end == wanted) return fault;
   return "takes a message of " + std::to_string(runs.back().end) + " bytes of values for one of " +
-         std::to_string(step.dst.size);
+         std::to_string(wanted);
 }
 
 // The structure has been checked: the table has the place.
@@ -182,11 +183,18 @@ ScheduleFault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Ru
     case Op::kSend:
     case Op::kCopy: return {};
     case Op::kRecv: left.swap(right); return {};
-    case Op::kEncode:
-      return step.codec != kNoCodec ? encode_message(step, rank, left, right) : encode(left);
+    case Op::kEncode: {
+      if (step.codec == kNoCodec) return encode(left);
+      ScheduleFault fault;
+      if (step.type != call_.accumulator) fault = decode(left, rank, false);
+      return fault.empty() ? encode_message(step, rank, left, right) : fault;
+    }
     case Op::kSelect: return encode_message(step, rank, left, {});
-    case Op::kDecode:
-      return step.codec != kNoCodec ? decode_message(step, left) : decode(left, rank, true);
+    case Op::kDecode: {
+      if (step.codec == kNoCodec) return decode(left, rank, true);
+      ScheduleFault fault = decode_message(step, left);
+      return fault.empty() && step.type != call_.accumulator ? encode(left) : fault;
+    }
     case Op::kReduce:
     case Op::kRecvReduce: return combine(left, right);
     case Op::kDecodeAdd:

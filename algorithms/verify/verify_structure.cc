@@ -78,9 +78,9 @@ struct Shape {
 };
 
 // By a codec; wire slots are not counted in elements.
-Shape coded_shape_of(const VerifiedCall& call, Op op) {
-  const uint64_t wide = size_of(call.accumulator);
-  return {call.accumulator,
+Shape coded_shape_of(Op op, DataType type) {
+  const uint64_t wide = size_of(type);
+  return {type,
           true,
           op == Op::kDecodeAdd,
           false,
@@ -119,7 +119,10 @@ ScheduleFault check_shape(const VerifiedCall& call, Step step) {
                ? ""
                : "does not look at what each rank says of its window";
   const bool coded = step.codec != kNoCodec;
-  const Shape shape = coded ? coded_shape_of(call, step.op) : shape_of(call, step.op);
+  // GPUs encode elements, and decode to them.
+  const bool of_elements = step.branch == Branch::kPeers && step.op != Op::kFold;
+  const Shape shape = coded ? coded_shape_of(step.op, of_elements ? call.type : call.accumulator)
+                            : shape_of(call, step.op);
   for (Slice* slice : {&step.src, &step.src2, &step.dst})
     if (coded && (slice->is_slot() || slice->space == Space::kWindow)) *slice = {};
   Slice* const selection = step.op == Op::kSelect   ? &step.dst

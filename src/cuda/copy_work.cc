@@ -131,9 +131,11 @@ LocalWork::End CopyWork::run_kernel(const LocalStep& local, uint64_t cookie) {
   const auto enqueue = [&](Handle stream) -> Status {
     if (step.codec == kNoCodec)
       return kernels->sums.encode(step.type, dst, src, count, local.arithmetic.divisor, stream);
-    if (encodes) return kernels->encode(step.codec, coding, src, count, dst, stream);
-    if (step.op == Op::kDecode) return kernels->decode(step.codec, src, count, dst, stream);
-    return kernels->decode_add(step.codec, local.spaces.at(step.src2), count, src, dst, stream);
+    if (encodes) return kernels->encode(step.codec, coding, step.type, src, count, dst, stream);
+    if (step.op == Op::kDecode)
+      return kernels->decode(step.codec, step.type, src, count, dst, stream);
+    return kernels->decode_add(step.codec, step.type, local.spaces.at(step.src2), count, src, dst,
+                               stream);
   };
   const CurrentContext current = (*gpu)->make_current();
   CopyLine& line = encodes ? (*gpu)->out() : (*gpu)->in();
@@ -200,8 +202,8 @@ Status CopyWork::enqueue_in_windows(const LocalStep& local, const WindowOperands
       if (!coded)
         return kernels.sums.encode(step.type, at.dst, at.src, written, local.arithmetic.divisor,
                                    stream);
-      return kernels.encode(step.codec, coding, at.src, read, at.dst, stream);
-    case Op::kDecode: return kernels.decode(step.codec, at.src, written, at.dst, stream);
+      return kernels.encode(step.codec, coding, step.type, at.src, read, at.dst, stream);
+    case Op::kDecode: return kernels.decode(step.codec, step.type, at.src, written, at.dst, stream);
     case Op::kFold:
       if (!coded)
         return kernels.folds.fold(step.type, local.arithmetic.op, at.dst, sources, written,

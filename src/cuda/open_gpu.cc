@@ -34,32 +34,34 @@ bool is_codec_of_gpus(CodecId codec) {
   return cast_to(codec) || has_cuda_codec(codec, DataType::kFloat32);
 }
 
-Status KernelsOfGpu::encode(CodecId codec, const Coding& coding, const std::byte* values,
-                            uint64_t count, std::byte* message, Stream stream) const {
-  if (const auto type = cast_to(codec))
-    return sums.encode(*type, message, values, count, 1, stream);
-  return codecs.encode(codec, coding, DataType::kFloat32, values, count, message, nullptr, stream);
+Status KernelsOfGpu::encode(CodecId codec, const Coding& coding, DataType type,
+                            const std::byte* values, uint64_t count, std::byte* message,
+                            Stream stream) const {
+  if (const auto cast = cast_to(codec))
+    return sums.encode(*cast, message, values, count, 1, stream);
+  return codecs.encode(codec, coding, type, values, count, message, nullptr, stream);
 }
 
-Status KernelsOfGpu::decode(CodecId codec, const std::byte* message, uint64_t count,
+Status KernelsOfGpu::decode(CodecId codec, DataType type, const std::byte* message, uint64_t count,
                             std::byte* values, Stream stream) const {
-  if (const auto type = cast_to(codec))
-    return sums.decode(*type, values, message, count, nullptr, stream);
-  return codecs.decode(codec, DataType::kFloat32, message, count, values, stream);
+  if (const auto cast = cast_to(codec))
+    return sums.decode(*cast, values, message, count, nullptr, stream);
+  return codecs.decode(codec, type, message, count, values, stream);
 }
 
-Status KernelsOfGpu::decode_add(CodecId codec, const std::byte* message, uint64_t count,
-                                const std::byte* addend, std::byte* sum, Stream stream) const {
-  if (const auto type = cast_to(codec))
-    return sums.decode_reduce(*type, ReduceOp::kSum, sum, addend, message, count, stream);
-  return codecs.decode_add(codec, DataType::kFloat32, message, count, addend, sum, stream);
+Status KernelsOfGpu::decode_add(CodecId codec, DataType type, const std::byte* message,
+                                uint64_t count, const std::byte* addend, std::byte* sum,
+                                Stream stream) const {
+  if (const auto cast = cast_to(codec))
+    return sums.decode_reduce(*cast, ReduceOp::kSum, sum, addend, message, count, stream);
+  return codecs.decode_add(codec, type, message, count, addend, sum, stream);
 }
 
 Status KernelsOfGpu::fold(CodecId codec, const Coding& coding,
                           std::span<const std::byte* const> messages, uint64_t count,
                           std::byte* message, Stream stream) const {
-  if (const auto type = cast_to(codec))
-    return folds.fold(*type, ReduceOp::kSum, message, messages, count, 1, stream);
+  if (const auto cast = cast_to(codec))
+    return folds.fold(*cast, ReduceOp::kSum, message, messages, count, 1, stream);
   return codecs.fold(codec, coding, DataType::kFloat32, messages, count, message, stream);
 }
 

@@ -28,13 +28,13 @@ struct KernelsOfGpu {
   CudaKernels sums;
   CudaFolds folds;
 
-  // By any codec that GPUs have, of float32; casts are done by what narrows and widens sums. As
-  // CudaCodecs has them.
-  Status encode(CodecId codec, const Coding& coding, const std::byte* values, uint64_t count,
-                std::byte* message, Stream stream) const;
-  Status decode(CodecId codec, const std::byte* message, uint64_t count, std::byte* values,
-                Stream stream) const;
-  Status decode_add(CodecId codec, const std::byte* message, uint64_t count,
+  // By any codec that GPUs have, as CudaCodecs has them. Casts, which are of float32, are done by
+  // what narrows and widens sums.
+  Status encode(CodecId codec, const Coding& coding, DataType type, const std::byte* values,
+                uint64_t count, std::byte* message, Stream stream) const;
+  Status decode(CodecId codec, DataType type, const std::byte* message, uint64_t count,
+                std::byte* values, Stream stream) const;
+  Status decode_add(CodecId codec, DataType type, const std::byte* message, uint64_t count,
                     const std::byte* addend, std::byte* sum, Stream stream) const;
   Status fold(CodecId codec, const Coding& coding, std::span<const std::byte* const> messages,
               uint64_t count, std::byte* message, Stream stream) const;

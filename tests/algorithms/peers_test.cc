@@ -116,7 +116,10 @@ TEST(PeerAllreduce, ByACodecIsRightByEitherBranch) {
     for (const uint64_t count : {1, 4095, 4096, 4097, 20000, 90000})
       for (const bool mean : {false, true}) {
         constexpr CodecId kTried[] = {kInt8, kFp16, kInt4, kE4m3, kBf16, kE5m2};
-        const VerifiedCase call = coded_case(kTried[++draw % 6], ranks, count, mean);
+        VerifiedCase call = coded_case(kTried[++draw % 6], ranks, count, mean);
+        const bool is_cast = call.parameters.inter_codec.codec == kFp16 ||
+                             call.parameters.inter_codec.codec == kBf16;
+        if (!mean && !is_cast && draw % 2 == 0) call.type = DataType::kBfloat16;
         const BuiltCase built =
             built_with_peers(call, 1 << 16, [&](int rank) { return (rank + draw) % 3 != 0; });
         ASSERT_EQ(fault_of(built, Branch::kOtherwise, 1, static_cast<uint32_t>(draw)), "") << call;
@@ -278,6 +281,10 @@ TEST(Peers, AreForCallsThatGain) {
   EXPECT_TRUE(by_codec(kInt8));
   EXPECT_FALSE(by_codec(kDyn8));
   problem.type = DataType::kBfloat16;
+  problem.count *= 2;
+  EXPECT_TRUE(by_codec(kInt8));
+  EXPECT_FALSE(by_codec(kFp16));
+  problem.op = ReduceOp::kAvg;
   EXPECT_FALSE(by_codec(kInt8));
 }
 

@@ -182,7 +182,7 @@ TEST_P(WindowCalls, AreLongerThanAWindow) {
 }
 
 banyan_result_t sum_by(const char* codec, void* memory, size_t count, banyan_op_t op,
-                       banyan_comm_t comm) {
+                       banyan_comm_t comm, banyan_datatype_t type = BANYAN_FLOAT32) {
   banyan_compression_t asked = BANYAN_COMPRESSION_INIT;
   asked.fidelity = BANYAN_CODEC;
   asked.codec = codec;
@@ -190,6 +190,7 @@ banyan_result_t sum_by(const char* codec, void* memory, size_t count, banyan_op_
   call.send = call.recv = memory;
   call.count = count;
   call.op = op;
+  call.datatype = type;
   call.compression = &asked;
   return call_request(call, comm);
 }
@@ -223,6 +224,30 @@ TEST_P(WindowCalls, HaveCodecs) {
         digest = mix(digest ^ std::bit_cast<uint32_t>(value));
       self.agree(digest, "sums by chance");
     });
+}
+
+// Elements of 16 bits are encoded where they are.
+TEST_P(WindowCalls, HaveCodecsOfShortElements) {
+  run_with_windows(3, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    constexpr size_t kCount = 70001;
+    std::vector<uint16_t> given(kCount), got(kCount);
+    uint64_t calls = 0;
+    for (const banyan_datatype_t type : {BANYAN_BFLOAT16, BANYAN_FLOAT16})
+      for (const char* codec : {"int8", "int4", "e4m3", "e5m2"})
+        for (int call = 0; call < 2; ++call) {
+          for (size_t i = 0; i < kCount; ++i)  // from a half to two in bfloat16
+            given[i] = static_cast<uint16_t>(
+                (mix(i * 8 + static_cast<size_t>(self.rank())) & 0x80ff) | 0x3f00);
+          std::byte* memory = gpu.copy_of(given.data(), kCount * 2);
+          const std::string what = fmt::format("{} of type {}", codec, int{type});
+          self.expect_ok(sum_by(codec, memory, kCount, BANYAN_SUM, comm, type), what);
+          gpu.read(got.data(), memory, kCount * 2);
+          gpu.free(memory);
+          self.expect_ok(sum_by(codec, given.data(), kCount, BANYAN_SUM, comm, type), what);
+          self.expect(got == given, what + ": the bits of the host");
+          self.expect(windows_of(self, comm) == calls++, what + ": by windows");
+        }
+  });
 }
 
 // Some have their buffers on the host, in some calls, and the bits are the same.
