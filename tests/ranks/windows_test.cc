@@ -139,7 +139,8 @@ TEST_P(WindowCalls, HaveEveryCollective) {
                                        Collective::kAllgatherv,     Collective::kReduceScatter,
                                        Collective::kReduceScatterv, Collective::kAlltoall,
                                        Collective::kGather,         Collective::kScatter};
-  for (const int size : {2, 3, 5}) {
+  const std::vector<int> sizes = kThreadSanitizer ? std::vector{3} : std::vector{2, 3, 5};
+  for (const int size : sizes) {
     const Table tables[] = {Table(DataType::kFloat32, ReduceOp::kSum, size, 1),
                             Table(DataType::kBfloat16, ReduceOp::kAvg, size, 2),
                             Table(DataType::kInt8, ReduceOp::kMax, size, 3),
