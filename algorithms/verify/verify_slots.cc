@@ -129,7 +129,7 @@ ScheduleFault check_codec(const VerifiedCall& call, int rank, const Step& step) 
   const bool encodes = coded && step.op == Op::kEncode;
   if (step.dst2.size != 0 && (!encodes || step.dst2.size != step.src.size))
     return "what is left over is not as long as what a codec encodes";
-  const ScheduleFault window = check_window(call, step);
+  ScheduleFault window = check_window(call, step);
   if (!window.empty()) return window;
   const bool of_windows =
       !is_transfer(step.op) &&

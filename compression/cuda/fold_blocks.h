@@ -50,8 +50,29 @@ struct SumAsUnsigned {
         Sum::apply<Unsigned>(static_cast<Unsigned>(a), static_cast<Unsigned>(b)));
   }
 };
+
+// The folds of the kernels.
+template <typename Integer, class Operator>
+using FoldIntegers = Fold<AsItIs<Integer>, CombineIntegers<Integer, Operator>, AsItIs<Integer>>;
 template <typename Integer>
 using FoldMeans = Fold<AsItIs<Integer>, SumAsUnsigned<Integer>, DivideIntegers<Integer>>;
+template <typename Float>
+using FoldFloatSums = Fold<AsItIs<Float>, CombineFloats<Float, Sum>, ScaleFloats<Float>>;
+template <typename Float>
+using FoldFloatMeans = Fold<AsItIs<Float>, CombineFloats<Float, Sum>, DivideFloats<Float>>;
+template <typename Float>
+using FoldFloatProducts = Fold<AsItIs<Float>, CombineFloats<Float, Product>, AsItIs<Float>>;
+template <class Format, typename Float, class Extreme>
+using FoldFloatExtremes = Fold<AsItIs<Float>, ExtremeFloats<Format, Float, Extreme>, AsItIs<Float>>;
+template <class Format, class Operator>
+using FoldNarrow =
+    Fold<DecodeNarrow<Format>, CombineDecoded<Format, Operator>, EncodeScaled<Format>>;
+template <class Format>
+using FoldNarrowMeans =
+    Fold<DecodeNarrow<Format>, CombineDecoded<Format, Sum>, EncodeDivided<Format>>;
+template <class Format, class Extreme>
+using FoldNarrowExtremes = Fold<AsItIs<typename Format::Storage>, ExtremeNarrow<Format, Extreme>,
+                                AsItIs<typename Format::Storage>>;
 
 inline constexpr unsigned kCudaFoldInFlight = 4;  // packs that a thread loads before it adds one
 

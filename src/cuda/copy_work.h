@@ -79,7 +79,7 @@ class CopyWork final : public LocalWork, public Pinning {
   Result<OpenGpu*> gpu_of(const void* address);
   static const std::byte* place_of(const LocalStep& local);
   End run_kernel(const LocalStep& local, uint64_t cookie);
-  End run_copy(const LocalStep& local, uint64_t cookie);
+  End run_copy(const LocalStep& step, uint64_t cookie);
   End run_offer(const LocalStep& local, uint64_t cookie);
   End run_decide(const LocalStep& local, uint64_t cookie);
   // Where the operands of a step with windows are.

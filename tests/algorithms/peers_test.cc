@@ -235,7 +235,7 @@ TEST(PeerAllreduce, ByACodecNeedsEachStep) {
   const Schedule whole = built.schedules[1];
   const auto is_found = [&](const Schedule& mutant) {
     built.schedules[1] = mutant;
-    return fault_of(built, Branch::kPeers, 1, 5) != "";
+    return !fault_of(built, Branch::kPeers, 1, 5).empty();
   };
   for (uint32_t at = 0; at < whole.steps.size(); ++at) {
     const Step& step = whole.steps[at];
