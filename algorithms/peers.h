@@ -11,8 +11,8 @@
 // (coded_allreduce).
 // Source: NVIDIA TensorRT-LLM's and vLLM's custom allreduce, which is both of these.
 //
-// Which ranks have their buffers on a GPU, no rank knows before the call: a first round says it,
-// and whether each can read all windows. Where one cannot, the call goes on as it would without.
+// No rank knows before the call which ranks have their buffers on a GPU. A first round says it, and
+// whether each can read all windows. Where one cannot, the call goes on as it would without.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
