@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include "src/bootstrap/handshake_dial.h"
 #include "src/bootstrap/rendezvous_roll.h"
 #include "src/bootstrap/rendezvous_socket.h"
+#include "tests/support/few_descriptors.h"
 #include "tests/support/rendezvous_place.h"
 #include "tests/support/sanitizers.h"
 
@@ -412,14 +412,11 @@ TEST(Rendezvous, AFailureElsewhereEndsEveryWait) {
 
 TEST(Rendezvous, NoDescriptorIsALocalErrorAtOnce) {
   const Place place;
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  rlimit none = before;
-  none.rlim_cur = static_cast<rlim_t>(Descriptor(::dup(0)).get());
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   const auto begin = Clock::now();
-  const auto exchange = place.join(0, 2);
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto exchange = [&place] {
+    const test::FewDescriptors none(test::FewDescriptors::kNone);
+    return place.join(0, 2);
+  }();
   EXPECT_EQ(exchange.status().code(), Code::kSystem) << exchange.status().message();
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));
 }
