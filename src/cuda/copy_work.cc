@@ -11,6 +11,7 @@
 
 #include "compression/codecs.h"
 #include "src/base/bell.h"
+#include "src/cuda/device_memory.h"
 #include "src/cuda/driver_calls.h"
 
 namespace banyan {
@@ -163,8 +164,11 @@ LocalWork::End CopyWork::run_offer(const LocalStep& local, uint64_t cookie) {
     bool all_there = true;
     for (const Slice& buffer : {local.step.src, local.step.src2}) {
       if (buffer.size == 0) continue;
-      const Result<OpenGpu*> found = gpu_of(local.spaces.at(buffer));
-      all_there = all_there && found.ok() && (gpu == nullptr || gpu == *found);
+      const std::byte* address = local.spaces.at(buffer);
+      // Pinned memory of the host has an ordinal, too.
+      const Result<OpenGpu*> found = gpu_of(address);
+      all_there = all_there && found.ok() && is_in_device_memory(address) &&
+                  (gpu == nullptr || gpu == *found);
       if (found.ok()) gpu = *found;
     }
     offer = windows_->offer(call_of(cookie), all_there ? gpu : nullptr);

@@ -63,6 +63,19 @@ Status check_functions(const CudaFunctions& cuda) {
   return {};
 }
 
+// What a peer lends may be shorter than it says.
+Status check_length(const CudaFunctions& cuda, CudaFunctions::Address address, uint64_t bytes) {
+  constexpr int kRangeStart = 11, kRangeSize = 12;  // CUpointer_attribute
+  uint64_t start = 0, size = 0;
+  BANYAN_TRY(cuda_status(cuda, cuda.pointer_attribute(&start, kRangeStart, address),
+                         "cuPointerGetAttribute"));
+  BANYAN_TRY(cuda_status(cuda, cuda.pointer_attribute(&size, kRangeSize, address),
+                         "cuPointerGetAttribute"));
+  const bool holds = start <= address && size >= bytes && address - start <= size - bytes;
+  if (holds) return {};
+  return {Code::kCuda, fmt::format("it has {} bytes, and a window has {}", size, bytes)};
+}
+
 }  // namespace
 
 Windows::Windows(const CudaFunctions& cuda, int rank, std::vector<bool> in_process)
@@ -159,6 +172,7 @@ Result<Windows::Mapped> Windows::borrow(const WindowOffer& offer) const {
   BANYAN_TRY(cuda_status(cuda_, cuda_.borrow(&held.address, offer.handle, kEnablePeerAccess),
                          "cuIpcOpenMemHandle"));
   held.borrowed = true;
+  BANYAN_TRY(check_length(cuda_, held.address, kPlaces * kWindowBytes));
   return as_pointer(*memory);
 }
 
