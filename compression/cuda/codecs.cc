@@ -48,9 +48,7 @@ bool has_cuda_codec(CodecId codec, DataType type) {
 }
 
 Result<CudaCodecs> CudaCodecs::load(const CudaFunctions& cuda, const CudaImage& image) {
-  Result<CudaModule> module = CudaModule::load(cuda, image);
-  BANYAN_TRY(module.status());
-  return find_in(std::make_shared<const CudaModule>(std::move(*module)));
+  return load_alone<CudaCodecs>(cuda, image);
 }
 
 Result<CudaCodecs> CudaCodecs::find_in(std::shared_ptr<const CudaModule> module) {

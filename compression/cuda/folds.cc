@@ -12,9 +12,7 @@
 namespace banyan {
 
 Result<CudaFolds> CudaFolds::load(const CudaFunctions& cuda, const CudaImage& image) {
-  Result<CudaModule> module = CudaModule::load(cuda, image);
-  BANYAN_TRY(module.status());
-  return find_in(std::make_shared<const CudaModule>(std::move(*module)));
+  return load_alone<CudaFolds>(cuda, image);
 }
 
 Result<CudaFolds> CudaFolds::find_in(std::shared_ptr<const CudaModule> module) {

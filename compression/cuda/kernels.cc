@@ -60,9 +60,7 @@ uint64_t factor_of(DataType type, const void* scalar) {
 }  // namespace
 
 Result<CudaKernels> CudaKernels::load(const CudaFunctions& cuda, const CudaImage& image) {
-  Result<CudaModule> module = CudaModule::load(cuda, image);
-  BANYAN_TRY(module.status());
-  return find_in(std::make_shared<const CudaModule>(std::move(*module)));
+  return load_alone<CudaKernels>(cuda, image);
 }
 
 Result<CudaKernels> CudaKernels::find_in(std::shared_ptr<const CudaModule> module) {

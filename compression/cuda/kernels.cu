@@ -6,36 +6,17 @@
 #include "compression/cuda/fold_blocks.h"
 
 // The indices of blocks, and of threads in them, have one dimension.
-#define KERNEL(name, ...)                                                              \
+#define KERNEL_BY(run, Call, name, ...)                                                \
   extern "C" __global__ void __launch_bounds__(banyan::kCudaThreads)                   \
-      name(const banyan::CudaKernelCall call) {                                        \
+      name(const banyan::Call call) {                                                  \
     using namespace banyan;                                                            \
-    run_thread<__VA_ARGS__>(call, {blockIdx.x, gridDim.x, threadIdx.x});               \
+    run<__VA_ARGS__>(call, {blockIdx.x, gridDim.x, threadIdx.x});                      \
   }
-
-#include "compression/cuda/kernels.inc"
-
-#define CODEC_KERNEL(name, ...)                                                        \
-  extern "C" __global__ void __launch_bounds__(banyan::kCudaThreads)                   \
-      name(const banyan::CudaCodecCall call) {                                         \
-    using namespace banyan;                                                            \
-    run_warp<__VA_ARGS__>(call, {blockIdx.x, gridDim.x, threadIdx.x});                 \
-  }
-
-#define CODED_FOLD_KERNEL(name, ...)                                                   \
-  extern "C" __global__ void __launch_bounds__(banyan::kCudaThreads)                   \
-      name(const banyan::CudaCodedFold call) {                                         \
-    using namespace banyan;                                                            \
-    run_warp<__VA_ARGS__>(call, {blockIdx.x, gridDim.x, threadIdx.x});                 \
-  }
+#define KERNEL(name, ...) KERNEL_BY(run_thread, CudaKernelCall, name, __VA_ARGS__)
+#define CODEC_KERNEL(name, ...) KERNEL_BY(run_warp, CudaCodecCall, name, __VA_ARGS__)
+#define CODED_FOLD_KERNEL(name, ...) KERNEL_BY(run_warp, CudaCodedFold, name, __VA_ARGS__)
+#define FOLD_KERNEL(name, ...) KERNEL_BY(run_fold, CudaFoldCall, name, __VA_ARGS__)
 
 #include "compression/cuda/codec_kernels.inc"
-
-#define FOLD_KERNEL(name, ...)                                                         \
-  extern "C" __global__ void __launch_bounds__(banyan::kCudaThreads)                   \
-      name(const banyan::CudaFoldCall call) {                                          \
-    using namespace banyan;                                                            \
-    run_fold<__VA_ARGS__>(call, {blockIdx.x, gridDim.x, threadIdx.x});                 \
-  }
-
 #include "compression/cuda/fold_kernels.inc"
+#include "compression/cuda/kernels.inc"

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "banyan/status.h"
 #include "compression/cuda/image.h"
@@ -39,5 +40,13 @@ class CudaModule {
   CudaFunctions cuda_;
   std::unique_ptr<void, Unload> module_{nullptr, Unload{}};
 };
+
+// Finds those kernels in a module that is loaded for them alone.
+template <class Kernels>
+Result<Kernels> load_alone(const CudaFunctions& cuda, const CudaImage& image) {
+  Result<CudaModule> module = CudaModule::load(cuda, image);
+  BANYAN_TRY(module.status());
+  return Kernels::find_in(std::make_shared<const CudaModule>(std::move(*module)));
+}
 
 }  // namespace banyan
