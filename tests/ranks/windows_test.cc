@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "compression/cuda/image.h"
 #include "src/c_api/inspect.h"
 #include "tests/ranks/device_fixture.h"
 #include "tests/ranks/ranks_cases.h"
@@ -26,6 +27,9 @@ constexpr size_t kLeast = 16384;  // float32 that have as many bytes as a call b
 
 class WindowCalls : public WithRanks {
  protected:
+  void SetUp() override {
+    if (cuda_image().fatbin == nullptr) GTEST_SKIP() << "this build has no kernels: no nvcc";
+  }
   // Every rank has loaded the driver before it meets the others.
   static void run_with_windows(int size,
                                const std::function<void(Rank&, banyan_comm_t, RankGpu&)>& body,
