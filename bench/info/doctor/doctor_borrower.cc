@@ -22,8 +22,6 @@ constexpr size_t kLentBytes = size_t{2} << 20;  // as the driver gives memory to
 constexpr int kPatienceMs = 20'000;    // a context takes a second where there are many GPUs
 constexpr unsigned kReachesPeers = 1;  // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 
-using Address = CudaFunctions::Address;
-
 // The first GPU's context, made current; kCudaSuccess, or what the driver said.
 int enter_first_gpu(const CudaFunctions& cuda, CudaFunctions::Device* device) {
   CudaFunctions::Handle context = nullptr;
@@ -47,7 +45,7 @@ int borrow(const CudaIpcHandle& handle) {
   if (!cuda || !has_what_is_needed(*cuda) || cuda->init(0) != kCudaSuccess ||
       enter_first_gpu(*cuda, &device) != kCudaSuccess)
     return kCudaSuccess;
-  Address address = 0;
+  CudaFunctions::Address address = 0;
   const int result = cuda->borrow(&address, handle, kReachesPeers);
   if (result == kCudaSuccess) (void)cuda->return_borrowed(address);
   return result;
@@ -110,7 +108,7 @@ std::string MemoryBorrower::why_not(const CudaFunctions& cuda) {
                                     : fmt::format("{}: {}", call, result);
   };
   std::string why;
-  Address address = 0;
+  CudaFunctions::Address address = 0;
   if (cuda.allocate(&address, kLentBytes) == kCudaSuccess) {
     CudaIpcHandle handle{};
     int answer = kCudaSuccess;
