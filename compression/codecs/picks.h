@@ -6,22 +6,14 @@
 #pragma once
 
 #include <cstddef>
-#include <type_traits>
 
-#include "compression/float_formats.h"
+#include "compression/codecs/bars.h"
 #include "compression/loops.h"
 
 namespace banyan {
 namespace {
 
-inline constexpr size_t kTogether = 4096;  // the most values that are looked at together
-inline constexpr size_t kBeyond = 16;      // that instruction sets may write behind what they pick
-inline constexpr size_t kRegion = 65'536;  // whose places have 16 bits
-
-template <typename Wide>
-using FormatOf = std::conditional_t<std::is_same_v<Wide, double>, Float64, Float32>;
-template <typename Wide>
-using BitsOf = typename FormatOf<Wide>::Storage;
+inline constexpr size_t kBeyond = 16;  // that instruction sets may write behind what they pick
 
 // Values that were picked, and their places in the region, ascending.
 template <typename Wide>
@@ -29,13 +21,6 @@ struct Picks {
   size_t count = 0;
   uint16_t places[kTogether + kBeyond];
   Wide values[kTogether + kBeyond];
-};
-
-// It is passed by values whose bits under `mask` are at least `least`.
-template <typename Wide>
-struct Bar {
-  BitsOf<Wide> mask = FormatOf<Wide>::kMagnitude;
-  BitsOf<Wide> least = 0;
 };
 
 // Adds to `picks` which of `count` values pass `bar`. The first one's place is `place`, and all
