@@ -194,7 +194,7 @@ namespace {
 // Elements of 16 bits are encoded from where they are, and rounded as they are decoded: that is the
 // sum, but not the average, of who decodes to float32 and divides.
 bool may_encode_in_windows(const Problem& problem, const Parameters& parameters) {
-  constexpr CodecId kByGpus[] = {kInt8, kInt4, kE4m3, kE5m2, kFp16, kBf16};
+  constexpr CodecId kByGpus[] = {kInt8, kInt4, kDyn8, kE4m3, kE5m2, kFp16, kBf16};
   const CodecId codec = parameters.inter_codec.codec;
   const bool is_cast = codec == kFp16 || codec == kBf16;
   const bool wide = problem.type == DataType::kFloat32;

@@ -162,7 +162,8 @@ bool is_done_there(const Step& step, const Staging& staging) {
   if (step.codec == kNoCodec)
     return step.op == Op::kEncode && staging.holds(step.src) && staging.holds(step.dst);
   switch (step.op) {
-    case Op::kEncode: return staging.holds(step.src) && step.src2.size == 0;
+    case Op::kSelect:
+    case Op::kEncode: return staging.holds(step.src);
     case Op::kDecode: return staging.holds(step.dst);
     case Op::kDecodeAdd: return staging.holds(step.src) || staging.holds(step.dst);
     default: return false;

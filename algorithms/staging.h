@@ -29,8 +29,9 @@ inline constexpr uint64_t kStagedPiece = uint64_t{512} << 10;
 // and sums overlap. What nothing reads is not brought in, and what nothing writes is not taken out.
 Schedule stage(const Schedule& schedule, const Staging& staging, uint64_t piece = kStagedPiece);
 
-// Whether Staging::codecs has what the step does to what lies in such buffers: it encodes, decodes,
-// or divides elements of the type of sums where they are. Its other operands may be working memory.
+// Whether Staging::codecs has what the step does to what lies in such buffers: it selects, encodes,
+// decodes, or divides elements of the type of sums where they are. Its other operands may be
+// working memory.
 bool is_done_there(const Step& step, const Staging& staging);
 
 }  // namespace banyan

@@ -22,6 +22,8 @@
 #include "compression/cuda/codecs.h"
 #include "compression/cuda/folds.h"
 #include "compression/cuda/kernels.h"
+#include "compression/cuda/sparse.h"
+#include "compression/cuda/topk.h"
 
 namespace banyan {
 namespace {
@@ -30,6 +32,8 @@ using Address = CudaFunctions::Address;
 using Handle = CudaFunctions::Handle;
 
 constexpr size_t kArena = size_t{4} << 30;
+// One of 500 of the device's numbers is larger.
+constexpr double kFew = 1.99609375;
 constexpr int kLaunches = 4;  // of a round, so that the clock's steps do not show
 
 [[noreturn]] void leave(int status, const std::string& why) {
@@ -141,11 +145,24 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+struct LoadedKernels {
+  CudaKernels sums;
+  CudaCodecs codecs;
+  CudaFolds folds;
+  CudaSparse sparse;
+  CudaTopk topk;
+};
+
 class Cases {
  public:
-  Cases(Device& device, const CudaKernels& kernels, const CudaCodecs& codecs,
-        const CudaFolds& folds, size_t dst_bytes)
-      : device_(device), kernels_(kernels), codecs_(codecs), folds_(folds), dst_bytes_(dst_bytes) {}
+  Cases(Device& device, const LoadedKernels& kernels, size_t dst_bytes)
+      : device_(device),
+        kernels_(kernels.sums),
+        codecs_(kernels.codecs),
+        folds_(kernels.folds),
+        sparse_(kernels.sparse),
+        topk_(kernels.topk),
+        dst_bytes_(dst_bytes) {}
 
   void add_type(DataType type) {
     const DataType wide = accumulator_of(type, ReduceOp::kSum);
@@ -182,6 +199,28 @@ class Cases {
       must(codecs_.decode_add(codec, DataType::kFloat32, bytes_at(device_.source(message)), count,
                               bytes_at(device_.source(dst_bytes_)),
                               bytes_at(device_.result(dst_bytes_)), device_.stream));
+    });
+  }
+
+  // Few of the values are said, so that bytes are those of vectors: read once, though the kernels
+  // go over them more often, and what is left.
+  void add_sparse() {
+    const size_t count = dst_bytes_ / sizeof(float);
+    const Coding coding{.parameter = kFew};
+    const auto encode = [=, this](std::byte* left) {
+      must(sparse_.encode(kThreshold, coding, bytes_at(device_.source(dst_bytes_)), count,
+                          bytes_at(device_.result(dst_bytes_ + 1)), left,
+                          bytes_at(device_.result(CudaSparse::room(count))),
+                          static_cast<uint64_t*>(pointer(device_.result(sizeof(uint64_t)))),
+                          device_.stream));
+    };
+    add("threshold encode", DataType::kFloat32, dst_bytes_, [=] { encode(nullptr); });
+    add("threshold encode and keep", DataType::kFloat32, 2 * dst_bytes_,
+        [=, this] { encode(bytes_at(device_.result(dst_bytes_))); });
+    add("topk select", DataType::kFloat32, dst_bytes_, [=, this] {
+      must(topk_.select({.parameter = 0.001}, bytes_at(device_.source(dst_bytes_)), count,
+                        static_cast<Selection*>(pointer(device_.result(sizeof(Selection)))),
+                        bytes_at(device_.result(CudaTopk::room(count))), device_.stream));
     });
   }
 
@@ -284,23 +323,29 @@ class Cases {
   const CudaKernels& kernels_;
   const CudaCodecs& codecs_;
   const CudaFolds& folds_;
+  const CudaSparse& sparse_;
+  const CudaTopk& topk_;
   size_t dst_bytes_;
   std::vector<Case> cases_;
 };
+
+template <class Kernels>
+Kernels loaded(const CudaFunctions& cuda) {
+  Result<Kernels> kernels = Kernels::load(cuda);
+  must(kernels.status());
+  return std::move(*kernels);
+}
 
 void measure(int rounds) {
   if (cuda_image().fatbin == nullptr) leave(77, "skipped: this build has no kernels: no nvcc");
   const auto cuda = open_cuda_driver();
   if (!cuda) leave(77, "skipped: there is no libcuda.so.1");
   Device device(*cuda);
-  const auto kernels = CudaKernels::load(*cuda);
-  must(kernels.status());
-  const auto codecs = CudaCodecs::load(*cuda);
-  must(codecs.status());
-  const auto folds = CudaFolds::load(*cuda);
-  must(folds.status());
+  const LoadedKernels kernels{loaded<CudaKernels>(*cuda), loaded<CudaCodecs>(*cuda),
+                              loaded<CudaFolds>(*cuda), loaded<CudaSparse>(*cuda),
+                              loaded<CudaTopk>(*cuda)};
   for (const size_t mebibytes : {64, 256}) {
-    Cases cases(device, *kernels, *codecs, *folds, mebibytes << 20);
+    Cases cases(device, kernels, mebibytes << 20);
     for (const DataType type :
          {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8E4m3,
           DataType::kFloat8E5m2, DataType::kInt8, DataType::kInt32, DataType::kFloat64}) {
@@ -311,7 +356,8 @@ void measure(int rounds) {
       cases.add_encode(type, wide, 3);
       cases.add_shifted(type);
     }
-    for (const CodecId codec : {kInt8, kInt4, kE4m3, kE5m2}) cases.add_codec(codec);
+    for (const CodecId codec : {kInt8, kInt4, kDyn8, kE4m3, kE5m2}) cases.add_codec(codec);
+    cases.add_sparse();
     for (const size_t ranks : {2, 4, 8}) {
       for (const DataType type : {DataType::kFloat32, DataType::kBfloat16})
         cases.add_fold(type, ranks);

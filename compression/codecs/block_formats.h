@@ -45,6 +45,14 @@ struct Int4Format {
   }
 };
 
+struct Dyn8Format {
+  static constexpr size_t kBlock = 256;
+  using Codes = MapCodes;
+  using StoredScale = uint32_t;
+  static constexpr bool kSpoilsAll = false;
+  static constexpr Scaling scaling(float m, const std::byte*, size_t) { return {m, 1 / m}; }
+};
+
 template <class Narrow>
 struct Float8Format {
   static constexpr size_t kBlock = 256;

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "compression/codecs/blocks.h"
+#include "compression/codecs/dyn8_map.h"
 #include "compression/float_formats.h"
 
 namespace banyan {
@@ -57,6 +58,14 @@ constexpr uint8_t to_code(FloatCodes<Format> codes, float product, uint32_t chan
 template <class Format>
 constexpr float from_code(FloatCodes<Format>, uint8_t code) {
   return widen<Format>(code);
+}
+
+constexpr uint8_t to_code(MapCodes, float product) {
+  return nearest_in_map(product);
+}
+
+constexpr float from_code(MapCodes, uint8_t code) {
+  return value_in_map(code);
 }
 
 constexpr uint8_t to_code(SignCodes, float product) {

@@ -45,6 +45,17 @@ consteval DynamicMap make_dynamic_map() {
 }
 
 inline constexpr DynamicMap kDynamicMap = make_dynamic_map();
+#ifdef __CUDACC__  // code of a GPU has a table of its own, in its memory
+const __device__ DynamicMap kDynamicMapThere = make_dynamic_map();
+#endif
+
+constexpr float value_in_map(uint8_t place) {
+#ifdef __CUDA_ARCH__
+  return kDynamicMapThere.value[place];
+#else
+  return kDynamicMap.value[place];
+#endif
+}
 
 // Cells of the positive numbers, then of the negative ones. A cell has in its lowest 8 bits the
 // lower place of the two around its edge, and above them where in the cell the magnitudes at the
@@ -94,6 +105,17 @@ consteval DynamicCells make_dynamic_cells() {
 }
 
 inline constexpr DynamicCells kDynamicCells = make_dynamic_cells();
+#ifdef __CUDACC__
+const __device__ DynamicCells kDynamicCellsThere = make_dynamic_cells();
+#endif
+
+constexpr uint32_t cell_at(size_t place) {
+#ifdef __CUDA_ARCH__
+  return kDynamicCellsThere.cell[place];
+#else
+  return kDynamicCells.cell[place];
+#endif
+}
 
 constexpr uint8_t nearest_in_map(float value) {
   const auto bits = __builtin_bit_cast(uint32_t, value);
@@ -103,7 +125,7 @@ constexpr uint8_t nearest_in_map(float value) {
   magnitude = magnitude > DynamicCells::kHigh ? DynamicCells::kHigh : magnitude;
   const size_t place = ((magnitude - DynamicCells::kLow) >> DynamicCells::kShift) +
                        (negative ? DynamicCells::kCount : 0);
-  const uint32_t cell = kDynamicCells.cell[place];
+  const uint32_t cell = cell_at(place);
   const bool reached = (magnitude & DynamicCells::kInside) >= cell >> 8;
   return static_cast<uint8_t>((cell & 0xff) + (reached != negative ? 1 : 0));
 }

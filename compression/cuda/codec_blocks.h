@@ -165,6 +165,22 @@ struct EncodeBlocks {
     return largest_magnitude(mine);
   }
 
+  BANYAN_HOST_DEVICE static void find_codes(const CudaCodecCall& call, uint64_t at,
+                                            const CudaLane& mine, float factor, uint8_t* codes) {
+    using Codes = typename Format::Codes;
+    if constexpr (Codes::kHaveChance) {
+      if (call.by_chance != 0) {
+        const LaneChance chance(call, at);
+        BANYAN_UNROLLED
+        for (unsigned i = 0; i < kCudaEach; i++)
+          codes[i] = to_code(Codes{}, mine.values[i] * factor, chance[i]);
+        return;
+      }
+    }
+    BANYAN_UNROLLED
+    for (unsigned i = 0; i < kCudaEach; i++) codes[i] = to_code(Codes{}, mine.values[i] * factor);
+  }
+
   // `largest` is that of the block.
   BANYAN_HOST_DEVICE static void end(const CudaCodecCall& call, uint64_t piece, unsigned lane,
                                      CudaLane& mine, uint32_t largest) {
@@ -183,15 +199,7 @@ struct EncodeBlocks {
           call.message + place.scale,
           static_cast<Stored>(bits_as<uint32_t>(scale) >> (32 - 8 * sizeof(Stored))));
     uint8_t codes[kCudaEach];
-    if (call.by_chance != 0) {
-      const LaneChance chance(call, at);
-      BANYAN_UNROLLED
-      for (unsigned i = 0; i < kCudaEach; i++)
-        codes[i] = to_code(Codes{}, mine.values[i] * factor, chance[i]);
-    } else {
-      BANYAN_UNROLLED
-      for (unsigned i = 0; i < kCudaEach; i++) codes[i] = to_code(Codes{}, mine.values[i] * factor);
-    }
+    find_codes(call, at, mine, factor, codes);
     constexpr uint8_t kOfOne = (1U << Codes::kBits) - 1;
     typename Place::Codes packed = 0;
     BANYAN_UNROLLED

@@ -14,7 +14,7 @@ namespace banyan {
 
 namespace {
 
-constexpr std::array kCodecsHere{kInt8, kInt4, kE4m3, kE5m2};
+constexpr std::array kCodecsHere{kInt8, kInt4, kDyn8, kE4m3, kE5m2};
 constexpr std::array kTypesHere{DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
 
 constexpr uint32_t low(uint64_t value) {

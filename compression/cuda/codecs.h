@@ -1,6 +1,6 @@
 // Codecs on the memory of a GPU, to the bytes of those on the host (compression/codecs.h), as
 // launches on a stream. They are those of scaled blocks, whose messages have a length that their
-// values do not change: int8, int4, e4m3 and e5m2, also by chance.
+// values do not change: int8, int4, dyn8, e4m3 and e5m2, also by chance where they have that.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

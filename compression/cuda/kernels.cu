@@ -4,6 +4,8 @@
 #include "compression/cuda/blocks.h"
 #include "compression/cuda/codec_blocks.h"
 #include "compression/cuda/fold_blocks.h"
+#include "compression/cuda/sparse_blocks.h"
+#include "compression/cuda/topk_blocks.h"
 
 // The indices of blocks, and of threads in them, have one dimension.
 #define KERNEL_BY(run, Call, name, ...)                                                \
@@ -16,7 +18,12 @@
 #define CODEC_KERNEL(name, ...) KERNEL_BY(run_warp, CudaCodecCall, name, __VA_ARGS__)
 #define CODED_FOLD_KERNEL(name, ...) KERNEL_BY(run_warp, CudaCodedFold, name, __VA_ARGS__)
 #define FOLD_KERNEL(name, ...) KERNEL_BY(run_fold, CudaFoldCall, name, __VA_ARGS__)
+#define SPARSE_KERNEL(name, ...) KERNEL_BY(run_counting, CudaSparseCall, name, __VA_ARGS__)
+#define TOPK_KERNEL(name, ...) KERNEL_BY(run_counting, CudaTopkCall, name, __VA_ARGS__)
+#define TOPK_BLOCK_KERNEL(name, ...) KERNEL_BY(run_block, CudaTopkCall, name, __VA_ARGS__)
 
 #include "compression/cuda/codec_kernels.inc"
 #include "compression/cuda/fold_kernels.inc"
 #include "compression/cuda/kernels.inc"
+#include "compression/cuda/sparse_kernels.inc"
+#include "compression/cuda/topk_kernels.inc"

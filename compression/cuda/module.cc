@@ -69,6 +69,15 @@ Result<CudaModule::Function> CudaModule::find(const std::string& name) const {
   return driver_failure(cuda_, ("cuModuleGetFunction(" + name + ")").c_str(), result);
 }
 
+Status CudaModule::find_all(std::span<const char* const> names, std::span<Function> found) const {
+  for (size_t i = 0; i < names.size(); ++i) {
+    const Result<Function> function = find(names[i]);
+    BANYAN_TRY(function.status());
+    found[i] = *function;
+  }
+  return {};
+}
+
 Status CudaModule::launch(Function function, unsigned blocks, void* call, Stream stream) const {
   void* parameters[] = {call};
   const int result =

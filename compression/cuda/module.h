@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -26,6 +27,7 @@ class CudaModule {
 
   // kCuda: there is none of that name.
   Result<Function> find(const std::string& name) const;
+  Status find_all(std::span<const char* const> names, std::span<Function> found) const;
   // Enqueues so many blocks of kCudaThreads threads. `call` is copied; it is what the kernel takes.
   Status launch(Function function, unsigned blocks, void* call, Stream stream) const;
 

@@ -55,7 +55,7 @@ std::shared_ptr<Plan> Worker::plan_with_codecs(const Call& call) {
     std::vector<const void*> staged;
     if (problem.staging.input) staged.push_back(call.send);
     if (problem.staging.output) staged.push_back(output_of(problem, call));
-    problem.staging.codecs = copies_->codecs_at(staged);
+    problem.staging.codecs = copies_->codecs_at(staged, problem.accumulator());
     if (const std::string why = copies_->take_why_no_kernels(); !why.empty())
       BANYAN_LOG(around_.settings.log, Subsystem::kPlan, LogLevel::kInfo,
                  "the host encodes for a GPU: {}", why);

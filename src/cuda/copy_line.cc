@@ -39,13 +39,14 @@ Status CopyLine::have_event() {
   return {};
 }
 
-Status CopyLine::note(uint64_t cookie, uint64_t message_bytes) {
+Status CopyLine::note(Begun begun) {
   Status recorded = cuda_status(cuda_, cuda_.record_event(free_.back(), stream_), "cuEventRecord");
   if (!recorded.ok()) {
     (void)cuda_.synchronize_stream(stream_);  // nobody would wait for that
     return recorded;
   }
-  begun_.push_back({cookie, message_bytes, free_.back()});
+  begun.event = free_.back();
+  begun_.push_back(begun);
   free_.pop_back();
   return {};
 }
@@ -70,7 +71,11 @@ LocalWork::End CopyLine::take() {
   begun_.pop_front();
   free_.push_back(oldest.event);
   rings_for_ = nullptr;
-  return {oldest.cookie, LocalWork::Outcome::kDone, oldest.message_bytes};
+  LocalWork::End end{oldest.cookie, LocalWork::Outcome::kDone, oldest.message_bytes};
+  if (oldest.counted == nullptr) return end;
+  end.message_bytes = *oldest.counted;
+  room_.put_back(oldest.counted);
+  return end;
 }
 
 Status CopyLine::ring_for_oldest(const Descriptor& bell) {

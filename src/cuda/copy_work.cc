@@ -88,7 +88,7 @@ std::string CopyWork::take_why_no_kernels() {
   return why;
 }
 
-uint32_t CopyWork::codecs_at(std::span<const void* const> addresses) {
+uint32_t CopyWork::codecs_at(std::span<const void* const> addresses, DataType accumulator) {
   OpenGpu* all_of = nullptr;
   for (const void* address : addresses) {
     const Result<OpenGpu*> gpu = gpu_of(address);
@@ -98,7 +98,7 @@ uint32_t CopyWork::codecs_at(std::span<const void* const> addresses) {
   if (all_of == nullptr || !all_is_pinned_ || all_of->kernels() == nullptr) return 0;
   uint32_t found = 1;
   for (CodecId codec = 1; codec <= codecs().size(); ++codec)
-    found |= is_codec_of_gpus(codec) ? 1U << codec : 0;
+    found |= is_codec_of_gpus(codec, accumulator) ? 1U << codec : 0;
   return found;
 }
 
@@ -122,6 +122,7 @@ LocalWork::End CopyWork::run_kernel(const LocalStep& local, uint64_t cookie) {
   const bool encodes = step.op == Op::kEncode && step.codec != kNoCodec;
   const uint64_t count = (encodes ? step.src : step.dst).size / size_of(step.type);
   const Coding coding = coding_of(local);
+  if (has_cuda_sparse(step.codec, coding, step.type)) return run_sparse(**gpu, local, cookie);
   uint64_t bytes = 0;
   if (step.codec != kNoCodec) {
     bytes = codecs()[step.codec - size_t{1}].capacity(coding, step.type, count);
@@ -142,6 +143,61 @@ LocalWork::End CopyWork::run_kernel(const LocalStep& local, uint64_t cookie) {
   CopyLine& line = encodes ? (*gpu)->out() : (*gpu)->in();
   const Status begun = line.begin(cookie, encodes ? bytes : 0, enqueue);
   return begun.ok() ? End{cookie, Outcome::kPending, 0} : failed(cookie, begun);
+}
+
+// How long its messages are, a GPU says when it has written them. Flags travel behind them.
+Status CopyWork::begin_sparse(OpenGpu& gpu, const LocalStep& local, uint64_t cookie) {
+  const Step& step = local.step;
+  const KernelsOfGpu& kernels = *gpu.kernels();
+  const uint64_t count = step.src.size / size_of(step.type);
+  Coding coding = coding_of(local);
+  std::byte* const dst = local.spaces.at(step.dst);
+  const std::byte* const src = local.spaces.at(step.src);
+  if (step.op == Op::kSelect)
+    return gpu.out().begin_in_room(
+        cookie, CudaTopk::room(count), [&](Handle stream, std::byte* room) {
+          auto* const selection = reinterpret_cast<Selection*>(dst);
+          return kernels.topk.select(coding, src, count, selection, room, stream);
+        });
+  Selection selection;
+  if (step.src2.size != 0) {
+    std::memcpy(&selection, local.spaces.at(step.src2), sizeof selection);
+    coding.selection = &selection;
+  }
+  return gpu.out().begin_counted(cookie, CudaSparse::room(count),
+                                 [&](Handle stream, std::byte* room, uint64_t* said) {
+                                   return kernels.sparse.encode(step.codec, coding, src, count, dst,
+                                                                nullptr, room, said, stream);
+                                 });
+}
+
+LocalWork::End CopyWork::read_sparse(OpenGpu& gpu, const LocalStep& local, uint64_t cookie) {
+  const Step& step = local.step;
+  const bool adds = step.op == Op::kDecodeAdd;
+  const uint64_t count = step.dst.size / size_of(step.type);
+  const Coding coding = coding_of(local);
+  std::byte* const dst = local.spaces.at(step.dst);
+  const std::byte* const src = local.spaces.at(step.src);
+  const std::byte* const slot = adds ? local.spaces.at(step.src2) : src;
+  if (local.message_bytes == 0) return {cookie, Outcome::kCorrupt};
+  const uint64_t bytes = local.message_bytes - 1;
+  const CodecMessage message{slot, bytes, static_cast<uint8_t>(slot[bytes])};
+  if (!CudaSparse::is_message(coding, message, count)) return {cookie, Outcome::kCorrupt};
+  const Status begun =
+      gpu.in().begin_in_room(cookie, CudaSparse::room(count), [&](Handle stream, std::byte* room) {
+        const CudaSparse& sparse = gpu.kernels()->sparse;
+        return adds ? sparse.decode_add(coding, message, count, src, dst, room, stream)
+                    : sparse.decode(coding, message, count, dst, room, stream);
+      });
+  return begun.ok() ? End{cookie, Outcome::kPending} : failed(cookie, begun);
+}
+
+LocalWork::End CopyWork::run_sparse(OpenGpu& gpu, const LocalStep& local, uint64_t cookie) {
+  const CurrentContext current = gpu.make_current();
+  const Op op = local.step.op;
+  if (op != Op::kEncode && op != Op::kSelect) return read_sparse(gpu, local, cookie);
+  const Status begun = begin_sparse(gpu, local, cookie);
+  return begun.ok() ? End{cookie, Outcome::kPending} : failed(cookie, begun);
 }
 
 LocalWork::End CopyWork::run(const LocalStep& step, uint64_t cookie) {

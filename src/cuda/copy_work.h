@@ -49,7 +49,8 @@ class CopyWork final : public LocalWork, public Pinning {
   uint64_t calls_by_windows() const { return windows_ == nullptr ? 0 : windows_->calls(); }
   // By which codecs the GPU in whose memory these are encodes and decodes itself, as in
   // Staging::codecs; none where it is not one GPU. Requires open() of each.
-  uint32_t codecs_at(std::span<const void* const> addresses);
+  // `accumulator`: the type of the call's sums.
+  uint32_t codecs_at(std::span<const void* const> addresses, DataType accumulator);
 
   // After codecs_at(): why a GPU has no kernels, said once of each; empty: nothing is to be said.
   std::string take_why_no_kernels();
@@ -79,6 +80,9 @@ class CopyWork final : public LocalWork, public Pinning {
   Result<OpenGpu*> gpu_of(const void* address);
   static const std::byte* place_of(const LocalStep& local);
   End run_kernel(const LocalStep& local, uint64_t cookie);
+  static Status begin_sparse(OpenGpu& gpu, const LocalStep& local, uint64_t cookie);
+  End read_sparse(OpenGpu& gpu, const LocalStep& local, uint64_t cookie);
+  End run_sparse(OpenGpu& gpu, const LocalStep& local, uint64_t cookie);
   End run_copy(const LocalStep& step, uint64_t cookie);
   End run_offer(const LocalStep& local, uint64_t cookie);
   End run_decide(const LocalStep& local, uint64_t cookie);

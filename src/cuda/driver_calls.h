@@ -19,7 +19,8 @@ Status check_driver(const CudaFunctions& cuda);
 // kOk for kCudaSuccess; otherwise kCuda: "cuMemcpyAsync: CUDA_ERROR_INVALID_VALUE".
 Status cuda_status(const CudaFunctions& cuda, int result, std::string_view call);
 
-inline constexpr unsigned kCudaWithoutTiming = 2;  // CU_EVENT_DISABLE_TIMING
+inline constexpr unsigned kCudaWithoutTiming = 2;      // CU_EVENT_DISABLE_TIMING
+inline constexpr unsigned kCudaPortableAndMapped = 3;  // CU_MEMHOSTALLOC_PORTABLE | _DEVICEMAP
 
 inline CudaFunctions::Address cuda_address(const void* pointer) {
   return static_cast<CudaFunctions::Address>(reinterpret_cast<uintptr_t>(pointer));

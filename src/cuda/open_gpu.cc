@@ -19,7 +19,12 @@ Result<KernelsOfGpu> find_kernels(const CudaFunctions& cuda) {
   BANYAN_TRY(sums.status());
   Result<CudaFolds> folds = CudaFolds::find_in(module);
   BANYAN_TRY(folds.status());
-  return KernelsOfGpu{std::move(*codecs), std::move(*sums), std::move(*folds)};
+  Result<CudaSparse> sparse = CudaSparse::find_in(module);
+  BANYAN_TRY(sparse.status());
+  Result<CudaTopk> topk = CudaTopk::find_in(module);
+  BANYAN_TRY(topk.status());
+  return KernelsOfGpu{std::move(*codecs), std::move(*sums), std::move(*folds), std::move(*sparse),
+                      std::move(*topk)};
 }
 
 // The type of the values in its messages, where a codec does nothing but round.
@@ -30,8 +35,9 @@ std::optional<DataType> cast_to(CodecId codec) {
 
 }  // namespace
 
-bool is_codec_of_gpus(CodecId codec) {
-  return cast_to(codec) || has_cuda_codec(codec, DataType::kFloat32);
+bool is_codec_of_gpus(CodecId codec, DataType accumulator) {
+  return cast_to(codec) || has_cuda_codec(codec, DataType::kFloat32) ||
+         has_cuda_sparse(codec, {}, accumulator);
 }
 
 Status KernelsOfGpu::encode(CodecId codec, const Coding& coding, DataType type,

@@ -15,6 +15,8 @@
 #include "compression/cuda/codecs.h"
 #include "compression/cuda/folds.h"
 #include "compression/cuda/kernels.h"
+#include "compression/cuda/sparse.h"
+#include "compression/cuda/topk.h"
 #include "src/base/cuda_driver.h"
 #include "src/cuda/copy_line.h"
 #include "src/cuda/driver_calls.h"
@@ -27,9 +29,11 @@ struct KernelsOfGpu {
   CudaCodecs codecs;  // of scaled blocks
   CudaKernels sums;
   CudaFolds folds;
+  CudaSparse sparse;
+  CudaTopk topk;
 
-  // By any codec that GPUs have, as CudaCodecs has them. Casts, which are of float32, are done by
-  // what narrows and widens sums.
+  // By any codec that GPUs have but sparse ones, as CudaCodecs has them. Casts, which are of
+  // float32, are done by what narrows and widens sums.
   Status encode(CodecId codec, const Coding& coding, DataType type, const std::byte* values,
                 uint64_t count, std::byte* message, Stream stream) const;
   Status decode(CodecId codec, DataType type, const std::byte* message, uint64_t count,
@@ -39,8 +43,8 @@ struct KernelsOfGpu {
   Status fold(CodecId codec, const Coding& coding, std::span<const std::byte* const> messages,
               uint64_t count, std::byte* message, Stream stream) const;
 };
-// Whether these may be asked for that codec.
-bool is_codec_of_gpus(CodecId codec);
+// Whether these have that codec for sums of that type.
+bool is_codec_of_gpus(CodecId codec, DataType accumulator);
 
 class OpenGpu {
  public:

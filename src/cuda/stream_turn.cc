@@ -12,7 +12,6 @@
 namespace banyan {
 namespace {
 
-constexpr unsigned kPortableAndMapped = 3;   // CU_MEMHOSTALLOC_PORTABLE | _DEVICEMAP
 constexpr unsigned kWaitUntilNotBehind = 0;  // CU_STREAM_WAIT_VALUE_GEQ, by cyclic comparison
 constexpr auto kBetweenLooks = std::chrono::milliseconds(10);
 constexpr auto kLongestFarewell = std::chrono::seconds(1);
@@ -37,7 +36,8 @@ Status StreamTurn::prepare() {
   const RelaxedCapture relaxed(cuda_);
   BANYAN_TRY(cuda_status(cuda_, cuda_.current_context(&context_), "cuCtxGetCurrent"));
   void* word = nullptr;
-  BANYAN_TRY(cuda_status(cuda_, cuda_.allocate_host(&word, sizeof(uint32_t), kPortableAndMapped),
+  BANYAN_TRY(cuda_status(cuda_,
+                         cuda_.allocate_host(&word, sizeof(uint32_t), kCudaPortableAndMapped),
                          "cuMemHostAlloc"));
   shared_->word = static_cast<uint32_t*>(word);
   *shared_->word = 0;

@@ -279,7 +279,9 @@ TEST(Peers, AreForCallsThatGain) {
     return may_go_by_peers(problem, 2, parameters);
   };
   EXPECT_TRUE(by_codec(kInt8));
-  EXPECT_FALSE(by_codec(kDyn8));
+  EXPECT_TRUE(by_codec(kDyn8));
+  EXPECT_FALSE(by_codec(kOnebit));
+  EXPECT_FALSE(by_codec(kThreshold));
   problem.type = DataType::kBfloat16;
   problem.count *= 2;
   EXPECT_TRUE(by_codec(kInt8));

@@ -14,6 +14,7 @@
 #include "tests/support/cuda_codecs_checks.h"
 #include "tests/support/cuda_folds_checks.h"
 #include "tests/support/cuda_kernels_checks.h"
+#include "tests/support/cuda_sparse_checks.h"
 #include "tests/support/host_kernels.h"
 
 namespace banyan {
@@ -101,15 +102,20 @@ class CudaBlocks : public testing::Test {
     ASSERT_TRUE(kernels_.ok()) << kernels_.status().message();
     ASSERT_TRUE(codecs_.ok()) << codecs_.status().message();
     ASSERT_TRUE(folds_.ok()) << folds_.status().message();
+    ASSERT_TRUE(sparse_.ok()) << sparse_.status().message();
+    ASSERT_TRUE(topk_.ok()) << topk_.status().message();
   }
   void TearDown() override { driver = {}; }
   test::Tested tested() { return {*kernels_, memory_}; }
   test::TestedFolds tested_folds() { return {*folds_, memory_}; }
   test::TestedCodecs tested_codecs() { return {*codecs_, memory_}; }
+  test::TestedSparse tested_sparse() { return {*sparse_, *topk_, memory_}; }
 
   Result<CudaKernels> kernels_ = CudaKernels::load(functions(), kImage);
   Result<CudaCodecs> codecs_ = CudaCodecs::load(functions(), kImage);
   Result<CudaFolds> folds_ = CudaFolds::load(functions(), kImage);
+  Result<CudaSparse> sparse_ = CudaSparse::load(functions(), kImage);
+  Result<CudaTopk> topk_ = CudaTopk::load(functions(), kImage);
   HostMemory memory_;
 };
 
@@ -141,6 +147,18 @@ TEST_F(CudaBlocks, EncodeEveryPatternAsScalarDoes) {
   check_encoding_patterns(tested());
 }
 
+TEST_F(CudaBlocks, HaveTheSparseCodecsOfTheHostAtEveryLength) {
+  check_sparse_lengths(tested_sparse());
+}
+
+TEST_F(CudaBlocks, SelectTheLargestAsTheHostDoes) {
+  check_topk(tested_sparse());
+}
+
+TEST_F(CudaBlocks, HaveTheSparseCodecsOfTheHostAtEveryAlignment) {
+  check_sparse_alignments(tested_sparse());
+}
+
 TEST_F(CudaBlocks, HaveTheCodecsOfTheHostAtEveryLength) {
   check_codec_lengths(tested_codecs());
 }
@@ -159,6 +177,7 @@ TEST_F(CudaBlocks, FoldMessagesAsTheHostDoes) {
 
 TEST_F(CudaBlocks, HaveTheCodecsOfTheHostForValuesOfEveryKind) {
   check_codec_values(tested_codecs(), 100'000, 1);
+  check_sparse_values(tested_sparse(), 100'000, 2);
 }
 
 TEST_F(CudaBlocks, FoldEveryLengthAsScalarDoes) {

@@ -45,6 +45,7 @@ Traffic& traffic() {
 #include "compression/cuda/blocks.h"
 #include "compression/cuda/codec_blocks.h"
 #include "compression/cuda/fold_blocks.h"
+#include "compression/cuda/topk_blocks.h"
 #include "tests/support/host_kernels.h"
 
 namespace banyan {
@@ -85,6 +86,21 @@ void run_folds(const CudaFoldCall& call) {
   for (unsigned block = 0; block < blocks; ++block) {
     for (unsigned i = 0; i < kCudaThreads; ++i) run_fold<Function>(call, {block, blocks, i});
     test::traffic().end_of_work();
+  }
+}
+
+// As run_pieces, of kernels that count.
+template <class Function, class Call>
+void run_counting_pieces(const Call& call) {
+  for (uint64_t piece = 0; piece < Function::items(call); ++piece) {
+    uint64_t before = 0;
+    for (unsigned lane = 0; lane < kCudaLanes; ++lane) {
+      typename Function::Lane mine;
+      const uint64_t own = Function::begin(call, piece, lane, mine);
+      Function::end(call, piece, lane, mine, before, 0);
+      before += own;
+    }
+    if (piece % kCudaWarps == kCudaWarps - 1) test::traffic().end_of_work();
   }
 }
 
@@ -172,6 +188,52 @@ TEST(KernelTraffic, OfCodecsIsThatOfOperands) {
     call.other = other.data();
     expect_little(row, call, ", with what is left");
   }
+}
+
+// They go over the values, or the message, once each.
+TEST(KernelTraffic, OfSparseCodecsIsOneGo) {
+  Buffer message, values, other;
+  std::vector<uint32_t> offsets(kCount / kCudaPiece);
+  std::vector<uint64_t> starts(1), bins(kTopkBins);
+  SparsePlan plan{kCount, SparseForm::kDense};
+  TopkState state{.wanted = 1};
+  const CudaSparseCall all{.message = message.data(),
+                           .values = values.data(),
+                           .count = kCount,
+                           .form = static_cast<uint32_t>(SparseForm::kDense),
+                           .offsets = offsets.data(),
+                           .starts = starts.data(),
+                           .plan = &plan};
+  CudaSparseCall both = all;
+  both.other = other.data();
+  const CudaTopkCall topk{.values = values.data(),
+                          .count = kCount,
+                          .unknown = kTopkDigit,
+                          .state = &state,
+                          .bins = bins.data(),
+                          .offsets = offsets.data()};
+  const auto expect_goes = [](double goes, const auto& run, const auto& call) {
+    test::traffic().bytes = 0;
+    run(call);
+    const double counted = static_cast<double>(test::traffic().bytes) / (kCount * sizeof(float));
+    EXPECT_GE(counted, goes);
+    EXPECT_LE(counted, kMost * goes);
+  };
+  expect_goes(1, run_counting_pieces<CountSparse<PiecesOfValues>, CudaSparseCall>, all);
+  expect_goes(2, run_counting_pieces<WriteSparse, CudaSparseCall>, all);
+  expect_goes(3, run_counting_pieces<WriteSparse, CudaSparseCall>, both);
+  expect_goes(2, run_counting_pieces<ReadSparse<false>, CudaSparseCall>, all);
+  expect_goes(3, run_counting_pieces<ReadSparse<true>, CudaSparseCall>, both);
+  expect_goes(1, run_counting_pieces<CountTies, CudaTopkCall>, topk);
+  const auto histogram = [](const CudaTopkCall& call) {
+    for (unsigned block = 0; block < kCount / kCudaEach / kCudaThreads; ++block) {
+      TopkHistogram::Shared shared{};
+      for (unsigned i = 0; i < kCudaThreads; ++i)
+        TopkHistogram::add(call, shared, {block, kCount / kCudaEach / kCudaThreads, i});
+      test::traffic().end_of_work();
+    }
+  };
+  expect_goes(1, histogram, topk);
 }
 
 TEST(KernelTraffic, OfCodedFoldsIsThatOfOperands) {

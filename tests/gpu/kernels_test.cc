@@ -16,6 +16,7 @@
 #include "tests/support/cuda_codecs_checks.h"
 #include "tests/support/cuda_folds_checks.h"
 #include "tests/support/cuda_kernels_checks.h"
+#include "tests/support/cuda_sparse_checks.h"
 #include "tests/support/kernels_reference.h"
 
 namespace banyan {
@@ -73,12 +74,20 @@ class GpuKernels : public testing::Test {
     auto folds = CudaFolds::load(cuda_);
     ASSERT_TRUE(folds.ok()) << folds.status().message();
     folds_.emplace(std::move(*folds));
+    auto sparse = CudaSparse::load(cuda_);
+    ASSERT_TRUE(sparse.ok()) << sparse.status().message();
+    sparse_.emplace(std::move(*sparse));
+    auto topk = CudaTopk::load(cuda_);
+    ASSERT_TRUE(topk.ok()) << topk.status().message();
+    topk_.emplace(std::move(*topk));
     memory_.emplace(cuda_);
   }
   void TearDown() override {
     kernels_.reset();
     folds_.reset();
     codecs_.reset();
+    sparse_.reset();
+    topk_.reset();
     if (memory_) (void)cuda_.release_context(device_);
   }
   test::Tested tested() { return {*kernels_, *memory_}; }
@@ -89,6 +98,8 @@ class GpuKernels : public testing::Test {
   std::optional<CudaKernels> kernels_;
   std::optional<CudaCodecs> codecs_;
   std::optional<CudaFolds> folds_;
+  std::optional<CudaSparse> sparse_;
+  std::optional<CudaTopk> topk_;
   std::optional<OnGpu> memory_;
 };
 
@@ -131,6 +142,14 @@ TEST_F(GpuKernels, HaveTheCodecsOfTheHost) {
   check_codec_strangers(tested_codecs());
   check_codec_values(tested_codecs(), 1'000'000, 6);
   check_coded_folds(tested_codecs());
+}
+
+TEST_F(GpuKernels, HaveTheSparseCodecsOfTheHost) {
+  const test::TestedSparse tested{*sparse_, *topk_, *memory_};
+  check_sparse_lengths(tested);
+  check_sparse_alignments(tested);
+  check_sparse_values(tested, 3'000'000, 8);
+  check_topk(tested);
 }
 
 TEST_F(GpuKernels, FoldWhatRanksHaveAsScalarDoes) {

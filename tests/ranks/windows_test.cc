@@ -206,7 +206,7 @@ TEST_P(WindowCalls, HaveCodecs) {
     run_with_windows(size, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
       uint64_t by_windows = 0;
       for (const size_t count : {kLeast, size_t{70001}})
-        for (const char* codec : {"int8", "int4", "e4m3", "e5m2", "fp16", "bf16"})
+        for (const char* codec : {"int8", "int4", "dyn8", "e4m3", "e5m2", "fp16", "bf16"})
           for (const banyan_op_t op : {BANYAN_SUM, BANYAN_AVG}) {
             Vector there(gpu, count, true), here(gpu, count, false);
             const std::string what = fmt::format("{} of {}, {}", codec, count, int{op});
@@ -238,7 +238,7 @@ TEST_P(WindowCalls, HaveCodecsOfShortElements) {
     std::vector<uint16_t> given(kCount), got(kCount);
     uint64_t calls = 0;
     for (const banyan_datatype_t type : {BANYAN_BFLOAT16, BANYAN_FLOAT16})
-      for (const char* codec : {"int8", "int4", "e4m3", "e5m2"})
+      for (const char* codec : {"int8", "int4", "dyn8", "e4m3", "e5m2"})
         for (int call = 0; call < 2; ++call) {
           for (size_t i = 0; i < kCount; ++i)  // from a half to two in bfloat16
             given[i] = static_cast<uint16_t>(

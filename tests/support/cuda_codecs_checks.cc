@@ -17,7 +17,7 @@ namespace banyan::test {
 
 namespace {
 
-constexpr CodecId kTested[] = {kInt8, kInt4, kE4m3, kE5m2};
+constexpr CodecId kTested[] = {kInt8, kInt4, kDyn8, kE4m3, kE5m2};
 
 struct Sort {
   CodecId codec;

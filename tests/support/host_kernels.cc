@@ -5,6 +5,8 @@
 #include "compression/cuda/blocks.h"
 #include "compression/cuda/codec_blocks.h"
 #include "compression/cuda/fold_blocks.h"
+#include "compression/cuda/sparse_blocks.h"
+#include "compression/cuda/topk_blocks.h"
 
 namespace banyan::test {
 
@@ -79,6 +81,41 @@ std::vector<KernelMemory> memory_of_fold(const void* told) {
   return memory;
 }
 
+template <class Function, class Call>
+void run_counted(const void* told, unsigned blocks) {
+  run_all_counting<Function>(*static_cast<const Call*>(told), blocks);
+}
+
+std::vector<KernelMemory> memory_of_sparse(const void* told) {
+  const auto& call = *static_cast<const CudaSparseCall*>(told);
+  const uint64_t values = call.count * sizeof(float);
+  const uint64_t regions = sparse_regions(call.count);
+  const bool encodes = call.said != nullptr;
+  return {{offsetof(CudaSparseCall, message), call.message_bytes},
+          {offsetof(CudaSparseCall, values), call.values == nullptr ? 0 : values},
+          {offsetof(CudaSparseCall, other), call.other == nullptr ? 0 : values},
+          {offsetof(CudaSparseCall, offsets), sparse_pieces(call.count) * sizeof(uint32_t)},
+          {offsetof(CudaSparseCall, totals), regions * sizeof(uint32_t)},
+          {offsetof(CudaSparseCall, starts), regions * sizeof(uint64_t)},
+          {offsetof(CudaSparseCall, plan), sizeof(SparsePlan)},
+          {offsetof(CudaSparseCall, said), encodes ? sizeof(uint64_t) : 0}};
+}
+
+template <class Function>
+void run_topk_blocks(const void* told, unsigned blocks) {
+  run_all_blocks<Function>(*static_cast<const CudaTopkCall*>(told), blocks);
+}
+
+std::vector<KernelMemory> memory_of_topk(const void* told) {
+  const auto& call = *static_cast<const CudaTopkCall*>(told);
+  return {{offsetof(CudaTopkCall, values), call.count * sizeof(float)},
+          {offsetof(CudaTopkCall, state), sizeof(TopkState)},
+          {offsetof(CudaTopkCall, bins), kTopkBins * sizeof(uint64_t)},
+          {offsetof(CudaTopkCall, offsets), sparse_pieces(call.count) * sizeof(uint32_t)},
+          {offsetof(CudaTopkCall, starts), sparse_regions(call.count) * sizeof(uint64_t)},
+          {offsetof(CudaTopkCall, selection), sizeof(Selection)}};
+}
+
 #define KERNEL(name, ...) \
   {#name, run_blocks<__VA_ARGS__>, sizeof(CudaKernelCall), memory_of<__VA_ARGS__>},
 #define CODEC_KERNEL(name, ...)                                                 \
@@ -93,15 +130,26 @@ std::vector<KernelMemory> memory_of_fold(const void* told) {
    }},
 #define FOLD_KERNEL(name, ...) \
   {#name, run_folds<__VA_ARGS__>, sizeof(CudaFoldCall), memory_of_fold<__VA_ARGS__>},
+#define SPARSE_KERNEL(name, ...) \
+  {#name, run_counted<__VA_ARGS__, CudaSparseCall>, sizeof(CudaSparseCall), memory_of_sparse},
+#define TOPK_KERNEL(name, ...) \
+  {#name, run_counted<__VA_ARGS__, CudaTopkCall>, sizeof(CudaTopkCall), memory_of_topk},
+#define TOPK_BLOCK_KERNEL(name, ...) \
+  {#name, run_topk_blocks<__VA_ARGS__>, sizeof(CudaTopkCall), memory_of_topk},
 constexpr HostKernel kHostKernels[] = {
 #include "compression/cuda/codec_kernels.inc"
 #include "compression/cuda/fold_kernels.inc"
 #include "compression/cuda/kernels.inc"
+#include "compression/cuda/sparse_kernels.inc"
+#include "compression/cuda/topk_kernels.inc"
 };
 #undef KERNEL
 #undef CODEC_KERNEL
 #undef FOLD_KERNEL
 #undef CODED_FOLD_KERNEL
+#undef SPARSE_KERNEL
+#undef TOPK_KERNEL
+#undef TOPK_BLOCK_KERNEL
 
 }  // namespace
 

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "compression/cuda/sparse.h"
+
+#include "compression/codecs.h"
+#include "compression/codecs/sparse_forms.h"
+#include "compression/codecs/sparse_rules.h"
+
+namespace banyan {
+
+namespace {
+
+static_assert(kCudaRegion == kRegion);
+static_assert(static_cast<uint8_t>(SparseForm::kList) == sparse::kList);
+static_assert(static_cast<uint8_t>(SparseForm::kBitmap) == sparse::kBitmap);
+static_assert(static_cast<uint8_t>(SparseForm::kDense) == sparse::kDense);
+
+SparseBars bars_of(const sparse::Rule<float>& rule) {
+  return {rule.behind.mask, rule.before.least, rule.behind.least, rule.split};
+}
+
+SparseBars bars_of(CodecId codec, const Coding& coding) {
+  switch (codec) {
+    case kThreshold: return bars_of(sparse::of_magnitude<float>(coding.parameter));
+    case kTopk: return bars_of(sparse::selected<float>(*coding.selection, coding.first));
+    default: return bars_of(sparse::not_plus_zero<float>());
+  }
+}
+
+uint32_t bytes_of(const Coding& coding) {
+  return static_cast<uint32_t>(size_of(coding.carried));
+}
+
+}  // namespace
+
+bool has_cuda_sparse(CodecId codec, const Coding& coding, DataType type) {
+  const bool here = codec == kThreshold || codec == kTopk || codec == kNonzero;
+  return here && type == DataType::kFloat32 &&
+         (coding.carried == DataType::kFloat32 || coding.carried == DataType::kFloat16);
+}
+
+Result<CudaSparse> CudaSparse::load(const CudaFunctions& cuda, const CudaImage& image) {
+  return load_alone<CudaSparse>(cuda, image);
+}
+
+Result<CudaSparse> CudaSparse::find_in(std::shared_ptr<const CudaModule> module) {
+  CudaSparse codecs(std::move(module));
+  BANYAN_TRY(codecs.find_all());
+  return codecs;
+}
+
+Status CudaSparse::find_all() {
+  constexpr std::array<const char*, kKernels> kNames{
+      "sparse_count_values", "sparse_count_bits",  "sparse_scan_pieces", "sparse_scan_regions",
+      "sparse_scan_lists",   "sparse_write",       "sparse_read",        "sparse_read_add",
+      "sparse_scatter",      "sparse_scatter_add",
+  };
+  return module_->find_all(kNames, kernels_);
+}
+
+bool CudaSparse::is_message(const Coding& coding, CodecMessage message, uint64_t count) {
+  return sparse::is_in_forms(message, count, size_of(coding.carried));
+}
+
+size_t CudaSparse::room(uint64_t count) {
+  return sparse_room(count);
+}
+
+Status CudaSparse::launch(Kernel kernel, uint64_t items, CudaSparseCall call, Stream stream) const {
+  return module_->launch(kernels_[kernel], cuda_blocks_of_warps(items), &call, stream);
+}
+
+Status CudaSparse::encode(CodecId codec, const Coding& coding, const std::byte* values,
+                          uint64_t count, std::byte* message, std::byte* left, std::byte* room,
+                          uint64_t* said, Stream stream) const {
+  CudaSparseCall call = sparse_call_in(room, count, SparseForm::kList);
+  call.message = message;
+  call.values = const_cast<std::byte*>(values);
+  call.other = left;
+  call.bars = bars_of(codec, coding);
+  call.bytes = bytes_of(coding);
+  call.message_bytes = count * call.bytes + 1;
+  call.said = said;
+  const uint64_t pieces = sparse_pieces(count);
+  if (count > 0) {
+    BANYAN_TRY(launch(kCountValues, pieces, call, stream));
+    BANYAN_TRY(launch(kScanPieces, sparse_regions(count), call, stream));
+  }
+  BANYAN_TRY(launch(kScanRegions, 1, call, stream));
+  return count > 0 ? launch(kWrite, pieces, call, stream) : Status();
+}
+
+Status CudaSparse::read(const Coding& coding, CodecMessage message, uint64_t count,
+                        const std::byte* addend, std::byte* values, std::byte* room,
+                        Stream stream) const {
+  if (count == 0) return {};
+  CudaSparseCall call = sparse_call_in(room, count, SparseForm{message.flags});
+  call.message = const_cast<std::byte*>(message.bytes);
+  call.message_bytes = message.size;
+  call.values = values;
+  call.other = const_cast<std::byte*>(addend);
+  call.bytes = bytes_of(coding);
+  const uint64_t pieces = sparse_pieces(count);
+  const uint64_t regions = sparse_regions(count);
+  if (message.flags == sparse::kBitmap) {
+    BANYAN_TRY(launch(kCountBits, pieces, call, stream));
+    BANYAN_TRY(launch(kScanPieces, regions, call, stream));
+  }
+  if (message.flags != sparse::kDense) BANYAN_TRY(launch(kScanLists, 1, call, stream));
+  // What values are of which a list says nothing.
+  const bool adds = addend != nullptr;
+  const bool is_list = message.flags == sparse::kList;
+  if (!is_list || addend != values)
+    BANYAN_TRY(launch(adds ? kReadAdd : kRead, pieces, call, stream));
+  return is_list ? launch(adds ? kScatterAdd : kScatter, regions, call, stream) : Status();
+}
+
+Status CudaSparse::decode(const Coding& coding, CodecMessage message, uint64_t count,
+                          std::byte* values, std::byte* room, Stream stream) const {
+  return read(coding, message, count, nullptr, values, room, stream);
+}
+
+Status CudaSparse::decode_add(const Coding& coding, CodecMessage message, uint64_t count,
+                              const std::byte* addend, std::byte* sum, std::byte* room,
+                              Stream stream) const {
+  return read(coding, message, count, addend, sum, room, stream);
+}
+
+}  // namespace banyan
