@@ -52,8 +52,8 @@ std::vector<Step> other_operations(const Step& step) {
       break;
     case Op::kEncode:
     case Op::kSelect:
+    case Op::kFold:
     case Op::kDecode: add(Op::kCopy, step.src); break;
-    case Op::kFold: add(Op::kCopy, step.src); break;
     case Op::kOffer:
     case Op::kDecide:
     case Op::kWithdraw:

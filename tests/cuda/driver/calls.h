@@ -12,10 +12,7 @@
 using CuHandle = banyan::CudaFunctions::Handle;
 using CuAddress = banyan::CudaFunctions::Address;
 using CuDevice = banyan::CudaFunctions::Device;
-
-struct CuIpcMemHandle {  // CUipcMemHandle
-  char bytes[64];
-};
+using CuIpcMemHandle = banyan::CudaIpcHandle;
 
 // NOLINTBEGIN(readability-identifier-naming): the names are NVIDIA's
 extern "C" {
