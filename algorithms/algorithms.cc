@@ -194,7 +194,8 @@ void alone(ScheduleBuilder& builder, const Group& group, const Problem& problem)
 }
 
 void stamp(Schedule& schedule, MemoryKind memory) {
-  for (Step& step : schedule.steps) step.memory = memory;
+  for (Step& step : schedule.steps)
+    if (step.memory == MemoryKind::kHost) step.memory = memory;
 }
 
 bool synchronises(Collective collective) {

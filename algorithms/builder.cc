@@ -74,7 +74,8 @@ ScheduleBuilder::ScheduleBuilder(const Schedule& other)
       slots_(other.slots),
       codings_(other.codings),
       lefts_(other.lefts),
-      left_count_(other.left_count) {}
+      left_count_(other.left_count),
+      window_ranks_(other.window_ranks) {}
 
 Slice ScheduleBuilder::scratch(uint64_t bytes) {
   constexpr uint64_t kAlignment = 64;
@@ -213,6 +214,7 @@ uint32_t ScheduleBuilder::repeat(const Step& step, std::span<const uint32_t> als
 void ScheduleBuilder::append(const Step& step, std::span<const uint32_t> also_after) {
   const auto id = static_cast<uint32_t>(steps_.size());
   steps_.push_back(step);
+  if (step.branch == Branch::kAlways) steps_.back().branch = branch_;
   has_successor_.push_back(0);
   if (step.src.size != 0) touch(step.src, id, false);
   if (step.src2.size != 0) touch(step.src2, id, false);
@@ -281,6 +283,7 @@ Schedule ScheduleBuilder::finish() && {
   schedule.codings = std::move(codings_);
   schedule.lefts = std::move(lefts_);
   schedule.left_count = left_count_;
+  schedule.window_ranks = std::move(window_ranks_);
   link_dependencies(schedule, predecessors_);
   link_ports(schedule);
   return schedule;
@@ -358,6 +361,7 @@ Schedule fuse(Schedule schedule) {
   fused.codings = schedule.codings;
   fused.lefts = schedule.lefts;
   fused.left_count = schedule.left_count;
+  fused.window_ranks = schedule.window_ranks;
   for (uint32_t step = 0; step < steps.size(); ++step) {
     if (recv_of[step] != kNone) {
       place[step] = place[recv_of[step]];
@@ -370,6 +374,7 @@ Schedule fuse(Schedule schedule) {
     fused.steps.back() = {.op = reduce.op == Op::kReduce ? Op::kRecvReduce : Op::kRecvDecodeAdd,
                           .type = reduce.type,
                           .memory = reduce.memory,
+                          .branch = reduce.branch,
                           .peer = steps[step].peer,
                           .src = reduce.src,
                           .src2 = {},

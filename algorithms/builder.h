@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "algorithms/schedule.h"
@@ -86,6 +87,11 @@ class ScheduleBuilder {
   void decode_by(StepCodec codec, DataType type, Slice slot, Slice values);
   void decode_add_by(StepCodec codec, DataType type, Slice addend, Slice slot, Slice sum);
 
+  // Later steps are of that branch, but for those that are of one by themselves.
+  void on(Branch branch) { branch_ = branch; }
+  // As Schedule::window_ranks.
+  void set_window_ranks(std::vector<int32_t> ranks) { window_ranks_ = std::move(ranks); }
+
   // Every later step waits for every earlier one.
   void fence();
 
@@ -117,6 +123,8 @@ class ScheduleBuilder {
   std::vector<Coding> codings_;
   std::vector<Left> lefts_;
   uint64_t left_count_ = 0;
+  std::vector<int32_t> window_ranks_;
+  Branch branch_ = Branch::kAlways;
   StepLists predecessors_;
   std::vector<uint8_t> has_successor_;
   std::vector<Run> runs_[kSpaceCount];  // sorted, disjoint

@@ -17,9 +17,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "algorithms/generators.h"
+#include "algorithms/host_windows.h"
 #include "algorithms/lengths.h"
 #include "algorithms/levels.h"
 #include "algorithms/segment_flow.h"
@@ -32,6 +34,14 @@ int segments_of(const Group& group, const Problem& problem, const Hierarchy& lev
   const uint64_t bytes = problem.count * problem.element();
   const auto shards = static_cast<uint64_t>(shards_of(levels, group.parameters));
   return static_cast<int>(level_segments(bytes, shards, given_length(group.parameters, problem)));
+}
+
+// As many as it takes for each to have a place in a window.
+int segments_in_windows(const Problem& problem, uint64_t unit) {
+  const uint64_t width = size_of(problem.accumulator());
+  const uint64_t most = kWindowBytes / kHostWindowPlaces / (unit * width);
+  const uint64_t units = (problem.count + unit - 1) / unit;
+  return static_cast<int>((units + most - 1) / most);
 }
 
 // So many segments are on their way up at the top, beside the one that has come there and goes
@@ -78,12 +88,24 @@ void hierarchical_allreduce(ScheduleBuilder& builder, const Group& group, const 
     const bool coded = !group.parameters.inter_codec.is_exact();
     return (coded ? coded_allreduce : circulant_allreduce)(builder, group, problem);
   }
-  const Stages stages(group, *levels);
-  auto segments =
-      segments_for(builder, group, problem, stages, segments_of(group, problem, *levels), false);
+  const bool by_windows = may_have_host_windows(group, problem, *levels);
+  Group whole = group;
+  if (by_windows) whole.parameters.intra = Phase::kDirect;  // which sums in their order, too
+  const Stages stages(whole, *levels);
+  int count = segments_of(whole, problem, *levels);
+  if (by_windows) count = std::max(count, segments_in_windows(problem, unit_of(group)));
+  auto segments = segments_for(builder, whole, problem, stages, count, false);
+  std::optional<HostWindows> windows;
+  const Group& host = stages.at(0).front().inside;
+  if (by_windows && host.size() > 1) {
+    windows.emplace(builder, problem, host);
+    windows->agree(whole_input(group, problem), whole_output(group, problem));
+    for (size_t index = 0; index < segments.size(); ++index) segments[index].use(*windows, index);
+  }
   in_slots(
       segments, stages.layers(), [](SegmentFlow& segment, int layer) { segment.reduce(layer); },
       [](const SegmentFlow& segment, int layer) { segment.gather(layer); });
+  if (windows) windows->end();
 }
 
 namespace {

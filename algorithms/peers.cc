@@ -11,40 +11,19 @@
 #include "algorithms/builder.h"
 #include "algorithms/generators.h"
 #include "algorithms/peer_portions.h"
+#include "algorithms/peer_talk.h"
 #include "compression/codecs.h"
 
 namespace banyan {
 namespace {
 
-using StepIds = std::vector<uint32_t>;
-
-StepIds joined(StepIds left, const StepIds& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
 // Appends the steps of portions. The window is filled for one while the one before is being read.
 class PeerSteps {
  public:
   PeerSteps(ScheduleBuilder& builder, const Problem& problem, const Group& group)
-      : builder_(builder), problem_(problem), group_(group) {}
+      : talk_(builder, problem, group), problem_(problem), group_(group) {}
 
-  // What all say of their windows, and what follows from it.
-  void agree(Slice input, Slice output) {
-    const Slice offers = builder_.scratch(kOfferBytes * static_cast<uint64_t>(group_.size()));
-    const auto offer_of = [&](int place) {
-      return offers.sub(kOfferBytes * static_cast<uint64_t>(place), kOfferBytes);
-    };
-    const MemoryKind memory = problem_.staging.any() ? MemoryKind::kDevice : MemoryKind::kHost;
-    const Slice own = offer_of(group_.me);
-    builder_.repeat({.op = Op::kOffer, .memory = memory, .src = input, .src2 = output, .dst = own},
-                    {});
-    for_others([&](int place) { builder_.send(own, group_.at(place)); });
-    for_others([&](int place) { builder_.recv(offer_of(place), group_.at(place)); });
-    builder_.repeat({.op = Op::kDecide, .memory = memory, .src = offers, .src2 = {}, .dst = {}},
-                    {});
-    builder_.fence();
-  }
+  void agree(Slice input, Slice output) { talk_.agree(input, output); }
 
   void run(const std::vector<Portion>& portions) {
     rounds_.resize(portions.size());
@@ -54,8 +33,7 @@ class PeerSteps {
       fold(portions[index], rounds_[index]);
       pull(portions[index], rounds_[index]);
     }
-    builder_.fence();
-    add({.op = Op::kWithdraw, .memory = MemoryKind::kDevice, .src = {}, .src2 = {}, .dst = {}}, {});
+    talk_.withdraw();
   }
 
  private:
@@ -68,21 +46,6 @@ class PeerSteps {
     StepIds done{};  // they have read this rank's window
   };
 
-  template <typename Visit>
-  void for_others(Visit visit) const {
-    for (int step = 1; step < group_.size(); ++step) visit(group_.wrap(group_.me + step));
-  }
-
-  uint32_t add(Step step, const StepIds& after) {
-    step.branch = Branch::kPeers;
-    return builder_.repeat(step, after);
-  }
-  void tell(int place, const StepIds& after) {
-    add({.op = Op::kSend, .peer = group_.at(place), .src = {}, .src2 = {}, .dst = {}}, after);
-  }
-  uint32_t hear(int place) {
-    return add({.op = Op::kRecv, .peer = group_.at(place), .src = {}, .src2 = {}, .dst = {}}, {});
-  }
   bool reads(int reader, int owner) const {
     const int root = group_.place_of(problem_.root);
     switch (problem_.collective) {
@@ -95,34 +58,29 @@ class PeerSteps {
   }
   // Who reads this rank's window hears that it may.
   void tell_readers(const StepIds& after) {
-    for_others([&](int place) {
-      if (reads(place, group_.me)) tell(place, after);
+    talk_.for_others([&](int place) {
+      if (reads(place, group_.me)) talk_.tell(place, after);
     });
   }
   std::vector<uint32_t> hear_owners() {
     std::vector<uint32_t> heard(static_cast<size_t>(group_.size()));
-    for_others([&](int place) {
-      if (reads(group_.me, place)) heard[static_cast<size_t>(place)] = hear(place);
+    talk_.for_others([&](int place) {
+      if (reads(group_.me, place)) heard[static_cast<size_t>(place)] = talk_.hear(place);
     });
     return heard;
   }
-  StepIds of_others(const std::vector<uint32_t>& heard) const {
-    StepIds ids;
-    for_others([&](int place) { ids.push_back(heard[static_cast<size_t>(place)]); });
-    return ids;
-  }
   uint32_t copy(int place, Slice from, Slice to, StepCodec codec, const StepIds& after) {
     const Op by_codec = to.space == Space::kWindow ? Op::kEncode : Op::kDecode;
-    return add({.op = codec.codec == kNoCodec ? Op::kCopy : by_codec,
-                .type = problem_.type,
-                .codec = codec.codec,
-                .memory = MemoryKind::kDevice,
-                .peer = place == group_.me ? -1 : group_.at(place),
-                .coding = codec.coding,
-                .src = from,
-                .src2 = {},
-                .dst = to},
-               after);
+    return talk_.add({.op = codec.codec == kNoCodec ? Op::kCopy : by_codec,
+                      .type = problem_.type,
+                      .codec = codec.codec,
+                      .memory = MemoryKind::kDevice,
+                      .peer = place == group_.me ? -1 : group_.at(place),
+                      .coding = codec.coding,
+                      .src = from,
+                      .src2 = {},
+                      .dst = to},
+                     after);
   }
 
   // The half of the window is free once all have read what was there before.
@@ -140,16 +98,16 @@ class PeerSteps {
 
   void fold(const Portion& portion, Round& round) {
     if (portion.folded.size != 0)
-      round.folded = {
-          add({.op = Op::kFold,
-               .type = portion.codec.codec == kNoCodec ? problem_.type : problem_.accumulator(),
-               .codec = portion.codec.codec,
-               .memory = MemoryKind::kDevice,
-               .coding = portion.codec.coding,
-               .src = portion.folded,
-               .src2 = {},
-               .dst = portion.sum},
-              joined(round.given, of_others(round.ready)))};
+      round.folded = {talk_.add(
+          {.op = Op::kFold,
+           .type = portion.codec.codec == kNoCodec ? problem_.type : problem_.accumulator(),
+           .codec = portion.codec.codec,
+           .memory = MemoryKind::kDevice,
+           .coding = portion.codec.coding,
+           .src = portion.folded,
+           .src2 = {},
+           .dst = portion.sum},
+          joined(round.given, talk_.of_others(round.ready)))};
     if (!portion.shares_sum) return;
     tell_readers(round.folded);
     round.summed = hear_owners();
@@ -165,23 +123,23 @@ class PeerSteps {
       const StepIds& after = pull.place == group_.me ? own : theirs;
       read[place].push_back(copy(pull.place, pull.from, pull.to, pull.codec, after));
       if (portion.divides)
-        add({.op = Op::kEncode,
-             .type = problem_.type,
-             .memory = MemoryKind::kDevice,
-             .src = pull.to,
-             .src2 = {},
-             .dst = pull.to},
-            {});
+        talk_.add({.op = Op::kEncode,
+                   .type = problem_.type,
+                   .memory = MemoryKind::kDevice,
+                   .src = pull.to,
+                   .src2 = {},
+                   .dst = pull.to},
+                  {});
     }
-    for_others([&](int place) {
-      if (reads(group_.me, place)) tell(place, read[static_cast<size_t>(place)]);
+    talk_.for_others([&](int place) {
+      if (reads(group_.me, place)) talk_.tell(place, read[static_cast<size_t>(place)]);
     });
-    for_others([&](int place) {
-      if (reads(place, group_.me)) round.done.push_back(hear(place));
+    talk_.for_others([&](int place) {
+      if (reads(place, group_.me)) round.done.push_back(talk_.hear(place));
     });
   }
 
-  ScheduleBuilder& builder_;
+  PeerTalk talk_;
   const Problem& problem_;
   const Group& group_;
   std::vector<Round> rounds_;

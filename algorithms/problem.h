@@ -29,6 +29,8 @@ struct Group {
   Parameters parameters{};
   // The codecs that the parameters number, which outlive the group.
   std::span<const Codec> codecs{};
+  // Ranks of one part of the lowest level may have windows (peers.h); the same on all ranks.
+  bool has_windows_inside = false;
 
   static Group everyone(int size, int rank, const Hierarchy* hierarchy = nullptr,
                         const Parameters& parameters = {});

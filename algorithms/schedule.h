@@ -69,7 +69,8 @@ enum class Op : uint8_t {
   // With windows (peers.h). A copy from kWindow that names a peer reads that rank's.
   kOffer,     // dst = what this rank says of its window, for a call whose buffers are src and src2
   kDecide,    // looks at what all ranks of the group said, in src, and decides Step::branch
-  kFold,      // dst = the group's windows at src, combined in the order of ranks: T, and divided
+  kFold,      // dst = the windows at src, combined in the order of ranks: T, and divided. In
+              // scratch it is a partial sum: A, of windows that have A
   kWithdraw,  // the window is no longer this call's
   // Made by fuse() from a receive into scratch that only a reduction reads:
   kRecvReduce,     // dst = src (+) message, all of Step::type
@@ -139,6 +140,9 @@ struct Schedule {
   // vector, unless their codec serves several levels; all else lies behind the vector.
   std::vector<Left> lefts;
   uint64_t left_count = 0;  // elements that the caller must have there; 0: it needs none
+  // Whose windows there are, in the order in which kFold combines them: this rank's, and those of
+  // the others on its host. Empty: everybody's.
+  std::vector<int32_t> window_ranks;
 
   std::span<const uint32_t> successors_of(uint32_t step) const {
     return std::span(successors)

@@ -135,10 +135,16 @@ void SegmentFlow::reduce(int layer) {
   const bool at_top = layer == stages_.top();
   std::vector<Piece> sums;
   for (size_t index = 0; index < here.size(); ++index) {
-    if (at_top && chained_)
+    if (at_top && chained_) {
       reduce_chain(here[index], piece(layer, index));
-    else
-      sums.push_back(reduce_inside(here[index], piece(layer, index), layer));
+      continue;
+    }
+    if (by_windows(layer)) builder_.on(Branch::kOtherwise);
+    sums.push_back(reduce_inside(here[index], piece(layer, index), layer));
+    builder_.on(Branch::kAlways);
+    if (by_windows(layer))
+      windows_->reduce(number_, {piece(layer, index).elements, here[index].cut}, input_,
+                       sums.back().where);
   }
   if (at_top) return;
   const std::span<const Stage> above = stages_.at(layer + 1);
@@ -180,12 +186,15 @@ void SegmentFlow::gather(int layer) const {
     const Stage& stage = here[index];
     if (chained_ && at_top) continue;
     const Part vector = piece(layer, index).elements;
+    if (by_windows(layer)) builder_.on(Branch::kOtherwise);
     if (coders(layer).encode())
       gather_coded(stage, vector, layer);
     else if (stage.inside.size() > 1)
       named_allgather_phase(
           builder_, stage.inside, at_top ? inter_ : intra_, false,
           Blocks(has_sums(layer) ? sum(vector) : result(vector), vector.count, width, stage.cut));
+    builder_.on(Branch::kAlways);
+    if (by_windows(layer)) windows_->gather(number_, {vector, stage.cut}, result(vector));
     if (has_sums(layer) && stores) finish_sum(builder_, problem_, sum(vector), result(vector));
   }
 }

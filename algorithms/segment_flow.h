@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "algorithms/generators.h"
+#include "algorithms/host_windows.h"
 #include "algorithms/levels.h"
 
 namespace banyan {
@@ -16,6 +17,11 @@ class SegmentFlow {
   // good where many segments follow each other.
   SegmentFlow(ScheduleBuilder& builder, const Group& group, const Problem& problem,
               const Stages& stages, Part vector, bool chained);
+  // Inside this rank's host it goes by windows where it can: as the segment of that number.
+  void use(HostWindows& windows, size_t number) {
+    windows_ = &windows;
+    number_ = number;
+  }
 
   // Upwards: sums the blocks of the own part, and hands the shards of the own one to the next
   // layer.
@@ -45,6 +51,7 @@ class SegmentFlow {
   Slice given(const Stage& stage, Part part) const;
   Piece widened(const Piece& given);
   Piece reduce_inside(const Stage& stage, const Piece& given, int layer);
+  bool by_windows(int layer) const { return windows_ != nullptr && layer == 0; }
   // The coders of a level.
   struct Coders {
     Coder contributions;
@@ -76,6 +83,8 @@ class SegmentFlow {
   Phase inter_;  // at the top
   Coders intra_coders_;
   Coders inter_coders_;
+  HostWindows* windows_ = nullptr;  // null: it goes by the host
+  size_t number_ = 0;
   Slice input_;
   Part kept_{};  // elements whose results this rank has room for, at `results_`
   Slice results_;

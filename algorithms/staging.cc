@@ -59,49 +59,71 @@ ByteRanges cut(const ByteRanges& ranges, uint64_t piece) {
   return pieces;
 }
 
-// One of the caller's buffers, and the memory that stands for it.
+// Steps that work on the caller's buffers where they are, whoever does the others: those with
+// windows, and what comes before them.
+bool leaves_buffers(const Step& step) {
+  return step.branch == Branch::kPeers || step.op == Op::kOffer || step.op == Op::kDecide;
+}
+
+// One of the caller's buffers, and the memory that stands for it. Copies that only one branch needs
+// are of that branch.
 class StagedBuffer {
  public:
   StagedBuffer(const Schedule& schedule, Space space, uint64_t piece) : space_(space) {
-    ByteRanges written, read_first;
+    ByteRanges written, read_first;          // of any step
+    ByteRanges always_written, always_read;  // of steps that both branches have
     for (const Step& step : schedule.steps) {
+      if (leaves_buffers(step)) continue;
+      const bool always = step.branch == Branch::kAlways;
       for (const Slice& read : {step.src, step.src2}) {
         if (!holds(read)) continue;
-        for (const Bytes& missing : lacking(written, {read.offset, read.end()}))
+        for (const Bytes& missing : lacking(written, {read.offset, read.end()})) {
           add(read_first, missing);
+          if (always) add(always_read, missing);
+        }
       }
-      for (const Slice& result : {step.dst, step.dst2})
-        if (holds(result)) add(written, {result.offset, result.end()});
+      for (const Slice& result : {step.dst, step.dst2}) {
+        if (!holds(result)) continue;
+        add(written, {result.offset, result.end()});
+        if (always) add(always_written, {result.offset, result.end()});
+      }
     }
-    brought_in_ = cut(read_first, piece);
-    taken_out_ = cut(written, piece);
-    in_.resize(brought_in_.size());
-    last_writer_.resize(taken_out_.size());
-    for (uint32_t id = 0; id < schedule.steps.size(); ++id)
+    in_pieces(read_first, always_read, piece, brought_in_);
+    in_pieces(written, always_written, piece, taken_out_);
+    in_.resize(brought_in_.ranges.size());
+    last_writer_.resize(taken_out_.ranges.size());
+    for (uint32_t id = 0; id < schedule.steps.size(); ++id) {
+      if (leaves_buffers(schedule.steps[id])) continue;
       for (const Slice& result : {schedule.steps[id].dst, schedule.steps[id].dst2})
         if (holds(result))
-          for (size_t at = 0; at < meeting(taken_out_, result).size(); ++at)
-            last_writer_[index_of(taken_out_, result) + at] = id;
+          for (size_t at = 0; at < meeting(taken_out_.ranges, result).size(); ++at)
+            last_writer_[index_of(taken_out_.ranges, result) + at] = id;
+    }
     for (const ByteRanges* ranges : {&read_first, &written})
       if (!ranges->empty()) size_ = std::max(size_, ranges->back().end);
   }
 
   void take_room(ScheduleBuilder& builder) { room_ = builder.scratch(size_); }
 
+  // What decides for a branch, once it is in the schedule.
+  void decided_by(uint32_t id) { decision_ = {id}; }
   // Before a step that reads there.
   void bring_in(Slice read, ScheduleBuilder& builder) {
     if (!holds(read)) return;
-    size_t at = index_of(brought_in_, read);
-    for (const Bytes& piece : meeting(brought_in_, read)) {
-      if (std::exchange(in_[at++], uint8_t{1}) == 0) copy(outside(piece), inside(piece), builder);
+    size_t at = index_of(brought_in_.ranges, read);
+    for (const Bytes& piece : meeting(brought_in_.ranges, read)) {
+      const Branch branch = brought_in_.branches[at];
+      if (std::exchange(in_[at++], uint8_t{1}) == 0)
+        copy(outside(piece), inside(piece), branch, builder);
     }
   }
   // After the step of that number in the schedule, which has written there.
   void take_out(Slice written, uint32_t id, ScheduleBuilder& builder) {
     if (!holds(written)) return;
-    size_t at = index_of(taken_out_, written);
-    for (const Bytes& piece : meeting(taken_out_, written)) {
-      if (last_writer_[at++] == id) copy(inside(piece), outside(piece), builder);
+    size_t at = index_of(taken_out_.ranges, written);
+    for (const Bytes& piece : meeting(taken_out_.ranges, written)) {
+      const Branch branch = taken_out_.branches[at];
+      if (last_writer_[at++] == id) copy(inside(piece), outside(piece), branch, builder);
     }
   }
   Slice in_place_of(Slice slice) const {
@@ -121,15 +143,42 @@ class StagedBuffer {
     while (last != pieces.end() && last->begin < slice.end()) ++last;
     return {first, last};
   }
-  static void copy(Slice from, Slice to, ScheduleBuilder& builder) {
-    builder.repeat(
-        {.op = Op::kCopy, .memory = MemoryKind::kDevice, .src = from, .src2 = {}, .dst = to}, {});
+  void copy(Slice from, Slice to, Branch branch, ScheduleBuilder& builder) const {
+    builder.repeat({.op = Op::kCopy,
+                    .memory = MemoryKind::kDevice,
+                    .branch = branch,
+                    .src = from,
+                    .src2 = {},
+                    .dst = to},
+                   branch == Branch::kAlways ? std::vector<uint32_t>() : decision_);
+  }
+
+  struct Pieces {
+    ByteRanges ranges;
+    std::vector<Branch> branches;  // of the copy of each
+  };
+  // `always` are some of `all`.
+  static void in_pieces(const ByteRanges& all, const ByteRanges& always, uint64_t piece,
+                        Pieces& pieces) {
+    const auto add_of = [&](const ByteRanges& ranges, Branch branch) {
+      for (const Bytes& bytes : cut(ranges, piece)) {
+        const auto at = first_behind(pieces.ranges, bytes.begin) - pieces.ranges.begin();
+        pieces.ranges.insert(pieces.ranges.begin() + at, bytes);
+        pieces.branches.insert(pieces.branches.begin() + at, branch);
+      }
+    };
+    add_of(always, Branch::kAlways);
+    ByteRanges others;
+    for (const Bytes& bytes : all)
+      for (const Bytes& missing : lacking(always, bytes)) others.push_back(missing);
+    add_of(others, Branch::kOtherwise);
   }
 
   Space space_;
-  ByteRanges brought_in_;
+  std::vector<uint32_t> decision_;
+  Pieces brought_in_;
   std::vector<uint8_t> in_;  // by piece of those: it was brought in
-  ByteRanges taken_out_;
+  Pieces taken_out_;
   std::vector<uint32_t> last_writer_;  // likewise
   uint64_t size_ = 0;
   Slice room_;
@@ -143,7 +192,7 @@ Staging for_host(const Schedule& schedule, const Staging& staging) {
   for (bool more = true; more;) {
     more = false;
     for (const Step& step : schedule.steps) {
-      if (is_done_there(step, left)) continue;
+      if (leaves_buffers(step) || is_done_there(step, left)) continue;
       for (const Slice& slice : {step.src, step.src2, step.dst, step.dst2}) {
         if (!left.holds(slice)) continue;
         bool& of_host = slice.space == Space::kInput ? host.input : host.output;
@@ -183,17 +232,22 @@ Schedule stage(const Schedule& schedule, const Staging& staging, uint64_t piece)
   std::vector<uint32_t> also_after;
   for (uint32_t id = 0; id < schedule.steps.size(); ++id) {
     Step step = schedule.steps[id];
+    const bool leaves = leaves_buffers(step);
     for (const Slice& slice : {step.src, step.dst})
       if (staging.holds(slice) && !host.holds(slice)) step.memory = MemoryKind::kDevice;
     for (StagedBuffer& buffer : buffers)
-      for (const Slice& read : {step.src, step.src2}) buffer.bring_in(read, builder);
+      for (const Slice& read : {step.src, step.src2})
+        if (!leaves) buffer.bring_in(read, builder);
     for (const StagedBuffer& buffer : buffers)
       for (Slice* slice : {&step.src, &step.src2, &step.dst, &step.dst2})
-        *slice = buffer.in_place_of(*slice);
+        if (!leaves) *slice = buffer.in_place_of(*slice);
     // Fences order steps that have no bytes in common.
     also_after.clear();
     for (const uint32_t earlier : before[id]) also_after.push_back(now_at[earlier]);
     now_at[id] = builder.repeat(step, also_after);
+    if (step.op == Op::kDecide)
+      for (StagedBuffer& buffer : buffers) buffer.decided_by(now_at[id]);
+    if (leaves) continue;
     for (StagedBuffer& buffer : buffers)
       for (const Slice& written : {schedule.steps[id].dst, schedule.steps[id].dst2})
         buffer.take_out(written, id, builder);

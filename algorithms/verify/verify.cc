@@ -4,6 +4,7 @@
 #include "algorithms/verify/verify.h"
 
 #include <algorithm>
+#include <numeric>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -83,6 +84,14 @@ ScheduleFault check_each(int ranks, const std::function<ScheduleFault(int)>& che
   const auto found = std::find_if(faults.begin(), faults.end(),
                                   [](const ScheduleFault& fault) { return !fault.empty(); });
   return found == faults.end() ? ScheduleFault{} : *found;
+}
+
+std::vector<int32_t> VerifiedCall::window_ranks(int rank) const {
+  std::vector<int32_t> listed = schedules[static_cast<size_t>(rank)].window_ranks;
+  if (!listed.empty()) return listed;
+  listed.resize(static_cast<size_t>(ranks));
+  std::iota(listed.begin(), listed.end(), 0);
+  return listed;
 }
 
 VerifiedCall::VerifiedCall(std::span<const Schedule> all_schedules,

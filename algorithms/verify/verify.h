@@ -39,6 +39,7 @@ struct VerifyOptions {
   // have the same bits is then shown by each element's sum being finished by one rank only.
   bool by_content = false;
   Branch branch = Branch::kOtherwise;  // by which the call goes on where it may go on by two
+  std::span<const Branch> branches{};  // the same by rank, where they differ
 };
 
 // `schedules[r]` and `problems[r]` are rank r's (problems differ in in_place and in the lists of

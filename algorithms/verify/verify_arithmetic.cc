@@ -161,12 +161,13 @@ ScheduleFault SymbolArithmetic::combine(std::vector<Run>& left, const std::vecto
 ScheduleFault SymbolArithmetic::fold(const Step& step, int rank,
                                      std::vector<std::vector<Run>>& windows) {
   const bool coded = step.codec != kNoCodec;
+  const bool partial = step.dst.space == Space::kScratch;
   std::vector<Run>& sum = windows.front();
   for (size_t of = 0; of < windows.size(); ++of) {
     ScheduleFault fault;
     if (coded)
       fault = open_message(step, windows[of]);
-    else if (call_.needs_decode)
+    else if (call_.needs_decode && !partial)
       fault = decode(windows[of], static_cast<int>(of), false);
     if (fault.empty() && windows[of].back().end != sum.back().end)
       fault = "folds messages of values of different lengths";
@@ -174,7 +175,7 @@ ScheduleFault SymbolArithmetic::fold(const Step& step, int rank,
     if (!fault.empty()) return fault;
   }
   if (coded) return encode_message(step, rank, sum, {});
-  return call_.needs_encode ? encode(sum) : ScheduleFault{};
+  return call_.needs_encode && !partial ? encode(sum) : ScheduleFault{};
 }
 
 ScheduleFault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Run>& left,

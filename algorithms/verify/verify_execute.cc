@@ -25,9 +25,10 @@ SymbolExecution::SymbolExecution(const VerifiedCall& call, std::vector<Layout>& 
       by_content_(options.by_content),
       encodes_(std::any_of(call.schedules.begin(), call.schedules.end(),
                            [](const Schedule& schedule) { return schedule.slots != 0; })),
-      branch_(options.branch),
+      branches_(options.branches.begin(), options.branches.end()),
       random_(options.seed),
       states_(static_cast<size_t>(call.ranks)) {
+  if (branches_.empty()) branches_.assign(static_cast<size_t>(call.ranks), options.branch);
   for (int rank = 0; rank < call.ranks; ++rank) {
     RankMemory& mine = state(rank);
     mine.layout = std::move(layouts[static_cast<size_t>(rank)]);
@@ -37,7 +38,8 @@ SymbolExecution::SymbolExecution(const VerifiedCall& call, std::vector<Layout>& 
     nodes_.push_back({0});  // what the rank knows at its end
   }
   connect();
-  if (branch_ == Branch::kPeers) order_.emplace(nodes_.size());
+  if (std::find(branches_.begin(), branches_.end(), Branch::kPeers) != branches_.end())
+    order_.emplace(nodes_.size());
   const bool synchronises = is_synchronisation(call.collective);
   if (!synchronises && (!check_ || results_tell())) return;
   knowledge_.emplace(static_cast<size_t>(call.ranks), nodes_.size());

@@ -104,7 +104,7 @@ class SymbolExecution {
   // It is of the branch by which the call does not go.
   bool skips(RankStep at) const {
     const Branch branch = step_at(at).branch;
-    return branch != Branch::kAlways && branch != branch_;
+    return branch != Branch::kAlways && branch != branches_[static_cast<size_t>(at.rank)];
   }
   ScheduleFault run_alone(RankStep at);
   ScheduleFault run_local(RankStep at);
@@ -127,8 +127,8 @@ class SymbolExecution {
   size_t slots_;
   bool check_;
   bool by_content_;
-  bool encodes_;  // something goes by a codec
-  Branch branch_;
+  bool encodes_;                  // something goes by a codec
+  std::vector<Branch> branches_;  // by rank
   std::mt19937 random_;
   std::vector<RankMemory> states_;
   std::vector<size_t> first_step_;  // of each rank, counted over all ranks

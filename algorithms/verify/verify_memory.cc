@@ -93,10 +93,11 @@ ScheduleFault SymbolExecution::touch_window(RankStep at, int window, Slice slice
 
 ScheduleFault SymbolExecution::run_fold(RankStep at) {
   const Step& step = step_at(at);
-  std::vector<std::vector<Run>> windows(static_cast<size_t>(call_.ranks));
+  const std::vector<int32_t> ranks = call_.window_ranks(at.rank);
+  std::vector<std::vector<Run>> windows(ranks.size());
   ScheduleFault fault;
-  for (int rank = 0; rank < call_.ranks && fault.empty(); ++rank)
-    fault = read(at, rank, step.src, windows[static_cast<size_t>(rank)]);
+  for (size_t index = 0; index < ranks.size() && fault.empty(); ++index)
+    fault = read(at, ranks[index], step.src, windows[index]);
   if (!fault.empty()) return fault;
   fault = arithmetic_.fold(step, at.rank, windows);
   if (!fault.empty()) return place_of(call_, at.rank, at.step) + " " + fault;

@@ -34,6 +34,8 @@ struct VerifiedCall {
   bool needs_encode = false;  // the result must be encoded
 
   bool has_codec() const { return needs_decode || needs_encode; }
+  // Schedule::window_ranks of that rank, where that is empty all.
+  std::vector<int32_t> window_ranks(int rank) const;
 };
 
 // The caller's memory on one rank.

@@ -89,10 +89,10 @@ Shape coded_shape_of(Op op, DataType type) {
           op == Op::kEncode || op == Op::kSelect ? 0 : wide};
 }
 
-Shape shape_of(const VerifiedCall& call, Op op) {
+Shape shape_of(const VerifiedCall& call, const Step& step) {
   const uint64_t narrow = size_of(call.type);
   const uint64_t wide = size_of(call.accumulator);
-  switch (op) {
+  switch (step.op) {
     case Op::kSend: return {call.type, false, false, false, 1, 0, 0};
     case Op::kRecv: return {call.type, false, false, false, 0, 0, 1};
     case Op::kCopy: return {call.type, false, false, false, 1, 0, 1};
@@ -102,7 +102,10 @@ Shape shape_of(const VerifiedCall& call, Op op) {
     case Op::kDecodeAdd: return {call.type, true, true, true, wide, narrow, wide};
     case Op::kRecvReduce: return {call.accumulator, true, true, false, wide, 0, wide};
     case Op::kRecvDecodeAdd: return {call.type, true, true, true, wide, 0, wide};
-    case Op::kFold: return {call.type, true, true, false, narrow, 0, narrow};
+    case Op::kFold:
+      if (step.dst.space == Space::kScratch)
+        return {call.accumulator, true, true, false, wide, 0, wide};
+      return {call.type, true, true, false, narrow, 0, narrow};
     case Op::kSelect:  // by a codec only
     case Op::kOffer:
     case Op::kDecide:
@@ -111,18 +114,18 @@ Shape shape_of(const VerifiedCall& call, Op op) {
   return {};
 }
 
-ScheduleFault check_shape(const VerifiedCall& call, Step step) {
+ScheduleFault check_shape(const VerifiedCall& call, int rank, Step step) {
   if (step.op == Op::kOffer)
     return step.dst.size == kOfferBytes ? "" : "does not write what a rank says of its window";
   if (step.op == Op::kDecide)
-    return step.src.size == kOfferBytes * static_cast<uint64_t>(call.ranks)
+    return step.src.size == kOfferBytes * call.window_ranks(rank).size()
                ? ""
                : "does not look at what each rank says of its window";
   const bool coded = step.codec != kNoCodec;
   // GPUs encode elements, and decode to them.
   const bool of_elements = step.branch == Branch::kPeers && step.op != Op::kFold;
   const Shape shape = coded ? coded_shape_of(step.op, of_elements ? call.type : call.accumulator)
-                            : shape_of(call, step.op);
+                            : shape_of(call, step);
   for (Slice* slice : {&step.src, &step.src2, &step.dst})
     if (coded && (slice->is_slot() || slice->space == Space::kWindow)) *slice = {};
   Slice* const selection = step.op == Op::kSelect   ? &step.dst
@@ -202,6 +205,21 @@ ScheduleFault check_partner(const VerifiedCall& call, int rank, const Port& port
   return {};
 }
 
+// A step of one branch comes after the decision for it. Program order is an order in which steps
+// may run, so one pass over them sees what leads to which.
+ScheduleFault check_branches(const VerifiedCall& call, int rank) {
+  const Schedule& schedule = call.schedules[static_cast<size_t>(rank)];
+  std::vector<bool> is_decided(schedule.steps.size());
+  for (uint32_t step = 0; step < schedule.steps.size(); ++step) {
+    const bool decided = is_decided[step] || schedule.steps[step].op == Op::kDecide;
+    if (!is_decided[step] && schedule.steps[step].branch != Branch::kAlways)
+      return place_of(call, rank, step) + ": is of a branch, but comes before the decision for one";
+    for (const uint32_t next : schedule.successors_of(step))
+      is_decided[next] = is_decided[next] || decided;
+  }
+  return {};
+}
+
 ScheduleFault check_rank(const VerifiedCall& call, const Layout& layout, int rank) {
   const Schedule& schedule = call.schedules[static_cast<size_t>(rank)];
   ScheduleFault fault = check_dependencies(schedule);
@@ -209,11 +227,12 @@ ScheduleFault check_rank(const VerifiedCall& call, const Layout& layout, int ran
   if (!fault.empty()) return "rank " + std::to_string(rank) + ": " + fault;
   for (uint32_t step = 0; step < schedule.steps.size(); ++step) {
     fault = check_codec(call, rank, schedule.steps[step]);
-    if (fault.empty()) fault = check_shape(call, schedule.steps[step]);
+    if (fault.empty()) fault = check_shape(call, rank, schedule.steps[step]);
     if (fault.empty()) fault = check_slices(layout, schedule, schedule.steps[step]);
     if (!fault.empty()) return place_of(call, rank, step) + ": " + fault;
   }
-  fault = check_slots(call, rank);
+  fault = check_branches(call, rank);
+  if (fault.empty()) fault = check_slots(call, rank);
   return fault.empty() ? check_left(call, rank) : fault;
 }
 

@@ -81,6 +81,7 @@ Worker::Worker(const Surroundings& around, std::vector<std::unique_ptr<Transport
   if (trace_.on()) engine_.tell(trace_);
   use_codecs(codecs());
   if (may_have_windows()) plans_.use_peers();
+  if (may_have_windows_inside()) plans_.use_windows_inside();
 }
 
 Worker::~Worker() {

@@ -119,6 +119,8 @@ class Worker {
   Status give_up(std::string_view why);
   // Whether calls may go by windows of GPUs: all ranks are here, and know of GPUs.
   bool may_have_windows() const;
+  // The same inside hosts, of which there are several.
+  bool may_have_windows_inside() const;
   // No call comes any more but finalize, which all ranks begin after this.
   void leave_windows();
   uint64_t calls_by_windows() const { return copies_ == nullptr ? 0 : copies_->calls_by_windows(); }
@@ -166,6 +168,7 @@ class Worker {
   Arithmetic arithmetic_of(const Problem& problem) const;
   uint32_t& next_number(const Problem& problem);
   Envelope next_envelope(const Plan& plan);
+  CopyWork::WindowRanks window_ranks() const;
   Status open_devices(const Problem& problem, const Call& call);
   std::shared_ptr<Plan> plan_with_codecs(const Call& call);
   void tell_news_of_windows() const;

@@ -19,6 +19,23 @@ bool Worker::may_have_windows() const {
                      [](const LinkPeer& peer) { return peer.same_host; });
 }
 
+bool Worker::may_have_windows_inside() const {
+  const Hierarchy& levels = around_.hierarchy;
+  return around_.settings.all_know_gpus && levels.depth() > 0 && levels.name(0) == kHostLevel;
+}
+
+CopyWork::WindowRanks Worker::window_ranks() const {
+  const std::vector<LinkPeer>& peers = around_.links.peers;
+  CopyWork::WindowRanks who{.are_all = may_have_windows()};
+  for (int other = 0; other < around_.links.size; ++other) {
+    const Hierarchy& levels = around_.hierarchy;
+    if (!who.are_all && levels.part_of(0, other) != levels.part_of(0, rank())) continue;
+    who.ranks.push_back(other);
+    who.in_process.push_back(peers[static_cast<size_t>(other)].same_process);
+  }
+  return who;
+}
+
 // The first call on such memory brings what works on it.
 Status Worker::open_devices(const Problem& problem, const Call& call) {
   if (copies_ == nullptr) {
@@ -27,9 +44,8 @@ Status Worker::open_devices(const Problem& problem, const Call& call) {
     Result<std::unique_ptr<CopyWork>> copies = CopyWork::create(*cuda);
     BANYAN_TRY(copies.status());
     copies_ = copies->get();
-    std::vector<bool> in_process;
-    for (const LinkPeer& peer : around_.links.peers) in_process.push_back(peer.same_process);
-    if (may_have_windows()) copies_->use_windows(rank(), std::move(in_process));
+    if (may_have_windows() || may_have_windows_inside())
+      copies_->use_windows(rank(), window_ranks());
     const std::vector<int> nowhere(static_cast<size_t>(around_.links.size), -1);
     engine_.serve(MemoryKind::kDevice, std::move(*copies), nowhere);
     staging_memory_.emplace(*copies_);

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -56,8 +57,14 @@ CopyWork::CopyWork(const CudaFunctions& cuda, Descriptor bell)
 
 CopyWork::~CopyWork() = default;
 
-void CopyWork::use_windows(int rank, std::vector<bool> in_process) {
-  windows_ = std::make_unique<Windows>(cuda_, rank, std::move(in_process));
+void CopyWork::use_windows(int rank, WindowRanks who) {
+  window_ranks_ = std::move(who);
+  windows_ = std::make_unique<Windows>(cuda_, index_of(rank), window_ranks_.in_process);
+}
+
+int CopyWork::index_of(int rank) const {
+  const std::vector<int>& ranks = window_ranks_.ranks;
+  return static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin());
 }
 
 Result<OpenGpu*> CopyWork::gpu_of(const void* address) {
@@ -227,7 +234,9 @@ LocalWork::End CopyWork::run_offer(const LocalStep& local, uint64_t cookie) {
                   (gpu == nullptr || gpu == *found);
       if (found.ok()) gpu = *found;
     }
-    offer = windows_->offer(call_of(cookie), all_there ? gpu : nullptr);
+    // Between hosts sums go by memory of the host, which the GPU writes.
+    const bool reaches_host = all_is_pinned_ || window_ranks_.are_all;
+    offer = windows_->offer(call_of(cookie), all_there && reaches_host ? gpu : nullptr);
   }
   std::memcpy(local.spaces.at(local.step.dst), &offer, sizeof offer);
   return {cookie, Outcome::kDone};
@@ -243,7 +252,7 @@ LocalWork::End CopyWork::run_decide(const LocalStep& local, uint64_t cookie) {
 std::byte* CopyWork::address_in(const LocalStep& local, const Slice& slice, int peer,
                                 uint64_t call) const {
   if (!is_there(slice, Space::kWindow)) return local.spaces.at(slice);
-  std::byte* window = windows_->of(call, peer < 0 ? windows_->rank() : peer);
+  std::byte* window = windows_->of(call, peer < 0 ? windows_->rank() : index_of(peer));
   return window == nullptr ? nullptr : window + slice.offset;
 }
 
@@ -263,11 +272,15 @@ Status CopyWork::enqueue_in_windows(const LocalStep& local, const WindowOperands
         return kernels.sums.encode(step.type, at.dst, at.src, written, local.arithmetic.divisor,
                                    stream);
       return kernels.encode(step.codec, coding, step.type, at.src, read, at.dst, stream);
-    case Op::kDecode: return kernels.decode(step.codec, step.type, at.src, written, at.dst, stream);
+    case Op::kDecode:
+      if (!coded) return kernels.sums.decode(step.type, at.dst, at.src, read, nullptr, stream);
+      return kernels.decode(step.codec, step.type, at.src, written, at.dst, stream);
     case Op::kFold:
-      if (!coded)
+      if (!coded) {
+        const bool partial = step.dst.space == Space::kScratch;
         return kernels.folds.fold(step.type, local.arithmetic.op, at.dst, sources, written,
-                                  local.arithmetic.divisor, stream);
+                                  partial ? 1 : local.arithmetic.divisor, stream);
+      }
       return kernels.fold(step.codec, coding, sources,
                           values_in(step.codec, coding, step.type, step.src.size), at.dst, stream);
     default:
@@ -284,9 +297,9 @@ LocalWork::End CopyWork::run_in_windows(const LocalStep& local, uint64_t cookie)
   WindowOperands at{.dst = address_in(local, step.dst, -1, call),
                     .src = address_in(local, step.src, step.peer, call)};
   bool all_there = at.dst != nullptr && at.src != nullptr;
-  for (int rank = 0; step.op == Op::kFold && rank < windows_->ranks(); ++rank) {
-    const std::byte* window = address_in(local, step.src, rank, call);
-    at.sources[static_cast<size_t>(rank)] = window;
+  for (size_t index = 0; step.op == Op::kFold && index < window_ranks_.ranks.size(); ++index) {
+    const std::byte* window = address_in(local, step.src, window_ranks_.ranks[index], call);
+    at.sources[index] = window;
     all_there = all_there && window != nullptr;
   }
   if (!all_there) return failed(cookie, {Code::kCuda, "the window of a rank is gone"});

@@ -35,9 +35,14 @@ class CopyWork final : public LocalWork, public Pinning {
   // Prepares the GPU in whose memory that address is, so that run() needs nothing more. kCuda: the
   // driver refuses.
   Status open(const void* address);
-  // From now on calls may go by windows with the ranks of this host, which are all. Before the
-  // first call.
-  void use_windows(int rank, std::vector<bool> in_process);
+  // Who reads each other's memory: the ranks of this host, ascending, `rank` among them.
+  struct WindowRanks {
+    std::vector<int> ranks{};
+    std::vector<bool> in_process{};  // of each: it is a thread of this process
+    bool are_all = true;             // there is no other host
+  };
+  // From now on calls may go by windows. Before the first call.
+  void use_windows(int rank, WindowRanks who);
   // No call comes any more.
   void leave_windows() {
     if (windows_ != nullptr) windows_->leave_others();
@@ -95,8 +100,9 @@ class CopyWork final : public LocalWork, public Pinning {
   End run_in_windows(const LocalStep& local, uint64_t cookie);
   Status enqueue_in_windows(const LocalStep& local, const WindowOperands& at,
                             CudaFunctions::Handle stream) const;
-  // Also in a window: that of `peer`, or this rank's where it is -1; null: it is gone.
+  // Also in a window: that of rank `peer`, or this rank's where it is -1; null: it is gone.
   std::byte* address_in(const LocalStep& local, const Slice& slice, int peer, uint64_t call) const;
+  int index_of(int rank) const;  // among those with windows
   static Status begin_own(OpenGpu& gpu, const Copy& copy);
   End failed(uint64_t cookie, const Status& why);
 
@@ -104,6 +110,7 @@ class CopyWork final : public LocalWork, public Pinning {
   Descriptor bell_;
   std::vector<std::unique_ptr<OpenGpu>> gpus_;  // by ordinal; null: not opened
   std::unique_ptr<Windows> windows_;            // null: calls do not go by them
+  WindowRanks window_ranks_;
   bool all_is_pinned_ = true;
   std::string why_;  // the first failure
 };

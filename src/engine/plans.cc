@@ -167,6 +167,7 @@ std::shared_ptr<Plan> PlanCache::build(const Problem& problem, int wanted,
   if (problem.check) sign_codecs(plan->signature, plan->choice.parameters, problem.compression);
   Group group = Group::everyone(size_, rank_, hierarchy_, plan->choice.parameters);
   group.codecs = codecs_;
+  group.has_windows_inside = windows_inside_;
   const Algorithm& algorithm = algorithms()[static_cast<size_t>(plan->choice.algorithm)];
   plan->schedule = staged(build_schedule(problem, group, algorithm), problem);
   if (by_peers_ && goes_by_peers(problem, size_, rules_, wanted, plan->choice))

@@ -83,6 +83,8 @@ class PlanCache {
                                       const Parameters& parameters = {});
   // From now on calls may go by windows (peers.h): all ranks are on one host and know of GPUs.
   void use_peers() { by_peers_ = true; }
+  // The same inside hosts, of which there are several.
+  void use_windows_inside() { windows_inside_ = true; }
   // From now on, what is chosen is in the log, or not.
   void tell(bool wanted) { tells_ = wanted; }
   // That parameters number from now on; they outlive the cache. Nothing that was planned is kept.
@@ -113,6 +115,7 @@ class PlanCache {
   std::span<const Codec> codecs_;
   bool tells_ = true;
   bool by_peers_ = false;
+  bool windows_inside_ = false;
   size_t bytes_ = 0;
   Order order_;
   std::unordered_multimap<size_t, Order::iterator> index_;  // by hash of all that was asked

@@ -35,6 +35,7 @@ inline Schedule relinked(std::vector<Step> steps, const Edges& predecessors,
   schedule.slots = original.slots;
   schedule.lefts = original.lefts;
   schedule.left_count = original.left_count;
+  schedule.window_ranks = original.window_ranks;
   const size_t count = schedule.steps.size();
   Edges successors(count);
   std::map<std::pair<int32_t, bool>, std::vector<uint32_t>> ports;

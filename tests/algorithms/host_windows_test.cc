@@ -1,0 +1,188 @@
+// Sums over several hosts whose ranks read each other's memory of GPUs inside: every host may or
+// may not do so, and all is right.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "algorithms/host_windows.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "algorithms/staging.h"
+#include "algorithms/verify/verify.h"
+#include "tests/algorithms/mutated.h"
+#include "tests/algorithms/verified_case.h"
+
+namespace banyan {
+namespace {
+
+constexpr uint64_t kFew = kHostWindowsLeast / 4;
+
+VerifiedCase case_of(int ranks, uint64_t count, int draw) {
+  VerifiedCase call{.algorithm = find_algorithm("hierarchical"), .ranks = ranks, .count = count};
+  call.in_place = draw % 2 == 1;
+  constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kBfloat16, DataType::kInt32,
+                                 DataType::kFloat64};
+  constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax};
+  call.type = kTypes[draw % 4];
+  call.op = kOps[draw % 3];
+  return call;
+}
+
+// With buffers on GPUs where `on_gpu` says so.
+template <typename OnGpu>
+BuiltCase built(const VerifiedCase& call, OnGpu on_gpu) {
+  BuiltCase made;
+  for (int rank = 0; rank < call.ranks; ++rank) {
+    Problem& problem = made.problems.emplace_back(problem_of(call, rank));
+    if (on_gpu(rank)) problem.staging = {.input = true, .output = true};
+    Group group = Group::everyone(call.ranks, rank, &call.shape->hierarchy, call.parameters);
+    group.codecs = call.codecs;
+    group.has_windows_inside = true;
+    Schedule& schedule = made.schedules.emplace_back(
+        build_schedule(problem, group, algorithms()[static_cast<size_t>(call.algorithm)]));
+    if (problem.staging.any()) schedule = stage(schedule, problem.staging);
+  }
+  return made;
+}
+
+// By branches that hosts have chosen.
+std::string fault_of(const BuiltCase& made, const std::vector<Branch>& branches, int slots,
+                     uint32_t seed) {
+  VerifyOptions options{.slots = slots, .seed = seed};
+  options.branches = branches;
+  return verify(made.schedules, made.problems, options).reason;
+}
+
+bool has_peers(const BuiltCase& made) {
+  const auto& steps = made.schedules.front().steps;
+  return std::any_of(steps.begin(), steps.end(), [](const Step& step) {
+    return step.op == Op::kFold && step.branch == Branch::kPeers;
+  });
+}
+
+TEST(HostWindows, AreRightWhateverHostsHave) {
+  int draw = 0;
+  for (int ranks = 4; ranks <= 9; ++ranks)
+    for (const Shape& shape : shapes_of(ranks)) {
+      if (shape.hierarchy.simplified().depth() == 0) continue;
+      for (const uint64_t count : {kFew, kFew + 17, 5 * kFew + 1}) {
+        VerifiedCase call = case_of(ranks, count, ++draw);
+        call.shape = std::make_shared<Shape>(shape);
+        const Hierarchy levels = shape.hierarchy.simplified();
+        std::vector<Branch> all, some, none(static_cast<size_t>(ranks), Branch::kOtherwise);
+        for (int rank = 0; rank < ranks; ++rank) {
+          const int part = levels.part_of(0, rank);
+          all.push_back(Branch::kPeers);
+          some.push_back((part + draw) % 2 == 0 ? Branch::kPeers : Branch::kOtherwise);
+        }
+        const auto seed = static_cast<uint32_t>(draw);
+        const BuiltCase on_gpus = built(call, [](int) { return true; });
+        for (const std::vector<Branch>& branches : {all, some, none})
+          ASSERT_EQ(fault_of(on_gpus, branches, draw % 3, seed), "") << call;
+        const BuiltCase mixed = built(call, [&](int rank) { return (rank + draw) % 3 != 0; });
+        ASSERT_EQ(fault_of(mixed, none, draw % 3, seed), "") << call;
+      }
+    }
+}
+
+// A window has room for a few of the segments that these have.
+TEST(HostWindows, AreUsedAgain) {
+  const auto shape = std::make_shared<Shape>(shape_of("twos", {0, 0, 1, 1}));
+  for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
+    VerifiedCase call = case_of(4, 20'000'000, 0);
+    call.type = type;
+    call.shape = shape;
+    const BuiltCase made = built(call, [](int) { return true; });
+    ASSERT_TRUE(has_peers(made));
+    for (const int slots : {0, 1, 4})
+      ASSERT_EQ(fault_of(made, std::vector(4, Branch::kPeers), slots, 3), "") << call;
+  }
+}
+
+// Looks at mutants of rank 1, of two on its host, whose window is used again.
+class HostWindowMutants : public testing::Test {
+ protected:
+  void SetUp() override {
+    VerifiedCase call = case_of(4, 10'500'000, 0);
+    call.shape = std::make_shared<Shape>(shape_of("twos", {0, 0, 1, 1}));
+    built_ = built(call, [](int) { return true; });
+    whole_ = built_.schedules[1];
+    ASSERT_EQ(fault(), "");
+  }
+  std::string fault() const {
+    std::string found;
+    for (uint32_t seed = 0; seed < 3 && found.empty(); ++seed)
+      found = fault_of(built_, std::vector(4, Branch::kPeers), 1, seed);
+    return found;
+  }
+  void expect_fault(Schedule mutant, uint32_t step) {
+    built_.schedules[1] = std::move(mutant);
+    EXPECT_NE(fault(), "") << "step " << step << ", " << name_of(whole_.steps[step].op);
+    ++looked_at_;
+  }
+  static bool uses_window(const Step& step) {
+    return (step.src.size != 0 && step.src.space == Space::kWindow) ||
+           (step.dst.size != 0 && step.dst.space == Space::kWindow);
+  }
+
+  BuiltCase built_;
+  Schedule whole_;
+  int looked_at_ = 0;
+};
+
+TEST_F(HostWindowMutants, WithoutAStepOrWithItElsewhereAreFound) {
+  for (uint32_t at = 0; at < whole_.steps.size(); ++at) {
+    const Step& step = whole_.steps[at];
+    if (step.branch != Branch::kPeers || step.op == Op::kWithdraw) continue;
+    expect_fault(without_step(whole_, at), at);
+    if (!uses_window(step)) continue;
+    Step moved = step;
+    (moved.src.space == Space::kWindow ? moved.src : moved.dst).offset += 64;
+    expect_fault(with_step(whole_, at, moved), at);
+  }
+  EXPECT_GT(looked_at_, 50);
+}
+
+// It tells before it is done, or does not wait for what it is told.
+TEST_F(HostWindowMutants, WithoutAnOrderBetweenStepsAndMessagesAreFound) {
+  for (uint32_t at = 0; at < whole_.steps.size(); ++at) {
+    const bool tells = whole_.steps[at].op == Op::kSend;
+    if (whole_.steps[at].branch != Branch::kPeers || !(tells || uses_window(whole_.steps[at])))
+      continue;
+    const Edges edges = edges_of(whole_);
+    Schedule mutant = whole_;
+    for (const uint32_t before : edges[at]) {
+      const Step& step = whole_.steps[before];
+      const bool drops = tells ? uses_window(step) : step.op == Op::kRecv;
+      if (drops && step.branch == Branch::kPeers) mutant = without_edge(mutant, before, at);
+    }
+    if (edges_of(mutant) != edges) expect_fault(std::move(mutant), at);
+  }
+  EXPECT_GT(looked_at_, 30);
+}
+
+TEST(HostWindows, AreForSumsThatGain) {
+  const auto shape = std::make_shared<Shape>(shape_of("twos", {0, 0, 1, 1}));
+  VerifiedCase call = case_of(4, kFew, 0);
+  call.shape = shape;
+  const auto may = [&] { return has_peers(built(call, [](int) { return true; })); };
+  EXPECT_TRUE(may());
+  call.count = kFew - 1;
+  EXPECT_FALSE(may()) << "short";
+  call.count = kFew;
+  call.op = ReduceOp::kPreMulSum;
+  EXPECT_FALSE(may());
+  call.op = ReduceOp::kSum;
+  call.parameters.intra = Phase::kRing;
+  EXPECT_FALSE(may()) << "its order of sums is another";
+  call.parameters.intra = Phase::kDirect;
+  EXPECT_TRUE(may());
+}
+
+}  // namespace
+}  // namespace banyan

@@ -1,0 +1,196 @@
+// Ranks of one host, of two, read each other's memory of GPUs: what comes of sums is what comes of
+// them by the host, whichever hosts go by windows.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compression/cuda/image.h"
+#include "src/c_api/inspect.h"
+#include "tests/ranks/device_fixture.h"
+#include "tests/ranks/ranks_cases.h"
+#include "tests/ranks/two_hosts.h"
+#include "tests/support/sanitizers.h"
+#include "transports/transport.h"
+
+namespace banyan::test {
+namespace {
+
+class HostWindowCalls : public WithRanks {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Kind::kThreads) GTEST_SKIP() << "a thread has no host of its own";
+    if (cuda_image().fatbin == nullptr) GTEST_SKIP() << "this build has no kernels: no nvcc";
+    if (kThreadSanitizer)
+      GTEST_SKIP() << "UCX dies in a child of fork() under the thread sanitizer";
+    for (const TransportKind& kind : transport_kinds())
+      if (kind.name == "ucx" && !kind.missing().empty()) GTEST_SKIP() << kind.missing();
+    hosts_.emplace();
+    if (!hosts_->made()) GTEST_SKIP() << "network namespaces cannot be made here";
+  }
+
+  // Rank by rank, on which host each lies.
+  void run_on(const std::vector<int>& hosts,
+              const std::function<void(Rank&, banyan_comm_t, RankGpu&)>& body) {
+    run(static_cast<int>(hosts.size()),
+        [&](Rank& self) {
+          const int host = hosts[static_cast<size_t>(self.rank())];
+          if (!self.expect(enter(host), "a host")) return;
+          RankGpu gpu(self);
+          banyan_comm_t comm = gpu.works() ? self.join() : nullptr;
+          if (comm == nullptr) return;
+          body(self, comm, gpu);
+          self.leave(comm);
+        },
+        {.limit_s = 60, .environment = {{"BANYAN_ALGO", "hierarchical"}}});
+  }
+
+  bool enter(int host) const { return hosts_->enter(host); }
+  static uint64_t windows_of(Rank& self, banyan_comm_t comm) {
+    const Result<uint64_t> calls = calls_by_windows(comm);
+    self.expect(calls.ok(), "calls_by_windows");
+    return calls.ok() ? *calls : 0;
+  }
+
+ private:
+  std::optional<TwoHosts> hosts_;
+};
+
+struct HostedSum {
+  banyan_datatype_t type = BANYAN_FLOAT32;
+  banyan_op_t op = BANYAN_SUM;
+  size_t count = 70'001;
+  const char* codec = nullptr;  // between hosts
+
+  size_t bytes() const { return count * (type == BANYAN_FLOAT32 ? 4 : 2); }
+};
+
+banyan_result_t sum(const HostedSum& what, void* memory, banyan_comm_t comm) {
+  banyan_compression_t codec = BANYAN_COMPRESSION_INIT;
+  codec.fidelity = BANYAN_CODEC;
+  codec.codec = what.codec;
+  return call_request(call_of([&](banyan_call_t& made) {
+                        made.send = made.recv = memory;
+                        made.count = what.count;
+                        made.datatype = what.type;
+                        made.op = what.op;
+                        if (what.codec != nullptr) made.compression = &codec;
+                      }),
+                      comm);
+}
+
+// From a half to two in bfloat16, and ordinary numbers in float32.
+std::vector<uint16_t> values_of(int rank, size_t bytes, int salt) {
+  std::vector<uint16_t> values(bytes / 2);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<uint16_t>(
+        (mix(i * 16 + static_cast<size_t>(rank) * 7919 + static_cast<size_t>(salt) * 104729) &
+         0x80ff) |
+        0x3f00);
+  return values;
+}
+
+// In memory of the host and then in that of the GPU, if this rank is to have it there.
+void expect_same(Rank& self, banyan_comm_t comm, RankGpu& gpu, const HostedSum& what, bool on_gpu,
+                 int salt) {
+  const std::string name = fmt::format("sum {} of {}", salt, what.count);
+  std::vector<uint16_t> wanted = values_of(self.rank(), what.bytes(), salt);
+  self.expect_ok(sum(what, wanted.data(), comm), name + " by the host");
+  std::vector<uint16_t> got = values_of(self.rank(), what.bytes(), salt);
+  std::byte* memory = on_gpu ? gpu.copy_of(got.data(), what.bytes()) : nullptr;
+  self.expect_ok(sum(what, on_gpu ? static_cast<void*>(memory) : got.data(), comm), name);
+  if (on_gpu) {
+    gpu.read(got.data(), memory, what.bytes());
+    gpu.free(memory);
+  }
+  self.expect(got == wanted, name + ": the bits of the host");
+}
+
+TEST_P(HostWindowCalls, SumAsTheHostDoes) {
+  for (const std::vector<int>& hosts : {std::vector{0, 0, 1, 1}, {0, 1, 0, 1, 1}, {1, 0, 0}})
+    run_on(hosts, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+      const bool alone = hosts.size() == 3 && self.rank() == 0;
+      uint64_t calls = 0;
+      int salt = 0;
+      for (const banyan_datatype_t type : {BANYAN_FLOAT32, BANYAN_BFLOAT16})
+        for (const banyan_op_t op : {BANYAN_SUM, BANYAN_AVG, BANYAN_MAX})
+          for (const char* codec : {static_cast<const char*>(nullptr), "int8"}) {
+            if (codec != nullptr && op == BANYAN_MAX) continue;
+            const HostedSum what{.type = type, .op = op, .count = 140'003, .codec = codec};
+            expect_same(self, comm, gpu, what, true, ++salt);
+            if (!alone && salt > 1) ++calls;  // the first one maps windows
+            self.expect(windows_of(self, comm) == calls,
+                        fmt::format("call {} by windows: {}", salt, windows_of(self, comm)));
+          }
+    });
+}
+
+// Longer than all places of a window.
+TEST_P(HostWindowCalls, UseAWindowAgain) {
+  if (kAddressSanitizer) GTEST_SKIP() << "it takes minutes under a sanitizer";
+  run_on({0, 0, 1, 1}, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    for (const int salt : {1, 2}) expect_same(self, comm, gpu, {.count = 11'000'001}, true, salt);
+    self.expect(windows_of(self, comm) == 1, "the second one");
+  });
+}
+
+// The ranks of one host have their buffers there, in some calls, and those of the other do not.
+TEST_P(HostWindowCalls, AreEachHostsOwn) {
+  const std::vector<int> hosts{0, 1, 1, 0};
+  run_on(hosts, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    const int host = hosts[static_cast<size_t>(self.rank())];
+    uint64_t calls = 0;
+    for (int salt = 0; salt < 8; ++salt) {
+      const bool on_gpu = salt == 0 || (salt >> host & 1) != 0;
+      expect_same(self, comm, gpu, {}, on_gpu, salt);
+      calls += salt > 0 && on_gpu ? 1 : 0;
+      self.expect(windows_of(self, comm) == calls, fmt::format("call {}", salt));
+    }
+  });
+}
+
+TEST_P(HostWindowCalls, EndWhereARankDies) {
+  const std::vector<int> hosts{0, 0, 1, 1};
+  for (const int victim : {1, 2}) {
+    JobOptions options{.limit_s = 60, .environment = {{"BANYAN_ALGO", "hierarchical"}}};
+    Job job(
+        GetParam(), 4,
+        [&](Rank& self) {
+          if (!self.expect(enter(hosts[static_cast<size_t>(self.rank())]), "a host")) return;
+          RankGpu gpu(self);
+          banyan_comm_t comm = gpu.works() ? self.join() : nullptr;
+          if (comm == nullptr) return;
+          std::byte* memory = gpu.allocate(280'000);
+          banyan_result_t result = BANYAN_SUCCESS;
+          for (int call = 0; result == BANYAN_SUCCESS; ++call) {
+            result = sum({.op = BANYAN_MAX, .count = 70'000}, memory, comm);
+            if (call == 2) self.mark(1);
+          }
+          self.report(comm, result);
+          self.expect_ok(banyan_comm_destroy(comm), "destroy");
+        },
+        options);
+    ASSERT_TRUE(job.wait_for_marks(1, 20 * time_factor()));
+    job.wait(0.003);
+    job.signal(victim, SIGKILL);
+    job.finish();
+    for (int rank = 0; rank < 4; ++rank) {
+      if (rank == victim) continue;
+      EXPECT_EQ(job.outcome(rank).code, BANYAN_ERR_PEER_LOST) << job.outcome(rank).text;
+      EXPECT_EQ(job.outcome(rank).failed_rank, victim);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, HostWindowCalls, testing::Values(Kind::kProcesses, Kind::kThreads),
+                         testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace banyan::test
