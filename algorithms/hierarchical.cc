@@ -17,7 +17,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "algorithms/generators.h"
@@ -34,14 +34,6 @@ int segments_of(const Group& group, const Problem& problem, const Hierarchy& lev
   const uint64_t bytes = problem.count * problem.element();
   const auto shards = static_cast<uint64_t>(shards_of(levels, group.parameters));
   return static_cast<int>(level_segments(bytes, shards, given_length(group.parameters, problem)));
-}
-
-// As many as it takes for each to have a place in a window.
-int segments_in_windows(const Problem& problem, uint64_t unit) {
-  const uint64_t width = size_of(problem.accumulator());
-  const uint64_t most = kWindowBytes / kHostWindowPlaces / (unit * width);
-  const uint64_t units = (problem.count + unit - 1) / unit;
-  return static_cast<int>((units + most - 1) / most);
 }
 
 // So many segments are on their way up at the top, beside the one that has come there and goes
@@ -88,24 +80,22 @@ void hierarchical_allreduce(ScheduleBuilder& builder, const Group& group, const 
     const bool coded = !group.parameters.inter_codec.is_exact();
     return (coded ? coded_allreduce : circulant_allreduce)(builder, group, problem);
   }
-  const bool by_windows = may_have_host_windows(group, problem, *levels);
-  Group whole = group;
-  if (by_windows) whole.parameters.intra = Phase::kDirect;  // which sums in their order, too
+  const bool by_windows =
+      may_have_host_windows(group, problem, *levels, problem.count * problem.element());
+  const Group whole = by_windows ? in_order_inside(group) : group;
   const Stages stages(whole, *levels);
   int count = segments_of(whole, problem, *levels);
-  if (by_windows) count = std::max(count, segments_in_windows(problem, unit_of(group)));
+  if (by_windows)
+    count = std::max(count, pieces_in_windows(problem, problem.count, unit_of(group)));
   auto segments = segments_for(builder, whole, problem, stages, count, false);
-  std::optional<HostWindows> windows;
-  const Group& host = stages.at(0).front().inside;
-  if (by_windows && host.size() > 1) {
-    windows.emplace(builder, problem, host);
-    windows->agree(whole_input(group, problem), whole_output(group, problem));
-    for (size_t index = 0; index < segments.size(); ++index) segments[index].use(*windows, index);
-  }
+  std::unique_ptr<HostWindows> windows;
+  if (by_windows) windows = host_windows(builder, group, problem, stages.at(0).front().inside);
+  for (SegmentFlow& segment : segments)
+    if (windows != nullptr) segment.use(*windows);
   in_slots(
       segments, stages.layers(), [](SegmentFlow& segment, int layer) { segment.reduce(layer); },
       [](const SegmentFlow& segment, int layer) { segment.gather(layer); });
-  if (windows) windows->end();
+  if (windows != nullptr) windows->end();
 }
 
 namespace {

@@ -7,11 +7,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "algorithms/generators.h"
+#include "algorithms/host_windows.h"
 #include "algorithms/lengths.h"
 #include "algorithms/levels.h"
 
@@ -81,7 +83,7 @@ class Crossing {
 
 // Between the parts first; then each part has all blocks among its members.
 void spread_blocks(ScheduleBuilder& builder, const Group& group, const Hierarchy& levels, int level,
-                   const Team& team, bool apart) {
+                   const Team& team, bool apart, HostWindows* windows) {
   if (level == levels.depth()) {
     named_allgather_phase(builder, group_of(group, team.places), group.parameters.inter, apart,
                           team.blocks);
@@ -93,25 +95,31 @@ void spread_blocks(ScheduleBuilder& builder, const Group& group, const Hierarchy
     Team rail{crossing.carriers(member), {}};
     for (size_t part = 0; part < crossing.parts(); ++part)
       rail.blocks.push_back(crossing.block(part, member));
-    spread_blocks(builder, group, levels, level + 1, rail, apart);
+    spread_blocks(builder, group, levels, level + 1, rail, apart, nullptr);
   }
   if (size == 1) return;
   for (size_t step = 0; step < crossing.parts(); ++step) {
     const size_t part = crossing.part(step);
-    for (int first = 0; first < crossing.size_of_part(part); first += size)
+    for (int first = 0; first < crossing.size_of_part(part); first += size) {
+      if (windows != nullptr) builder.on(Branch::kOtherwise);
       named_allgather_phase(builder, crossing.inside(), group.parameters.intra, true,
                             crossing.batch(part, first));
+      builder.on(Branch::kAlways);
+      if (windows != nullptr) windows->gather(crossing.batch(part, first));
+    }
   }
 }
 
 class BlockSums {
  public:
+  // Without windows they are null.
   BlockSums(ScheduleBuilder& builder, const Group& group, const Hierarchy& levels,
-            const Problem& problem)
+            const Problem& problem, HostWindows* windows)
       : builder_(builder),
         group_(group),
         levels_(levels),
         problem_(problem),
+        windows_(windows),
         intra_{group.parameters.intra, coder_of(group.parameters.intra_codec, levels.depth() == 1)},
         inter_{group.parameters.inter, coder_of(group.parameters.inter_codec, false)} {}
 
@@ -133,9 +141,13 @@ class BlockSums {
       for (int first = 0; first < crossing.size_of_part(part); first += size) {
         const auto rail = static_cast<size_t>(first / size);
         const bool carries = rail < rails.size();  // the last batch may be for others alone
-        add_among(crossing.inside(), intra_, crossing.batch(part, first),
-                  carries ? rails[rail].blocks[part] : Slice{},
+        const Slice sum = carries ? rails[rail].blocks[part] : Slice{};
+        const bool by_windows = windows_ != nullptr && level == 0;
+        if (by_windows) builder_.on(Branch::kOtherwise);
+        add_among(crossing.inside(), intra_, crossing.batch(part, first), sum,
                   {.sums_in = are_sums, .sums_out = true});
+        builder_.on(Branch::kAlways);
+        if (by_windows) windows_->reduce(crossing.batch(part, first), sum);
       }
     }
     for (size_t index = 0; index < rails.size(); ++index)
@@ -204,13 +216,37 @@ class BlockSums {
   const Group& group_;
   const Hierarchy& levels_;
   const Problem& problem_;
+  HostWindows* windows_;
   Way intra_, inter_;  // below the top, and at it
 };
 
-int segments_of(const Group& group, const Problem& problem, const std::vector<Part>& blocks) {
+uint64_t longest_of(const std::vector<Part>& blocks) {
   uint64_t most = 0;
-  for (const Part& block : blocks) most = std::max(most, block.count * problem.element());
+  for (const Part& block : blocks) most = std::max(most, block.count);
+  return most;
+}
+
+int segments_of(const Group& group, const Problem& problem, const std::vector<Part>& blocks) {
+  const uint64_t most = longest_of(blocks) * problem.element();
   return static_cast<int>(block_segments(most, given_length(group.parameters, problem)));
+}
+
+uint64_t bytes_of(const Problem& problem, const std::vector<Part>& blocks) {
+  uint64_t count = 0;
+  for (const Part& block : blocks) count += block.count;
+  return count * problem.element();
+}
+
+// So that as many blocks of a segment have a place in a window together.
+int pieces_of_blocks(const Problem& problem, const std::vector<Part>& blocks, int together) {
+  const auto unit = static_cast<uint64_t>(together);
+  return pieces_in_windows(problem, longest_of(blocks) * unit, unit);
+}
+
+std::unique_ptr<HostWindows> windows_of_host(ScheduleBuilder& builder, const Group& group,
+                                             const Problem& problem, const Hierarchy& levels) {
+  const int part = levels.part_of(0, group.me);
+  return host_windows(builder, group, problem, group_of(group, levels.members(0, part)));
 }
 
 Team everybody(const Group& group) {
@@ -236,19 +272,24 @@ std::vector<Slice> slices_of_segment(Slice buffer, const std::vector<Part>& bloc
 void hierarchical_allgather(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
   const Levels levels(group);
   if (levels->depth() == 0) return circulant_allgather(builder, group, problem);
+  const std::vector<Part> blocks = output_blocks(group, problem);
+  const bool by_windows = may_have_host_windows(group, problem, *levels, bytes_of(problem, blocks));
+  std::unique_ptr<HostWindows> windows;
+  if (by_windows) windows = windows_of_host(builder, group, problem, *levels);
   if (problem.check) leaders_barrier(builder, group, problem);
   builder.fence();
   const bool apart = problem.collective == Collective::kAllgatherv;
-  const std::vector<Part> blocks = output_blocks(group, problem);
   const Slice output = whole_output(group, problem);
   builder.copy(whole_input(group, problem),
                elements(output, blocks[static_cast<size_t>(group.me)], problem.element()));
   Team team = everybody(group);
-  const int segments = segments_of(group, problem, blocks);
+  int segments = segments_of(group, problem, blocks);
+  if (by_windows) segments = std::max(segments, pieces_of_blocks(problem, blocks, 1));
   for (int index = 0; index < segments; ++index) {
     team.blocks = slices_of_segment(output, blocks, problem.element(), segments, index);
-    spread_blocks(builder, group, *levels, 0, team, apart);
+    spread_blocks(builder, group, *levels, 0, team, apart, windows.get());
   }
+  if (windows != nullptr) windows->end();
 }
 
 void hierarchical_reduce_scatter(ScheduleBuilder& builder, const Group& group,
@@ -259,7 +300,12 @@ void hierarchical_reduce_scatter(ScheduleBuilder& builder, const Group& group,
     return (coded ? direct_reduce_scatter : circulant_reduce_scatter)(builder, group, problem);
   }
   const std::vector<Part> blocks = input_blocks(group, problem);
-  const int segments = segments_of(group, problem, blocks);
+  const bool by_windows = may_have_host_windows(group, problem, *levels, bytes_of(problem, blocks));
+  std::unique_ptr<HostWindows> windows;
+  if (by_windows) windows = windows_of_host(builder, group, problem, *levels);
+  int segments = segments_of(group, problem, blocks);
+  if (by_windows)
+    segments = std::max(segments, pieces_of_blocks(problem, blocks, levels->largest_part(0)));
   const bool any_empty =
       std::any_of(blocks.begin(), blocks.end(), [](const Part& block) { return block.count == 0; });
   if (problem.check && any_empty) {
@@ -268,13 +314,15 @@ void hierarchical_reduce_scatter(ScheduleBuilder& builder, const Group& group,
   }
   const Slice input = whole_input(group, problem);
   const Slice output = whole_output(group, problem);
-  BlockSums sums(builder, group, *levels, problem);
+  const Group whole = by_windows ? in_order_inside(group) : group;
+  BlockSums sums(builder, whole, *levels, problem, windows.get());
   Team team = everybody(group);
   for (int index = 0; index < segments; ++index) {
     team.blocks = slices_of_segment(input, blocks, problem.element(), segments, index);
     const Part own = part_of(output.size / problem.element(), segments, index);
     sums.add(0, team, false, elements(output, own, problem.element()));
   }
+  if (windows != nullptr) windows->end();
 }
 
 }  // namespace banyan

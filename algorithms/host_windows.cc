@@ -2,97 +2,155 @@
 
 #include "algorithms/host_windows.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "algorithms/generators.h"
 
 namespace banyan {
+namespace {
 
-bool may_have_host_windows(const Group& group, const Problem& problem, const Hierarchy& levels) {
-  const Parameters& parameters = group.parameters;
-  const bool in_order = parameters.intra == Phase::kOwn || parameters.intra == Phase::kDirect;
-  return group.has_windows_inside && problem.collective == Collective::kAllreduce && in_order &&
-         levels.largest_part(0) <= kMostWindows && parameters.intra_codec.is_exact() &&
-         problem.op != ReduceOp::kPreMulSum && !problem.keeps_left && !problem.on_hosts &&
-         problem.memory == MemoryKind::kHost &&
-         problem.count * problem.element() >= kHostWindowsLeast;
+bool has_steps_for(Collective collective) {
+  switch (collective) {
+    case Collective::kAllreduce:
+    case Collective::kAllgather:
+    case Collective::kAllgatherv:
+    case Collective::kReduceScatter:
+    case Collective::kReduceScatterv: return true;
+    default: return false;
+  }
 }
 
-HostWindows::HostWindows(ScheduleBuilder& builder, const Problem& problem, Group host,
-                         uint64_t window)
+}  // namespace
+
+bool may_have_host_windows(const Group& group, const Problem& problem, const Hierarchy& levels,
+                           uint64_t bytes) {
+  const Parameters& parameters = group.parameters;
+  const bool in_order = parameters.intra == Phase::kOwn || parameters.intra == Phase::kDirect;
+  return group.has_windows_inside && has_steps_for(problem.collective) && in_order &&
+         levels.largest_part(0) <= kMostWindows && parameters.intra_codec.is_exact() &&
+         problem.op != ReduceOp::kPreMulSum && !problem.keeps_left && !problem.on_hosts &&
+         problem.memory == MemoryKind::kHost && bytes >= kHostWindowsLeast;
+}
+
+Group in_order_inside(const Group& group) {
+  Group ordered = group;
+  ordered.parameters.intra = Phase::kDirect;
+  return ordered;
+}
+
+int pieces_in_windows(const Problem& problem, uint64_t elements, uint64_t unit) {
+  const uint64_t most = kHostWindowPlace / (unit * size_of(problem.accumulator()));
+  const uint64_t units = elements / unit + (elements % unit != 0 ? 1 : 0);
+  return static_cast<int>((units + most - 1) / most);
+}
+
+HostWindows::HostWindows(ScheduleBuilder& builder, const Problem& problem, Group host)
     : problem_(problem),
       host_(std::move(host)),
       talk_(builder, problem, host_),
-      place_bytes_(window / kHostWindowPlaces),
       width_(size_of(problem.accumulator())) {
   builder.set_window_ranks({host_.ranks.begin(), host_.ranks.end()});
 }
 
-// A part's values have the place of its accumulators, also where they are narrower.
-Slice HostWindows::place_of(size_t index, Part part, uint64_t width) const {
-  const uint64_t begin = index % kHostWindowPlaces * place_bytes_;
-  return {Space::kWindow, begin + part.begin * width_, part.count * width};
+HostWindows::Exchange& HostWindows::next() {
+  const uint64_t number = exchanges_.size();
+  const uint64_t begin = number % kHostWindowPlaces * kHostWindowPlace;
+  const auto before = static_cast<int64_t>(number) - static_cast<int64_t>(kHostWindowPlaces);
+  return exchanges_.emplace_back(
+      Exchange{{Space::kWindow, begin, kHostWindowPlace}, std::max<int64_t>(before, -1)});
 }
 
-void HostWindows::reduce(size_t index, const Segment& segment, Slice given, Slice sum) {
-  if (rounds_.size() <= index) rounds_.resize(index + 1);
-  Round& round = rounds_[index];
-  const Part whole{0, segment.vector.count};
-  const Part own = segment.cut.block(whole, host_.me);
-  const StepIds free =
-      index < kHostWindowPlaces ? StepIds() : rounds_[index - kHostWindowPlaces].done;
+StepIds HostWindows::free(const Exchange& exchange) const {
+  if (exchange.before < 0) return {};
+  const Exchange& before = exchanges_[static_cast<size_t>(exchange.before)];
+  return joined(before.done, before.read[static_cast<size_t>(host_.me)]);
+}
+
+// Into this rank's window.
+StepIds HostWindows::write(Slice from, Slice to, bool as_sums, const StepIds& after) {
+  if (from.size == 0) return {};
+  return {talk_.add({.op = as_sums ? Op::kDecode : Op::kCopy,
+                     .type = problem_.type,
+                     .memory = MemoryKind::kDevice,
+                     .src = from,
+                     .src2 = {},
+                     .dst = to},
+                    after)};
+}
+
+void HostWindows::finish(Exchange& exchange, std::vector<StepIds> read) {
+  for (size_t place = 0; place < read.size() && exchange.before >= 0; ++place)
+    if (read[place].empty())
+      read[place] = exchanges_[static_cast<size_t>(exchange.before)].read[place];
+  exchange.read = std::move(read);
+  talk_.for_others(
+      [&](int place) { talk_.tell(place, exchange.read[static_cast<size_t>(place)]); });
+  talk_.for_others([&](int place) { exchange.done.push_back(talk_.hear(place)); });
+}
+
+void HostWindows::reduce(const std::vector<Slice>& blocks, Slice sum) {
+  Exchange& exchange = next();
+  const bool widens = width_ != problem_.element();
+  const bool at_once = packed(blocks);
   StepIds there;
-  if (given.size != 0)
-    there = {talk_.add({.op = width_ == problem_.element() ? Op::kCopy : Op::kDecode,
-                        .type = problem_.type,
-                        .memory = MemoryKind::kDevice,
-                        .src = given,
-                        .src2 = {},
-                        .dst = place_of(index, whole, width_)},
-                       free)};
+  Slice own;
+  uint64_t begin = 0;
+  for (size_t place = 0; place < blocks.size(); ++place) {
+    const uint64_t bytes = blocks[place].size / problem_.element() * width_;
+    const Slice to = exchange.place.sub(begin, bytes);
+    if (static_cast<int>(place) == host_.me) own = to;
+    if (!at_once) there = joined(write(blocks[place], to, widens, free(exchange)), there);
+    begin += bytes;
+  }
+  if (at_once) {
+    const Slice all{blocks.front().space, blocks.front().offset,
+                    begin / width_ * problem_.element()};
+    there = write(all, exchange.place.sub(0, begin), widens, free(exchange));
+  }
   talk_.tell_all(there);
   const StepIds ready = talk_.hear_all();
-  if (own.count == 0) return;
-  round.folded = {talk_.add({.op = Op::kFold,
-                             .type = problem_.accumulator(),
-                             .memory = MemoryKind::kDevice,
-                             .src = place_of(index, own, width_),
-                             .src2 = {},
-                             .dst = sum},
-                            joined(there, talk_.of_others(ready)))};
+  StepIds folded;
+  if (own.size != 0)
+    folded = {talk_.add({.op = Op::kFold,
+                         .type = problem_.accumulator(),
+                         .memory = MemoryKind::kDevice,
+                         .src = own,
+                         .src2 = {},
+                         .dst = sum},
+                        joined(there, talk_.of_others(ready)))};
+  finish(exchange, std::vector<StepIds>(blocks.size(), folded));
 }
 
-void HostWindows::gather(size_t index, const Segment& segment, Slice results) {
-  Round& round = rounds_[index];
-  const uint64_t element = problem_.element();
-  const Part whole{0, segment.vector.count};
-  const auto copy = [&](int place, Slice from, Slice to, const StepIds& after) {
-    return talk_.add({.op = Op::kCopy,
-                      .type = problem_.type,
-                      .memory = MemoryKind::kDevice,
-                      .peer = place == host_.me ? -1 : host_.at(place),
-                      .src = from,
-                      .src2 = {},
-                      .dst = to},
-                     after);
-  };
-  const Part own = segment.cut.block(whole, host_.me);
-  StepIds shared;
-  if (own.count != 0)
-    shared = {copy(host_.me, elements(results, own, element), place_of(index, own, element),
-                   round.folded)};
-  talk_.tell_all(shared);
-  const StepIds summed = talk_.hear_all();
-  std::vector<StepIds> read(static_cast<size_t>(host_.size()), round.folded);
+void HostWindows::gather(const std::vector<Slice>& blocks) {
+  Exchange& exchange = next();
+  const auto block_of = [&](int place) { return blocks[static_cast<size_t>(place)]; };
+  const Slice own = block_of(host_.me);
+  talk_.tell_all(write(own, exchange.place.sub(0, own.size), false, free(exchange)));
+  const StepIds ready = talk_.hear_all();
+  std::vector<StepIds> read(blocks.size());
   talk_.for_others([&](int place) {
-    const Part block = segment.cut.block(whole, place);
-    if (block.count == 0) return;
-    const auto at = static_cast<size_t>(place);
-    read[at].push_back(copy(place, place_of(index, block, element),
-                            elements(results, block, element), {summed[at]}));
+    const Slice block = block_of(place);
+    const auto index = static_cast<size_t>(place);
+    if (block.size == 0) return;
+    read[index] = {talk_.add({.op = Op::kCopy,
+                              .type = problem_.type,
+                              .memory = MemoryKind::kDevice,
+                              .peer = host_.at(place),
+                              .src = exchange.place.sub(0, block.size),
+                              .src2 = {},
+                              .dst = block},
+                             {ready[index]})};
   });
-  talk_.for_others([&](int place) { talk_.tell(place, read[static_cast<size_t>(place)]); });
-  talk_.for_others([&](int place) { round.done.push_back(talk_.hear(place)); });
+  finish(exchange, std::move(read));
+}
+
+std::unique_ptr<HostWindows> host_windows(ScheduleBuilder& builder, const Group& group,
+                                          const Problem& problem, const Group& host) {
+  if (host.size() < 2) return nullptr;
+  auto windows = std::make_unique<HostWindows>(builder, problem, host);
+  windows->agree(whole_input(group, problem), whole_output(group, problem));
+  return windows;
 }
 
 }  // namespace banyan

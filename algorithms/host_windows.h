@@ -5,73 +5,88 @@
 //
 //   HostWindows windows(builder, problem, host);
 //   windows.agree(input, output);
-//   windows.reduce(0, {...});  // as a branch of what sums the segment by the host
-//   ...                        // the sum goes up and comes down
-//   windows.gather(0, {...});
+//   windows.reduce(blocks, sum);  // as a branch of what sums the blocks by the host
+//   ...                           // the sum goes up and comes down
+//   windows.gather(blocks);
 //   windows.end();
 //
-// A window has room for a few segments at a time: that of one is free for another that begins after
-// the first has come down on all ranks.
+// A window has room for a few exchanges at a time, which all ranks of the host begin in the same
+// order. The room of one is free for another once all have read what was there.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "algorithms/builder.h"
-#include "algorithms/levels.h"
 #include "algorithms/peer_talk.h"
 #include "algorithms/problem.h"
+#include "topology/hierarchy.h"
 
 namespace banyan {
 
-// Segments that are under way at a time have their own places in a window.
+// Exchanges that are under way at a time have their own places in a window.
 inline constexpr uint64_t kHostWindowPlaces = 8;
+inline constexpr uint64_t kHostWindowPlace = kWindowBytes / kHostWindowPlaces;  // bytes
 // Shorter vectors take less time by the host: each rank has a copy to a GPU and one back besides
 // the kernels.
 inline constexpr uint64_t kHostWindowsLeast = uint64_t{256} << 10;
 
-// Whether sums go by windows inside hosts where they can; the same on all ranks.
-bool may_have_host_windows(const Group& group, const Problem& problem, const Hierarchy& levels);
+// Whether such calls go by windows inside hosts where they can; the same on all ranks. `bytes`: of
+// the whole vector.
+bool may_have_host_windows(const Group& group, const Problem& problem, const Hierarchy& levels,
+                           uint64_t bytes);
+// As it is for calls that may: hosts sum in their order, whichever way they go.
+Group in_order_inside(const Group& group);
+// Pieces into which so many elements are cut, at multiples of `unit`, for each to have a place in a
+// window as accumulators.
+int pieces_in_windows(const Problem& problem, uint64_t elements, uint64_t unit);
 
 class HostWindows {
  public:
   // `host`: the ranks of this host, two at least, in the order in which they are summed; it is
-  // copied. `window`: bytes of a window.
-  HostWindows(ScheduleBuilder& builder, const Problem& problem, Group host,
-              uint64_t window = kWindowBytes);
+  // copied.
+  HostWindows(ScheduleBuilder& builder, const Problem& problem, Group host);
   HostWindows(const HostWindows&) = delete;
   HostWindows& operator=(const HostWindows&) = delete;
 
-  // Elements of a segment, counted from its first one, cut into blocks for the ranks of the host.
-  struct Segment {
-    Part vector;
-    Cut cut;
-  };
-
   void agree(Slice input, Slice output) { talk_.agree(input, output); }
-  // What this rank gives, as elements, and where the sum of its own block goes, as accumulators.
-  void reduce(size_t index, const Segment& segment, Slice given, Slice sum);
-  // Where the results are, as elements: that of the own block is there.
-  void gather(size_t index, const Segment& segment, Slice results);
+  // Blocks are those of the host's ranks, of one exchange, by place; some may be empty. They are
+  // what this rank gives, as elements. The sum of its own block goes to `sum`, as accumulators.
+  void reduce(const std::vector<Slice>& blocks, Slice sum);
+  // The own one is there, and the others come there.
+  void gather(const std::vector<Slice>& blocks);
   void end() { talk_.withdraw(); }
 
  private:
-  // What has been said of a segment.
-  struct Round {
-    StepIds folded{};
-    StepIds done{};  // of others, with this rank's window
+  struct Exchange {
+    Slice place;  // of the window
+    // The exchange that had the place before; -1: none.
+    int64_t before = -1;
+    // This rank has read the windows of the others; of one where it reads nothing, in an exchange
+    // before, at that place.
+    std::vector<StepIds> read{};
+    StepIds done{};  // others have read this rank's window
   };
 
-  Slice place_of(size_t index, Part part, uint64_t width) const;
+  Exchange& next();
+  // Others hear that this rank has read their windows, and it hears the same of them.
+  void finish(Exchange& exchange, std::vector<StepIds> read);
+  // What must be done before this rank writes at the place.
+  StepIds free(const Exchange& exchange) const;
+  StepIds write(Slice from, Slice to, bool as_sums, const StepIds& after);
 
   const Problem& problem_;
   const Group host_;
   PeerTalk talk_;
-  uint64_t place_bytes_;
   uint64_t width_;  // of an accumulator
-  std::vector<Round> rounds_;
+  std::vector<Exchange> exchanges_;
 };
+
+// For a host with several ranks, in calls that may; null otherwise. The ranks of the host agree.
+std::unique_ptr<HostWindows> host_windows(ScheduleBuilder& builder, const Group& group,
+                                          const Problem& problem, const Group& host);
 
 }  // namespace banyan

@@ -87,6 +87,14 @@ SegmentFlow::Piece SegmentFlow::widened(const Piece& given) {
   return {given.elements, alone.own(0), true};
 }
 
+std::vector<Slice> SegmentFlow::blocks_of(const Stage& stage, Slice all) const {
+  const uint64_t element = problem_.element();
+  std::vector<Slice> blocks;
+  for (int member = 0; member < stage.inside.size(); ++member)
+    blocks.push_back(elements(all, stage.cut.block({0, all.size / element}, member), element));
+  return blocks;
+}
+
 SegmentFlow::Piece SegmentFlow::reduce_inside(const Stage& stage, const Piece& given, int layer) {
   if (stage.inside.size() == 1) return widened(given);
   const bool at_top = layer == stages_.top();
@@ -142,9 +150,7 @@ void SegmentFlow::reduce(int layer) {
     if (by_windows(layer)) builder_.on(Branch::kOtherwise);
     sums.push_back(reduce_inside(here[index], piece(layer, index), layer));
     builder_.on(Branch::kAlways);
-    if (by_windows(layer))
-      windows_->reduce(number_, {piece(layer, index).elements, here[index].cut}, input_,
-                       sums.back().where);
+    if (by_windows(layer)) windows_->reduce(blocks_of(here[index], input_), sums.back().where);
   }
   if (at_top) return;
   const std::span<const Stage> above = stages_.at(layer + 1);
@@ -194,7 +200,7 @@ void SegmentFlow::gather(int layer) const {
           builder_, stage.inside, at_top ? inter_ : intra_, false,
           Blocks(has_sums(layer) ? sum(vector) : result(vector), vector.count, width, stage.cut));
     builder_.on(Branch::kAlways);
-    if (by_windows(layer)) windows_->gather(number_, {vector, stage.cut}, result(vector));
+    if (by_windows(layer)) windows_->gather(blocks_of(stage, result(vector)));
     if (has_sums(layer) && stores) finish_sum(builder_, problem_, sum(vector), result(vector));
   }
 }

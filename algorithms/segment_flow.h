@@ -17,11 +17,8 @@ class SegmentFlow {
   // good where many segments follow each other.
   SegmentFlow(ScheduleBuilder& builder, const Group& group, const Problem& problem,
               const Stages& stages, Part vector, bool chained);
-  // Inside this rank's host it goes by windows where it can: as the segment of that number.
-  void use(HostWindows& windows, size_t number) {
-    windows_ = &windows;
-    number_ = number;
-  }
+  // Inside this rank's host it goes by windows where it can.
+  void use(HostWindows& windows) { windows_ = &windows; }
 
   // Upwards: sums the blocks of the own part, and hands the shards of the own one to the next
   // layer.
@@ -52,6 +49,8 @@ class SegmentFlow {
   Piece widened(const Piece& given);
   Piece reduce_inside(const Stage& stage, const Piece& given, int layer);
   bool by_windows(int layer) const { return windows_ != nullptr && layer == 0; }
+  // Elements of the blocks of a part, which `all` has.
+  std::vector<Slice> blocks_of(const Stage& stage, Slice all) const;
   // The coders of a level.
   struct Coders {
     Coder contributions;
@@ -84,7 +83,6 @@ class SegmentFlow {
   Coders intra_coders_;
   Coders inter_coders_;
   HostWindows* windows_ = nullptr;  // null: it goes by the host
-  size_t number_ = 0;
   Slice input_;
   Part kept_{};  // elements whose results this rank has room for, at `results_`
   Slice results_;

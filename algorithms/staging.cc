@@ -59,6 +59,20 @@ ByteRanges cut(const ByteRanges& ranges, uint64_t piece) {
   return pieces;
 }
 
+ByteRanges cut_at(const std::vector<uint64_t>& places, const ByteRanges& ranges) {
+  ByteRanges pieces;
+  for (Bytes rest : ranges) {
+    auto place = std::upper_bound(places.begin(), places.end(), rest.begin);
+    for (; place != places.end() && *place < rest.end; ++place) {
+      if (*place == rest.begin) continue;  // twice
+      pieces.push_back({rest.begin, *place});
+      rest.begin = *place;
+    }
+    pieces.push_back(rest);
+  }
+  return pieces;
+}
+
 // Steps that work on the caller's buffers where they are, whoever does the others: those with
 // windows, and what comes before them.
 bool leaves_buffers(const Step& step) {
@@ -88,8 +102,8 @@ class StagedBuffer {
         if (always) add(always_written, {result.offset, result.end()});
       }
     }
-    in_pieces(read_first, always_read, piece, brought_in_);
-    in_pieces(written, always_written, piece, taken_out_);
+    in_pieces(read_first, always_read, piece, {}, brought_in_);
+    in_pieces(written, always_written, piece, ends_of_reads(schedule), taken_out_);
     in_.resize(brought_in_.ranges.size());
     last_writer_.resize(taken_out_.ranges.size());
     for (uint32_t id = 0; id < schedule.steps.size(); ++id) {
@@ -157,11 +171,21 @@ class StagedBuffer {
     ByteRanges ranges;
     std::vector<Branch> branches;  // of the copy of each
   };
+  // Where what is read in the buffer itself begins and ends: it must be there by then, and its
+  // neighbours need not.
+  std::vector<uint64_t> ends_of_reads(const Schedule& schedule) const {
+    std::vector<uint64_t> ends;
+    for (const Step& step : schedule.steps)
+      if (step.branch == Branch::kPeers && holds(step.src))
+        ends.insert(ends.end(), {step.src.offset, step.src.end()});
+    std::sort(ends.begin(), ends.end());
+    return ends;
+  }
   // `always` are some of `all`.
   static void in_pieces(const ByteRanges& all, const ByteRanges& always, uint64_t piece,
-                        Pieces& pieces) {
+                        const std::vector<uint64_t>& ends, Pieces& pieces) {
     const auto add_of = [&](const ByteRanges& ranges, Branch branch) {
-      for (const Bytes& bytes : cut(ranges, piece)) {
+      for (const Bytes& bytes : cut_at(ends, cut(ranges, piece))) {
         const auto at = first_behind(pieces.ranges, bytes.begin) - pieces.ranges.begin();
         pieces.ranges.insert(pieces.ranges.begin() + at, bytes);
         pieces.branches.insert(pieces.branches.begin() + at, branch);

@@ -132,6 +132,35 @@ TEST_P(HostWindowCalls, SumAsTheHostDoes) {
     });
 }
 
+// Each rank has a block. Blocks are gathered where they are, or apart.
+TEST_P(HostWindowCalls, HaveBlocksAsTheHostDoes) {
+  constexpr size_t kCount = 40'001;
+  const std::vector<int> hosts{0, 1, 0, 1, 1};
+  run_on(hosts, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    const size_t block = kCount * 2, all = block * hosts.size();
+    const std::vector<uint16_t> given = values_of(self.rank(), all, 3);
+    uint64_t calls = 0;
+    for (const bool gathers : {true, false, true, false}) {
+      const size_t send_bytes = gathers ? block : all, recv_bytes = gathers ? all : block;
+      const auto run_call = [&](const void* send, void* recv) {
+        return gathers
+                   ? banyan_allgather(send, recv, kCount, BANYAN_BFLOAT16, comm)
+                   : banyan_reduce_scatter(send, recv, kCount, BANYAN_BFLOAT16, BANYAN_SUM, comm);
+      };
+      std::vector<uint16_t> wanted(recv_bytes / 2), got(recv_bytes / 2);
+      self.expect_ok(run_call(given.data(), wanted.data()), "by the host");
+      std::byte* send = gpu.copy_of(given.data(), send_bytes);
+      std::byte* recv = gpu.allocate(recv_bytes);
+      self.expect_ok(run_call(send, recv), "on the GPU");
+      gpu.read(got.data(), recv, recv_bytes);
+      gpu.free(send);
+      gpu.free(recv);
+      self.expect(got == wanted, gathers ? "gathered" : "summed");
+      self.expect(windows_of(self, comm) == calls++, "by windows");
+    }
+  });
+}
+
 // Longer than all places of a window.
 TEST_P(HostWindowCalls, UseAWindowAgain) {
   if (kAddressSanitizer) GTEST_SKIP() << "it takes minutes under a sanitizer";
