@@ -80,8 +80,7 @@ void hierarchical_allreduce(ScheduleBuilder& builder, const Group& group, const 
     const bool coded = !group.parameters.inter_codec.is_exact();
     return (coded ? coded_allreduce : circulant_allreduce)(builder, group, problem);
   }
-  const bool by_windows =
-      may_have_host_windows(group, problem, *levels, problem.count * problem.element());
+  const bool by_windows = may_have_host_windows(group, problem, *levels);
   const Group whole = by_windows ? in_order_inside(group) : group;
   const Stages stages(whole, *levels);
   int count = segments_of(whole, problem, *levels);

@@ -231,12 +231,6 @@ int segments_of(const Group& group, const Problem& problem, const std::vector<Pa
   return static_cast<int>(block_segments(most, given_length(group.parameters, problem)));
 }
 
-uint64_t bytes_of(const Problem& problem, const std::vector<Part>& blocks) {
-  uint64_t count = 0;
-  for (const Part& block : blocks) count += block.count;
-  return count * problem.element();
-}
-
 // So that as many blocks of a segment have a place in a window together.
 int pieces_of_blocks(const Problem& problem, const std::vector<Part>& blocks, int together) {
   const auto unit = static_cast<uint64_t>(together);
@@ -273,7 +267,7 @@ void hierarchical_allgather(ScheduleBuilder& builder, const Group& group, const 
   const Levels levels(group);
   if (levels->depth() == 0) return circulant_allgather(builder, group, problem);
   const std::vector<Part> blocks = output_blocks(group, problem);
-  const bool by_windows = may_have_host_windows(group, problem, *levels, bytes_of(problem, blocks));
+  const bool by_windows = may_have_host_windows(group, problem, *levels);
   std::unique_ptr<HostWindows> windows;
   if (by_windows) windows = windows_of_host(builder, group, problem, *levels);
   if (problem.check) leaders_barrier(builder, group, problem);
@@ -300,7 +294,7 @@ void hierarchical_reduce_scatter(ScheduleBuilder& builder, const Group& group,
     return (coded ? direct_reduce_scatter : circulant_reduce_scatter)(builder, group, problem);
   }
   const std::vector<Part> blocks = input_blocks(group, problem);
-  const bool by_windows = may_have_host_windows(group, problem, *levels, bytes_of(problem, blocks));
+  const bool by_windows = may_have_host_windows(group, problem, *levels);
   std::unique_ptr<HostWindows> windows;
   if (by_windows) windows = windows_of_host(builder, group, problem, *levels);
   int segments = segments_of(group, problem, blocks);

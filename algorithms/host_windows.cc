@@ -6,31 +6,13 @@
 #include <utility>
 
 #include "algorithms/generators.h"
+#include "algorithms/peers.h"
 
 namespace banyan {
-namespace {
 
-bool has_steps_for(Collective collective) {
-  switch (collective) {
-    case Collective::kAllreduce:
-    case Collective::kAllgather:
-    case Collective::kAllgatherv:
-    case Collective::kReduceScatter:
-    case Collective::kReduceScatterv: return true;
-    default: return false;
-  }
-}
-
-}  // namespace
-
-bool may_have_host_windows(const Group& group, const Problem& problem, const Hierarchy& levels,
-                           uint64_t bytes) {
-  const Parameters& parameters = group.parameters;
-  const bool in_order = parameters.intra == Phase::kOwn || parameters.intra == Phase::kDirect;
-  return group.has_windows_inside && has_steps_for(problem.collective) && in_order &&
-         levels.largest_part(0) <= kMostWindows && parameters.intra_codec.is_exact() &&
-         problem.op != ReduceOp::kPreMulSum && !problem.keeps_left && !problem.on_hosts &&
-         problem.memory == MemoryKind::kHost && bytes >= kHostWindowsLeast;
+bool may_have_host_windows(const Group& group, const Problem& problem, const Hierarchy& levels) {
+  return group.has_windows_inside &&
+         may_go_by_peers_inside(problem, group.size(), levels, group.parameters);
 }
 
 Group in_order_inside(const Group& group) {

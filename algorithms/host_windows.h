@@ -30,14 +30,8 @@ namespace banyan {
 // Exchanges that are under way at a time have their own places in a window.
 inline constexpr uint64_t kHostWindowPlaces = 8;
 inline constexpr uint64_t kHostWindowPlace = kWindowBytes / kHostWindowPlaces;  // bytes
-// Shorter vectors take less time by the host: each rank has a copy to a GPU and one back besides
-// the kernels.
-inline constexpr uint64_t kHostWindowsLeast = uint64_t{256} << 10;
-
-// Whether such calls go by windows inside hosts where they can; the same on all ranks. `bytes`: of
-// the whole vector.
-bool may_have_host_windows(const Group& group, const Problem& problem, const Hierarchy& levels,
-                           uint64_t bytes);
+// Whether such a call goes by windows inside hosts where they can; the same on all ranks.
+bool may_have_host_windows(const Group& group, const Problem& problem, const Hierarchy& levels);
 // As it is for calls that may: hosts sum in their order, whichever way they go.
 Group in_order_inside(const Group& group);
 // Pieces into which so many elements are cut, at multiples of `unit`, for each to have a place in a

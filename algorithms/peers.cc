@@ -192,6 +192,24 @@ bool may_go_by_peers(const Problem& problem, int ranks, const Parameters& parame
   return longest_bytes(problem, ranks) >= kPeersLeast;
 }
 
+bool may_go_by_peers_inside(const Problem& problem, int ranks, const Hierarchy& levels,
+                            const Parameters& parameters) {
+  switch (problem.collective) {
+    case Collective::kAllreduce:
+    case Collective::kAllgather:
+    case Collective::kAllgatherv:
+    case Collective::kReduceScatter:
+    case Collective::kReduceScatterv: break;
+    default: return false;
+  }
+  const bool in_order = parameters.intra == Phase::kOwn || parameters.intra == Phase::kDirect;
+  if (!in_order || !parameters.intra_codec.is_exact()) return false;
+  if (levels.depth() == 0 || levels.largest_part(0) > kMostWindows) return false;
+  if (problem.keeps_left || problem.on_hosts) return false;
+  if (problem.memory != MemoryKind::kHost || problem.op == ReduceOp::kPreMulSum) return false;
+  return longest_bytes(problem, ranks) >= kPeersInsideLeast;
+}
+
 Schedule with_peers(const Schedule& otherwise, const Problem& problem, const Group& group,
                     uint64_t window) {
   ScheduleBuilder builder(otherwise);

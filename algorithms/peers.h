@@ -29,11 +29,18 @@ namespace banyan {
 inline constexpr uint64_t kPeersLeast = uint64_t{64} << 10;
 // Vectors up to this length are combined as a whole by each rank.
 inline constexpr uint64_t kOneShotMost = uint64_t{256} << 10;
+// Inside hosts a rank has a copy to a GPU and one back besides: shorter vectors go by the host.
+inline constexpr uint64_t kPeersInsideLeast = uint64_t{256} << 10;
 
 // Whether such a call of so many ranks may go by windows, where its algorithm has these parameters.
 // It is the same on all of them. By codecs an allreduce may, if their messages have one length and
 // GPUs have kernels for them.
 bool may_go_by_peers(const Problem& problem, int ranks, const Parameters& parameters = {});
+
+// The same inside hosts, of which there are several (host_windows.h), by `hierarchical` over these
+// levels, which are simplified(): the parts of the lowest are hosts.
+bool may_go_by_peers_inside(const Problem& problem, int ranks, const Hierarchy& levels,
+                            const Parameters& parameters);
 
 // Puts that before a schedule of the same call, by `direct` with the group's parameters, which is
 // for where it cannot be. `window`: bytes of a window. The problem's staging says what this rank

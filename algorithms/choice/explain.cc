@@ -139,6 +139,8 @@ Explanation explain(const CallSite& given) {
                               exact, call.codec_times);
   if (call.by_peers)
     choice = for_peers(call.problem, call.ranks, call.rules, call.algorithm, std::move(choice));
+  if (call.by_peers_inside)
+    choice = for_peers_inside(call.problem, call.ranks, simple, std::move(choice));
   const auto predicted = [&](int algorithm, const Parameters& parameters) {
     return predicted_us(call, algorithm, parameters);
   };

@@ -28,6 +28,7 @@ struct CallSite {
   int algorithm = -1;                         // an algorithm; -1: it names none
   std::string transports{};                   // "shm,ucx"; empty: not known
   bool by_peers = false;                      // ranks may read each other's memory of GPUs
+  bool by_peers_inside = false;               // the same inside hosts
   std::vector<CodecTime> codec_times{};       // what such calls took
   std::vector<MeasuredCodec> codecs{};        // what was measured of explained_codecs()
 };

@@ -28,4 +28,12 @@ Choice for_peers(const Problem& problem, int ranks, const Rules& rules, int want
   return {find_algorithm("direct"), "memory of GPUs that all ranks of the host may read"};
 }
 
+Choice for_peers_inside(const Problem& problem, int ranks, const Hierarchy& levels, Choice choice) {
+  if (choice.algorithm != find_algorithm("hierarchical") ||
+      !may_go_by_peers_inside(problem, ranks, levels, choice.parameters))
+    return choice;
+  choice.parameters.intra = Phase::kDirect;
+  return choice;
+}
+
 }  // namespace banyan

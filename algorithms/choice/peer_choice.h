@@ -17,4 +17,8 @@ bool goes_by_peers(const Problem& problem, int ranks, const Rules& rules, int wa
 // What such calls get in place of what they would get elsewhere.
 Choice for_peers(const Problem& problem, int ranks, const Rules& rules, int wanted, Choice choice);
 
+// Inside hosts, of which there are several, such calls sum in the order of ranks, by windows or
+// not. `levels` are simplified(), and their lowest one is that of hosts.
+Choice for_peers_inside(const Problem& problem, int ranks, const Hierarchy& levels, Choice choice);
+
 }  // namespace banyan

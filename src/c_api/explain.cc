@@ -33,7 +33,8 @@ Result<banyan::CallSite> site_of(banyan_comm_t comm, const banyan::Membership& m
                         .parameters = call.parameters,
                         .algorithm = call.algorithm,
                         .transports = membership.transport_names(),
-                        .by_peers = membership.may_have_windows()};
+                        .by_peers = membership.may_have_windows(),
+                        .by_peers_inside = membership.may_have_windows_inside()};
   const auto times = membership.settings().codec_times();
   site.codec_times.assign(times.begin(), times.end());
   if (!site.problem.compression.is_exact())

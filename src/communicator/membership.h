@@ -68,6 +68,7 @@ class Membership {
   bool one_host() const;
   // Whether calls may go by windows of GPUs (algorithms/peers.h).
   bool may_have_windows() const { return worker_.may_have_windows(); }
+  bool may_have_windows_inside() const { return worker_.may_have_windows_inside(); }
   // What follows does not change once they are connected, so that any thread may ask.
   //
   // Names the transports that messages of this rank take, most preferred first: "shm,ucx", "none".

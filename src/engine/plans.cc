@@ -149,6 +149,7 @@ Choice PlanCache::choice_of(const Problem& problem, int wanted,
   if (!choice.parameters.encodes())
     choice = with_codecs(problem, size_, medium_, hierarchy_, measured_, std::move(choice),
                          codec_times_);
+  if (windows_inside_) return for_peers_inside(problem, size_, *hierarchy_, std::move(choice));
   return by_peers_ ? for_peers(problem, size_, rules_, wanted, std::move(choice)) : choice;
 }
 

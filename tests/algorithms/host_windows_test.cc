@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/peers.h"
 #include "algorithms/staging.h"
 #include "algorithms/verify/verify.h"
 #include "tests/algorithms/mutated.h"
@@ -20,7 +21,7 @@
 namespace banyan {
 namespace {
 
-constexpr uint64_t kFew = kHostWindowsLeast / 4;
+constexpr uint64_t kFew = kPeersInsideLeast / 4;
 
 constexpr Collective kCollectives[] = {Collective::kAllreduce, Collective::kAllgather,
                                        Collective::kAllgatherv, Collective::kReduceScatter,
