@@ -60,6 +60,41 @@ void in_slots(std::vector<SegmentFlow>& segments, int layers, Up up, Down down) 
   }
 }
 
+// How a call goes about it where its hosts may have windows, and where not.
+class Windowed {
+ public:
+  // The ranks of this host agree on their windows first.
+  Windowed(ScheduleBuilder& builder, const Group& group, const Problem& problem,
+           const Hierarchy& levels)
+      : problem_(problem),
+        may_(may_have_host_windows(group, problem, levels)),
+        group_(may_ ? in_order_inside(group) : group) {
+    const int part = levels.part_of(0, group.me);
+    if (may_)
+      windows_ = host_windows(builder, group, problem, group_of(group, levels.members(0, part)));
+  }
+
+  const Group& group() const { return group_; }
+  // So many at least, and as many as it takes for each to have a place in a window.
+  int segments(int wanted) const {
+    if (!may_) return wanted;
+    return std::max(wanted, pieces_in_windows(problem_, problem_.count, unit_of(group_)));
+  }
+  void serve(std::vector<SegmentFlow>& segments) const {
+    for (SegmentFlow& segment : segments)
+      if (windows_ != nullptr) segment.use(*windows_);
+  }
+  void end() const {
+    if (windows_ != nullptr) windows_->end();
+  }
+
+ private:
+  const Problem& problem_;
+  const bool may_;
+  const Group group_;
+  std::unique_ptr<HostWindows> windows_;  // null where the host has none
+};
+
 std::vector<SegmentFlow> segments_for(ScheduleBuilder& builder, const Group& group,
                                       const Problem& problem, const Stages& stages, int count,
                                       bool chained) {
@@ -80,21 +115,15 @@ void hierarchical_allreduce(ScheduleBuilder& builder, const Group& group, const 
     const bool coded = !group.parameters.inter_codec.is_exact();
     return (coded ? coded_allreduce : circulant_allreduce)(builder, group, problem);
   }
-  const bool by_windows = may_have_host_windows(group, problem, *levels);
-  const Group whole = by_windows ? in_order_inside(group) : group;
-  const Stages stages(whole, *levels);
-  int count = segments_of(whole, problem, *levels);
-  if (by_windows)
-    count = std::max(count, pieces_in_windows(problem, problem.count, unit_of(group)));
-  auto segments = segments_for(builder, whole, problem, stages, count, false);
-  std::unique_ptr<HostWindows> windows;
-  if (by_windows) windows = host_windows(builder, group, problem, stages.at(0).front().inside);
-  for (SegmentFlow& segment : segments)
-    if (windows != nullptr) segment.use(*windows);
+  const Windowed way(builder, group, problem, *levels);
+  const Stages stages(way.group(), *levels);
+  const int count = way.segments(segments_of(group, problem, *levels));
+  auto segments = segments_for(builder, way.group(), problem, stages, count, false);
+  way.serve(segments);
   in_slots(
       segments, stages.layers(), [](SegmentFlow& segment, int layer) { segment.reduce(layer); },
       [](const SegmentFlow& segment, int layer) { segment.gather(layer); });
-  if (windows != nullptr) windows->end();
+  way.end();
 }
 
 namespace {
@@ -103,16 +132,19 @@ namespace {
 template <typename Up, typename Down>
 void rooted(ScheduleBuilder& builder, const Group& group, const Problem& problem,
             const Hierarchy& levels, Up up, Down down) {
+  const Windowed way(builder, group, problem, levels);
   if (problem.check) leaders_barrier(builder, group, problem);
   builder.fence();
-  const Stages stages(group, levels, group.place_of(problem.root));
+  const Stages stages(way.group(), levels, group.place_of(problem.root));
   const RootedSegments cut = rooted_segments(
       problem.count * problem.element(), static_cast<uint64_t>(shards_of(levels, group.parameters)),
       static_cast<uint64_t>(levels.parts(levels.depth() - 1)),
       problem.collective == Collective::kReduce, given_length(group.parameters, problem));
-  auto segments =
-      segments_for(builder, group, problem, stages, static_cast<int>(cut.count), cut.chained);
+  auto segments = segments_for(builder, way.group(), problem, stages,
+                               way.segments(static_cast<int>(cut.count)), cut.chained);
+  way.serve(segments);
   in_slots(segments, stages.layers(), up, down);
+  way.end();
 }
 
 }  // namespace

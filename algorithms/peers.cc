@@ -196,6 +196,8 @@ bool may_go_by_peers_inside(const Problem& problem, int ranks, const Hierarchy& 
                             const Parameters& parameters) {
   switch (problem.collective) {
     case Collective::kAllreduce:
+    case Collective::kReduce:
+    case Collective::kBroadcast:
     case Collective::kAllgather:
     case Collective::kAllgatherv:
     case Collective::kReduceScatter:

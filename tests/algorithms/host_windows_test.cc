@@ -23,8 +23,9 @@ namespace {
 
 constexpr uint64_t kFew = kPeersInsideLeast / 4;
 
-constexpr Collective kCollectives[] = {Collective::kAllreduce, Collective::kAllgather,
-                                       Collective::kAllgatherv, Collective::kReduceScatter,
+constexpr Collective kCollectives[] = {Collective::kAllreduce,     Collective::kReduce,
+                                       Collective::kBroadcast,     Collective::kAllgather,
+                                       Collective::kAllgatherv,    Collective::kReduceScatter,
                                        Collective::kReduceScatterv};
 
 VerifiedCase case_of(int ranks, uint64_t count, int draw) {
@@ -80,6 +81,7 @@ TEST_P(HostedCollectives, AreRightWhateverHostsHave) {
       for (const uint64_t count : {kFew, kFew + 17, 5 * kFew + 1}) {
         VerifiedCase call = case_of(ranks, count, ++draw);
         call.collective = GetParam();
+        call.root = has_root(GetParam()) ? draw % ranks : 0;
         call.shape = std::make_shared<Shape>(shape);
         const Hierarchy levels = shape.hierarchy.simplified();
         std::vector<Branch> all, some, none(static_cast<size_t>(ranks), Branch::kOtherwise);

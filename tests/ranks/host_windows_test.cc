@@ -161,6 +161,31 @@ TEST_P(HostWindowCalls, HaveBlocksAsTheHostDoes) {
   });
 }
 
+TEST_P(HostWindowCalls, GoToAndFromARootAsByTheHost) {
+  constexpr size_t kCount = 140'003, kBytes = kCount * 2;
+  run_on({0, 1, 0, 1, 1}, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    const std::vector<uint16_t> given = values_of(self.rank(), kBytes, 5);
+    uint64_t calls = 0;
+    for (const int root : {0, 3})
+      for (const bool sums : {true, false}) {
+        const auto run_call = [&](const void* send, void* recv) {
+          return sums ? banyan_reduce(send, recv, kCount, BANYAN_BFLOAT16, BANYAN_SUM, root, comm)
+                      : banyan_broadcast(send, recv, kCount, BANYAN_BFLOAT16, root, comm);
+        };
+        std::vector<uint16_t> wanted(kCount), got(kCount);
+        self.expect_ok(run_call(given.data(), wanted.data()), "by the host");
+        std::byte* send = gpu.copy_of(given.data(), kBytes);
+        std::byte* recv = gpu.copy_of(got.data(), kBytes);
+        self.expect_ok(run_call(send, recv), "on the GPU");
+        gpu.read(got.data(), recv, kBytes);
+        gpu.free(send);
+        gpu.free(recv);
+        self.expect(got == wanted, sums ? "summed" : "spread");
+        self.expect(windows_of(self, comm) == calls++, "by windows");
+      }
+  });
+}
+
 // Longer than all places of a window.
 TEST_P(HostWindowCalls, UseAWindowAgain) {
   if (kAddressSanitizer) GTEST_SKIP() << "it takes minutes under a sanitizer";
