@@ -484,23 +484,5 @@ a call gets ring
 )");
 }
 
-// Where hosts may read each other's memory of GPUs inside, sums there are in the order of ranks.
-TEST(Explain, SaysHowHostsSumInside) {
-  CallSite site{.problem = {.count = 1 << 20,
-                            .send_counts = {},
-                            .send_displacements = {},
-                            .recv_counts = {},
-                            .recv_displacements = {}},
-                .ranks = 4,
-                .medium = Medium::kNetwork,
-                .hierarchy = Hierarchy::of_labels("host", std::vector<int>{0, 0, 1, 1})};
-  for (const bool by_peers : {false, true}) {
-    site.by_peers_inside = by_peers;
-    const ExplainedAlgorithm chosen = explain(site).algorithms.front();
-    ASSERT_EQ(chosen.algorithm, find_algorithm("hierarchical"));
-    EXPECT_EQ(chosen.parameters.intra, by_peers ? Phase::kDirect : Phase::kOwn);
-  }
-}
-
 }  // namespace
 }  // namespace banyan

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/choice/explain.h"
 #include "algorithms/peers.h"
 #include "algorithms/staging.h"
 #include "algorithms/verify/verify.h"
@@ -213,6 +214,24 @@ TEST(HostWindows, AreForSumsThatGain) {
   EXPECT_FALSE(may()) << "its order of sums is another";
   call.parameters.intra = Phase::kDirect;
   EXPECT_TRUE(may());
+}
+
+// Who asks what a call gets hears of it.
+TEST(HostWindows, AreForHostsThatSumInOrder) {
+  CallSite site{.problem = {.count = 1 << 20,
+                            .send_counts = {},
+                            .send_displacements = {},
+                            .recv_counts = {},
+                            .recv_displacements = {}},
+                .ranks = 4,
+                .medium = Medium::kNetwork,
+                .hierarchy = Hierarchy::of_labels("host", std::vector<int>{0, 0, 1, 1})};
+  for (const bool by_peers : {false, true}) {
+    site.by_peers_inside = by_peers;
+    const ExplainedAlgorithm chosen = explain(site).algorithms.front();
+    ASSERT_EQ(chosen.algorithm, find_algorithm("hierarchical"));
+    EXPECT_EQ(chosen.parameters.intra, by_peers ? Phase::kDirect : Phase::kOwn);
+  }
 }
 
 }  // namespace
