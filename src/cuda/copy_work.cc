@@ -395,6 +395,18 @@ Status CopyWork::copy_now(std::span<const Copy> copies) {
   return status;
 }
 
+Result<std::byte*> CopyWork::take_beside(const void* address, size_t bytes) {
+  const Result<OpenGpu*> gpu = gpu_of(address);
+  BANYAN_TRY(gpu.status());
+  const CurrentContext current = (*gpu)->make_current();
+  return (*gpu)->pool().take(bytes);
+}
+
+void CopyWork::give_back(const std::byte* memory) {
+  for (const auto& gpu : gpus_)
+    if (gpu != nullptr && gpu->pool().give_back(memory)) return;
+}
+
 void CopyWork::pin(std::byte* memory, size_t bytes) {
   for (const auto& gpu : gpus_) {
     if (gpu == nullptr) continue;

@@ -76,6 +76,10 @@ class CopyWork final : public LocalWork, public Pinning {
   // One side of each lies in a GPU, the other one there or on the host. Returns when all are done.
   Status copy_now(std::span<const Copy> copies);
 
+  // Memory of the GPU where that address is, and back again.
+  Result<std::byte*> take_beside(const void* address, size_t bytes);
+  void give_back(const std::byte* memory);
+
   // Memory that is not pinned does, too, but slowly, and not for codecs.
   void pin(std::byte* memory, size_t bytes) override;
   void unpin(std::byte* memory) override;

@@ -75,6 +75,7 @@ OpenGpu::~OpenGpu() {
   const CurrentContext current = make_current();
   for (std::unique_ptr<CopyLine>* line : {&out_, &in_, &own_}) line->reset();
   kernels_.reset();
+  pool_.reset();
 }
 
 Status OpenGpu::open(int ordinal) {

@@ -19,6 +19,7 @@
 #include "compression/cuda/topk.h"
 #include "src/base/cuda_driver.h"
 #include "src/cuda/copy_line.h"
+#include "src/cuda/device_pool.h"
 #include "src/cuda/driver_calls.h"
 
 namespace banyan {
@@ -48,7 +49,8 @@ bool is_codec_of_gpus(CodecId codec, DataType accumulator);
 
 class OpenGpu {
  public:
-  explicit OpenGpu(const CudaFunctions& cuda) : cuda_(cuda), context_(cuda) {}
+  explicit OpenGpu(const CudaFunctions& cuda)
+      : cuda_(cuda), context_(cuda), pool_(std::in_place, cuda) {}
   OpenGpu(const OpenGpu&) = delete;
   OpenGpu& operator=(const OpenGpu&) = delete;
   ~OpenGpu();
@@ -61,6 +63,8 @@ class OpenGpu {
   // Beside those of the engine, which nobody polls.
   Result<CopyLine*> own();
   Status finish_own();
+  // Memory of it.
+  DevicePool& pool() { return *pool_; }
 
   // Null where the build or the driver has no kernels for this GPU.
   const KernelsOfGpu* kernels();
@@ -74,7 +78,8 @@ class OpenGpu {
   int ordinal_ = -1;
   PrimaryContext context_;  // of which the lines are
   std::unique_ptr<CopyLine> out_, in_;
-  std::unique_ptr<CopyLine> own_;  // null: nobody needed it
+  std::unique_ptr<CopyLine> own_;   // null: nobody needed it
+  std::optional<DevicePool> pool_;  // until the context is left
   bool looked_for_kernels_ = false;
   std::string why_no_kernels_;
   std::optional<KernelsOfGpu> kernels_;

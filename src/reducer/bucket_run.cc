@@ -55,17 +55,24 @@ BucketRun::BucketRun(const Bucket& bucket, std::span<const Tensor> tensors,
 }
 
 void BucketRun::fill(std::span<std::byte* const> pieces, std::byte* room, Call& call) {
-  const uint64_t element = size_of(bucket_.type);
   std::copy(pieces.begin(), pieces.end(), gradients_.begin());
-  std::fill(figures_.begin(), figures_.end(), PieceFigures());
-  vector_ = bucket_.staged ? room : gradients_.front();
+  set_vector(bucket_.staged ? room : gradients_.front(), call);
   if (compressed_)
     fill_compressed();
   else
     fill_exact();
-  call.send = vector_;
-  call.recv = vector_;
-  call.send_bytes = bucket_.count * element;
+}
+
+void BucketRun::fill_there(std::byte* vector, Call& call) {
+  set_vector(vector, call);
+}
+
+void BucketRun::set_vector(std::byte* vector, Call& call) {
+  std::fill(figures_.begin(), figures_.end(), PieceFigures());
+  vector_ = vector;
+  call.send = vector;
+  call.recv = vector;
+  call.send_bytes = bucket_.count * size_of(bucket_.type);
   call.recv_bytes = call.send_bytes;
 }
 

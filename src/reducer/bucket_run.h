@@ -62,6 +62,8 @@ class BucketRun {
   // Fills the vector: the only tensor itself, or `room`, which has its bytes where it is staged.
   // `pieces` has the address of each.
   void fill(std::span<std::byte* const> pieces, std::byte* room, Call& call);
+  // The same, where nobody but the call touches the vector: it is exact, and carries nothing.
+  void fill_there(std::byte* vector, Call& call);
   // Gives the call memory for what its messages do not say.
   void expect(const Schedule& schedule, Call& call);
   // Takes the sums to the tensors. `scan`: looks for NaN and infinity in them. False: there is one.
@@ -82,6 +84,7 @@ class BucketRun {
 
  private:
   float* vector() const { return reinterpret_cast<float*>(vector_); }
+  void set_vector(std::byte* vector, Call& call);
   void add_carried();
   void fill_compressed();
   void fill_exact();

@@ -19,7 +19,8 @@ size_t aligned(size_t bytes) {
 }  // namespace
 
 GradientTwins::~GradientTwins() {
-  for (auto& [bucket, room] : rooms_) room.pool->give_back(room.memory, room.bytes);
+  for (auto& [bucket, room] : rooms_)
+    if (room.pool != nullptr) room.pool->give_back(room.memory, room.bytes);
 }
 
 Status GradientTwins::prepare(const void* on_device) {
@@ -58,12 +59,30 @@ Status GradientTwins::bring(size_t bucket, std::span<GradientPiece> pieces) {
   return prepared.ok() ? copies_->copy_now(room.copies) : prepared;
 }
 
+Result<std::byte*> GradientTwins::pack(size_t bucket, std::span<const GradientPiece> pieces,
+                                       size_t bytes) {
+  BANYAN_TRY(prepare(pieces.front().address));
+  const Result<std::byte*> vector = copies_->take_beside(pieces.front().address, bytes);
+  BANYAN_TRY(vector.status());
+  Room& room = rooms_.emplace(bucket, Room{nullptr, *vector, bytes}).first->second;
+  for (const GradientPiece& piece : pieces) {
+    std::byte* const there = *vector + piece.place;
+    room.copies.push_back({there, piece.address, piece.own_bytes});
+    room.returns.push_back({piece.address, there, piece.own_bytes});
+  }
+  BANYAN_TRY(copies_->copy_now(room.copies));
+  return *vector;
+}
+
 Status GradientTwins::take_back(size_t bucket) {
   const auto found = rooms_.find(bucket);
   if (found == rooms_.end()) return {};
   Room& room = found->second;
   Status status = room.pool == &plain_ ? Status() : copies_->copy_now(room.returns);
-  room.pool->give_back(room.memory, room.bytes);
+  if (room.pool != nullptr)
+    room.pool->give_back(room.memory, room.bytes);
+  else
+    copies_->give_back(room.memory);
   rooms_.erase(found);
   return status;
 }

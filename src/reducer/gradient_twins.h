@@ -5,6 +5,8 @@
 //   ... the bucket is filled, reduced and delivered ...
 //   BANYAN_TRY(twins.take_back(bucket));
 //
+// A bucket whose call works on the memory of the device needs none: its pieces are gathered there.
+//
 // One thread at a time.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -30,6 +32,7 @@ struct GradientPiece {
   size_t bytes = 0;      // that its bucket reads
   size_t own_bytes = 0;  // of those, that it writes
   bool on_device = false;
+  size_t place = 0;  // in the vector of its bucket; bytes
 };
 
 class GradientTwins {
@@ -42,12 +45,16 @@ class GradientTwins {
   // Copies what lies on a device, and puts the twin's address in its place; that also where it
   // fails. kCuda, kUnsupported: the driver refuses, or lacks a function. Throws std::bad_alloc.
   Status bring(size_t bucket, std::span<GradientPiece> pieces);
-  // Copies what the twins have become to where they are from. Nothing, where there are none.
+  // Where all pieces lie on a device: gathers them there, each at its place in a vector of so many
+  // bytes, and says where that is. Fails as bring(), and where the device has no memory left.
+  Result<std::byte*> pack(size_t bucket, std::span<const GradientPiece> pieces, size_t bytes);
+  // Copies what the twins, or the vector, have become to where they are from. Nothing, where there
+  // are none.
   Status take_back(size_t bucket);
 
  private:
   struct Room {
-    ScratchPool* pool;
+    ScratchPool* pool;  // null: of a device
     std::byte* memory;
     size_t bytes;
     std::vector<CopyWork::Copy> copies{};  // to the twins

@@ -150,6 +150,15 @@ Status GradientReducer::ready(uint64_t id, void* gradient) {
   return {};
 }
 
+// Under the mutex. An exact bucket needs no twins where the host looks at nothing in it.
+bool GradientReducer::lies_on_device(const BucketState& bucket) const {
+  if (bucket.run->compressed() || bucket.run->carries() || scans_) return false;
+  const std::vector<Piece>& pieces = bucket.run->bucket().pieces;
+  return std::all_of(pieces.begin(), pieces.end(), [this](const Piece& piece) {
+    return piece.count != 0 && gradients_[piece.tensor].on_device;
+  });
+}
+
 // Under the mutex.
 Call GradientReducer::call_of(BucketState& bucket) const {
   const Bucket& layout = bucket.run->bucket();
@@ -159,7 +168,10 @@ Call GradientReducer::call_of(BucketState& bucket) const {
   call.problem.op = bucket.run->compressed() ? ReduceOp::kSum : options_.op;
   call.problem.count = layout.count;
   call.problem.in_place = true;
-  call.problem.on_hosts = true;  // gradients of GPUs have twins there
+  // What goes by codecs has twins on the host, on all ranks.
+  call.problem.on_hosts = bucket.run->compressed();
+  bucket.on_device = lies_on_device(bucket);
+  call.problem.staging.output = bucket.on_device;
   call.problem.check = membership_->settings().environment.check;
   call.problem.invariant = membership_->settings().invariant;
   if (step >= bucket.exact_until)
@@ -251,10 +263,7 @@ void GradientReducer::take_agreement() {
   agreeing_ = false;
 }
 
-// Where the host finds the pieces of a bucket. Where they are not to be had, others are told, and
-// the call goes on without them until it ends with that.
-std::span<std::byte* const> GradientReducer::gather_pieces(size_t index) {
-  BucketState& bucket = buckets_[index];
+void GradientReducer::list_pieces(BucketState& bucket) const {
   bucket.pieces.clear();
   for (const Piece& piece : bucket.run->bucket().pieces) {
     const Gradient& gradient = gradients_[piece.tensor];
@@ -265,8 +274,33 @@ std::span<std::byte* const> GradientReducer::gather_pieces(size_t index) {
     bucket.pieces.push_back({.address = gradient.address + piece.first * element,
                              .bytes = (looks_at_all ? tensor.count : piece.count) * element,
                              .own_bytes = piece.count * element,
-                             .on_device = gradient.on_device});
+                             .on_device = gradient.on_device,
+                             .place = piece.place * element});
   }
+}
+
+// Where the vector of a bucket is that its call has on a device. Where it is not to be had, others
+// are told, as below.
+std::byte* GradientReducer::vector_on_device(size_t index) {
+  BucketState& bucket = buckets_[index];
+  const Bucket& layout = bucket.run->bucket();
+  list_pieces(bucket);
+  std::byte* const first = bucket.pieces.front().address;
+  if (!layout.staged) return first;
+  const Result<std::byte*> vector =
+      twins_.pack(index, bucket.pieces, layout.count * size_of(layout.type));
+  if (vector.ok()) return *vector;
+  fail_here(vector.status());
+  bucket.room = free_rooms_.back();  // the call must not reach beyond what is there
+  free_rooms_.pop_back();
+  return bucket.room;
+}
+
+// Where the host finds the pieces of a bucket. Where they are not to be had, others are told, and
+// the call goes on without them until it ends with that.
+std::span<std::byte* const> GradientReducer::gather_pieces(size_t index) {
+  BucketState& bucket = buckets_[index];
+  list_pieces(bucket);
   const Status brought = twins_.bring(index, bucket.pieces);
   if (!brought.ok()) fail_here(brought);
   addresses_.clear();
@@ -284,11 +318,14 @@ void GradientReducer::begins(uint64_t tag, Call& call, const Schedule& schedule)
   if (tag == kAgreement) return;
   BucketState& bucket = buckets_[tag];
   bucket.began = Clock::now();
-  if (bucket.run->bucket().staged) {
+  if (bucket.run->bucket().staged && !bucket.on_device) {
     bucket.room = free_rooms_.back();
     free_rooms_.pop_back();
   }
-  bucket.run->fill(gather_pieces(tag), bucket.room, call);
+  if (bucket.on_device)
+    bucket.run->fill_there(vector_on_device(tag), call);
+  else
+    bucket.run->fill(gather_pieces(tag), bucket.room, call);
   bucket.run->expect(schedule, call);
   bucket.fill_seconds = seconds_between(bucket.began, Clock::now());
 }
@@ -307,7 +344,7 @@ void GradientReducer::ended(uint64_t tag, const Status& status, uint64_t sent,
   }
   BucketState& bucket = buckets_[tag];
   const TimePoint reduced = Clock::now();
-  const bool finite = bucket.run->deliver(scans_);
+  const bool finite = bucket.on_device || bucket.run->deliver(scans_);
   if (const Status back = twins_.take_back(tag); !back.ok()) fail_here(back);
   if (bucket.room != nullptr) free_rooms_.push_back(std::exchange(bucket.room, nullptr));
   const TimePoint delivered = Clock::now();

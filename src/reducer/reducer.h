@@ -87,6 +87,7 @@ class GradientReducer final : private Owner::Listener {
     uint64_t exact_until = 0;  // step
     Chance chance;             // of its call
     std::byte* room = nullptr;
+    bool on_device = false;               // its call works on the memory of a GPU
     std::vector<GradientPiece> pieces{};  // of this step
   };
 
@@ -97,12 +98,15 @@ class GradientReducer final : private Owner::Listener {
   void ended(uint64_t tag, const Status& status, uint64_t sent, Clock::duration codec) override;
   void failed(const Status& status) override;
 
+  void list_pieces(BucketState& bucket) const;
   std::span<std::byte* const> gather_pieces(size_t index);
+  std::byte* vector_on_device(size_t index);
   void fail_here(const Status& why);
   Result<size_t> find(uint64_t id) const;
   std::string named(size_t tensor) const;
   bool has_failed();
   Status failure();
+  bool lies_on_device(const BucketState& bucket) const;
   Call call_of(BucketState& bucket) const;
   void send_what_is_full();
   bool agree();
