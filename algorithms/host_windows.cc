@@ -46,7 +46,7 @@ HostWindows::Exchange& HostWindows::next() {
 StepIds HostWindows::free(const Exchange& exchange) const {
   if (exchange.before < 0) return {};
   const Exchange& before = exchanges_[static_cast<size_t>(exchange.before)];
-  return joined(before.done, before.read[static_cast<size_t>(host_.me)]);
+  return all_of(before.done, before.read[static_cast<size_t>(host_.me)]);
 }
 
 // Into this rank's window.
@@ -82,7 +82,7 @@ void HostWindows::reduce(const std::vector<Slice>& blocks, Slice sum) {
     const uint64_t bytes = blocks[place].size / problem_.element() * width_;
     const Slice to = exchange.place.sub(begin, bytes);
     if (static_cast<int>(place) == host_.me) own = to;
-    if (!at_once) there = joined(write(blocks[place], to, widens, free(exchange)), there);
+    if (!at_once) there = all_of(write(blocks[place], to, widens, free(exchange)), there);
     begin += bytes;
   }
   if (at_once) {
@@ -100,7 +100,7 @@ void HostWindows::reduce(const std::vector<Slice>& blocks, Slice sum) {
                          .src = own,
                          .src2 = {},
                          .dst = sum},
-                        joined(there, talk_.of_others(ready)))};
+                        all_of(there, talk_.of_others(ready)))};
   finish(exchange, std::vector<StepIds>(blocks.size(), folded));
 }
 

@@ -15,7 +15,7 @@ namespace banyan {
 
 using StepIds = std::vector<uint32_t>;
 
-inline StepIds joined(StepIds left, const StepIds& right) {
+inline StepIds all_of(StepIds left, const StepIds& right) {
   left.insert(left.end(), right.begin(), right.end());
   return left;
 }

@@ -107,7 +107,7 @@ class PeerSteps {
            .src = portion.folded,
            .src2 = {},
            .dst = portion.sum},
-          joined(round.given, talk_.of_others(round.ready)))};
+          all_of(round.given, talk_.of_others(round.ready)))};
     if (!portion.shares_sum) return;
     tell_readers(round.folded);
     round.summed = hear_owners();
@@ -117,7 +117,7 @@ class PeerSteps {
     std::vector<StepIds> read(static_cast<size_t>(group_.size()), round.folded);
     for (const Portion::Pull& pull : portion.pulled) {
       const auto place = static_cast<size_t>(pull.place);
-      const StepIds own = joined(round.given, round.folded);
+      const StepIds own = all_of(round.given, round.folded);
       const StepIds theirs = {portion.shares_sum ? round.summed[place] : round.ready[place]};
       if (pull.from.size == 0) continue;
       const StepIds& after = pull.place == group_.me ? own : theirs;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "algorithms/builder.h"
+#include "compression/codecs.h"
 
 namespace banyan {
 namespace {
@@ -235,8 +236,10 @@ bool is_done_there(const Step& step, const Staging& staging) {
   if (step.codec == kNoCodec)
     return step.op == Op::kEncode && staging.holds(step.src) && staging.holds(step.dst);
   switch (step.op) {
-    case Op::kSelect:
-    case Op::kEncode: return staging.holds(step.src);
+    // Who encodes by what it has selected itself must know that first, and a GPU ends later.
+    case Op::kEncode:
+      return staging.holds(step.src) && (step.codec != kTopk || step.src2.size != 0);
+    case Op::kSelect: return staging.holds(step.src);
     case Op::kDecode: return staging.holds(step.dst);
     case Op::kDecodeAdd: return staging.holds(step.src) || staging.holds(step.dst);
     default: return false;

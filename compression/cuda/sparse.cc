@@ -73,6 +73,8 @@ Status CudaSparse::launch(Kernel kernel, uint64_t items, CudaSparseCall call, St
 Status CudaSparse::encode(CodecId codec, const Coding& coding, const std::byte* values,
                           uint64_t count, std::byte* message, std::byte* left, std::byte* room,
                           uint64_t* said, Stream stream) const {
+  if (codec == kTopk && coding.selection == nullptr)
+    return {Code::kInvalidArgument, "topk without a selection: there must be one"};
   CudaSparseCall call = sparse_call_in(room, count, SparseForm::kList);
   call.message = message;
   call.values = const_cast<std::byte*>(values);
