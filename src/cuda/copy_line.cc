@@ -39,12 +39,14 @@ Status CopyLine::have_event() {
   return {};
 }
 
+Status CopyLine::drained_unless_ok(Status enqueued) {
+  if (!enqueued.ok()) (void)cuda_.synchronize_stream(stream_);
+  return enqueued;
+}
+
 Status CopyLine::note(Begun begun) {
-  Status recorded = cuda_status(cuda_, cuda_.record_event(free_.back(), stream_), "cuEventRecord");
-  if (!recorded.ok()) {
-    (void)cuda_.synchronize_stream(stream_);  // nobody would wait for that
-    return recorded;
-  }
+  BANYAN_TRY(drained_unless_ok(
+      cuda_status(cuda_, cuda_.record_event(free_.back(), stream_), "cuEventRecord")));
   begun.event = free_.back();
   begun_.push_back(begun);
   free_.pop_back();

@@ -33,7 +33,7 @@ class CopyLine {
   template <typename Enqueue>
   Status begin(uint64_t cookie, uint64_t message_bytes, const Enqueue& enqueue) {
     BANYAN_TRY(have_event());
-    BANYAN_TRY(enqueue(stream_));
+    BANYAN_TRY(drained_unless_ok(enqueue(stream_)));
     return note({cookie, message_bytes, nullptr, nullptr});
   }
   // `enqueue` is called with the stream, and with so many bytes of the GPU to work in.
@@ -52,7 +52,7 @@ class CopyLine {
     BANYAN_TRY(room.status());
     const Result<uint64_t*> word = room_.take_word();
     BANYAN_TRY(word.status());
-    Status begun = enqueue(stream_, *room, *word);
+    Status begun = drained_unless_ok(enqueue(stream_, *room, *word));
     if (begun.ok()) begun = note({cookie, 0, *word, nullptr});
     if (!begun.ok()) room_.put_back(*word);
     return begun;
@@ -81,6 +81,8 @@ class CopyLine {
   };
 
   Status have_event();
+  // Where only some of several kernels were enqueued, nobody would wait for those.
+  Status drained_unless_ok(Status enqueued);
   // The event is the next free one.
   Status note(Begun begun);
 

@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "compression/codecs.h"
@@ -165,6 +167,24 @@ TEST_F(SparseSteps, SayWhatTheDriverRefuses) {
     EXPECT_EQ(run(step, coding).outcome, LocalWork::Outcome::kFailed);
     EXPECT_NE(work_->why_failed().find(function), std::string::npos) << work_->why_failed();
     EXPECT_EQ(run(step, coding).outcome, LocalWork::Outcome::kDone) << "and goes on";
+  }
+}
+
+// The last of several kernels is refused: by the time that the step has failed, none of the others
+// runs any more.
+TEST_F(SparseSteps, LeaveNothingBehindWhereTheyFail) {
+  standin_.delay(2000);
+  standin_.poke(input_, mixed_values(kType, kCount, 1).data(), kBytes);
+  const Step step = step_of(Op::kEncode, kThreshold, kGiven, kMessage);
+  for (int round = 0; round < 20; ++round) {
+    begin_anew();
+    ASSERT_EQ(run(step, {.parameter = 2}).outcome, LocalWork::Outcome::kDone);
+    std::memset(message(), 0, kMessage.size);
+    standin_.fail("cuLaunchKernel", 3, 2);
+    ASSERT_EQ(run(step, {.parameter = 2}).outcome, LocalWork::Outcome::kFailed);
+    std::memset(message(), 0, kMessage.size);
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    ASSERT_EQ(Memory(message(), message() + kMessage.size), Memory(kMessage.size));
   }
 }
 
