@@ -183,6 +183,7 @@ TEST_F(SparseSteps, LeaveNothingBehindWhereTheyFail) {
     standin_.fail("cuLaunchKernel", 3, 2);
     ASSERT_EQ(run(step, {.parameter = 2}).outcome, LocalWork::Outcome::kFailed);
     std::memset(message(), 0, kMessage.size);
+    // Longer than the driver delays what is enqueued: nothing tells of what should not be there.
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
     ASSERT_EQ(Memory(message(), message() + kMessage.size), Memory(kMessage.size));
   }

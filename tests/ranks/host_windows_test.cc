@@ -210,6 +210,19 @@ TEST_P(HostWindowCalls, AreEachHostsOwn) {
   });
 }
 
+// A GPU writes sums to memory of the host, which the driver must have locked: where it does not,
+// the host goes on by its memory.
+TEST_P(HostWindowCalls, NeedMemoryThatTheGpuReaches) {
+  const std::vector<int> hosts{0, 0, 1, 1};
+  run_on(hosts, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    if (!gpu.has_faults()) return;
+    if (self.rank() == 1) gpu.fail("cuMemHostRegister", 0, 2);
+    for (int salt = 0; salt < 3; ++salt) expect_same(self, comm, gpu, {}, true, salt);
+    const bool locked = hosts[static_cast<size_t>(self.rank())] == 1;
+    self.expect(windows_of(self, comm) == (locked ? 2U : 0U), "by windows");
+  });
+}
+
 TEST_P(HostWindowCalls, EndWhereARankDies) {
   const std::vector<int> hosts{0, 0, 1, 1};
   for (const int victim : {1, 2}) {
