@@ -231,7 +231,11 @@ Parameters effective(const Parameters& parameters, int algorithm, Collective col
   const Algorithm& which = algorithms()[static_cast<size_t>(algorithm)];
   const bool has_levels = which.by_levels && hierarchy != nullptr && hierarchy->depth() != 0;
   const CodecChoice codec = which.encodes(collective) ? parameters.inter_codec : CodecChoice();
-  if (which.by_levels && !has_levels) return {.inter_codec = codec};
+  // Ranks of one host may be all there are.
+  const Phase alone = parameters.intra == Phase::kNccl && which.takes(kIntra, collective)
+                          ? Phase::kNccl
+                          : Phase::kOwn;
+  if (which.by_levels && !has_levels) return {.intra = alone, .inter_codec = codec};
   Parameters kept = parameters;
   kept.inter_codec = codec;
   if (!has_levels || !which.encodes(collective)) kept.intra_codec = {};

@@ -75,7 +75,8 @@ ScheduleBuilder::ScheduleBuilder(const Schedule& other)
       codings_(other.codings),
       lefts_(other.lefts),
       left_count_(other.left_count),
-      window_ranks_(other.window_ranks) {}
+      window_ranks_(other.window_ranks),
+      delegations_(other.delegations) {}
 
 Slice ScheduleBuilder::scratch(uint64_t bytes) {
   constexpr uint64_t kAlignment = 64;
@@ -196,6 +197,35 @@ void ScheduleBuilder::decode_add_by(StepCodec codec, DataType type, Slice addend
           .dst = sum});
 }
 
+namespace {
+
+// The least that has all of them, which lie in one space.
+Slice reach_of(const std::vector<Slice>& slices) {
+  Slice reach;
+  for (const Slice& slice : slices) {
+    if (slice.size == 0) continue;
+    assert(reach.size == 0 || reach.space == slice.space);
+    const uint64_t begin = reach.size == 0 ? slice.offset : std::min(reach.offset, slice.offset);
+    const uint64_t end = std::max(reach.size == 0 ? 0 : reach.end(), slice.end());
+    reach = {slice.space, begin, end - begin};
+  }
+  return reach;
+}
+
+}  // namespace
+
+Step ScheduleBuilder::delegate_step(Delegation delegation) {
+  const Step step{.op = Op::kDelegate,
+                  .memory = MemoryKind::kDevice,
+                  .branch = Branch::kPeers,
+                  .coding = static_cast<uint32_t>(delegations_.size()),
+                  .src = reach_of(delegation.to),
+                  .src2 = {},
+                  .dst = reach_of(delegation.from)};
+  delegations_.push_back(std::move(delegation));
+  return step;
+}
+
 // A step after the fence that no step after the fence leads to waits for all of before_fence_; the
 // others wait for it through those.
 void ScheduleBuilder::fence() {
@@ -284,6 +314,7 @@ Schedule ScheduleBuilder::finish() && {
   schedule.lefts = std::move(lefts_);
   schedule.left_count = left_count_;
   schedule.window_ranks = std::move(window_ranks_);
+  schedule.delegations = std::move(delegations_);
   link_dependencies(schedule, predecessors_);
   link_ports(schedule);
   return schedule;
@@ -362,6 +393,7 @@ Schedule fuse(Schedule schedule) {
   fused.lefts = schedule.lefts;
   fused.left_count = schedule.left_count;
   fused.window_ranks = schedule.window_ranks;
+  fused.delegations = schedule.delegations;
   for (uint32_t step = 0; step < steps.size(); ++step) {
     if (recv_of[step] != kNone) {
       place[step] = place[recv_of[step]];

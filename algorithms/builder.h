@@ -92,6 +92,9 @@ class ScheduleBuilder {
   // As Schedule::window_ranks.
   void set_window_ranks(std::vector<int32_t> ranks) { window_ranks_ = std::move(ranks); }
 
+  // A kDelegate of that, to be repeated: what it gives lies in one space, and what it takes, too.
+  Step delegate_step(Delegation delegation);
+
   // Every later step waits for every earlier one.
   void fence();
 
@@ -124,6 +127,7 @@ class ScheduleBuilder {
   std::vector<Left> lefts_;
   uint64_t left_count_ = 0;
   std::vector<int32_t> window_ranks_;
+  std::vector<Delegation> delegations_;
   Branch branch_ = Branch::kAlways;
   StepLists predecessors_;
   std::vector<uint8_t> has_successor_;

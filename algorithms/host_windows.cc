@@ -3,6 +3,7 @@
 #include "algorithms/host_windows.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "algorithms/generators.h"
@@ -27,11 +28,13 @@ int pieces_in_windows(const Problem& problem, uint64_t elements, uint64_t unit) 
   return static_cast<int>((units + most - 1) / most);
 }
 
-HostWindows::HostWindows(ScheduleBuilder& builder, const Problem& problem, Group host)
+HostWindows::HostWindows(ScheduleBuilder& builder, const Problem& problem, Group host,
+                         bool delegates)
     : problem_(problem),
       host_(std::move(host)),
       talk_(builder, problem, host_),
-      width_(size_of(problem.accumulator())) {
+      width_(size_of(problem.accumulator())),
+      delegates_(delegates) {
   builder.set_window_ranks({host_.ranks.begin(), host_.ranks.end()});
 }
 
@@ -71,7 +74,46 @@ void HostWindows::finish(Exchange& exchange, std::vector<StepIds> read) {
   talk_.for_others([&](int place) { exchange.done.push_back(talk_.hear(place)); });
 }
 
+// As much of a window has what a rank gives as accumulators and, behind that, what others give it,
+// in parts which may each be longer than its share by a unit.
+void HostWindows::reduce_delegated(const std::vector<Slice>& blocks, Slice sum) {
+  constexpr uint64_t kRooms = 3;
+  const Slice room{Space::kWindow, reduced_++ % kRooms * (kWindowBytes / kRooms / 64 * 64),
+                   kWindowBytes / kRooms / 64 * 64};
+  const bool widens = width_ != problem_.element();
+  const auto wide = [&](const Slice& block) { return block.size / problem_.element() * width_; };
+  const uint64_t own = wide(blocks[static_cast<size_t>(host_.me)]);
+  const Slice taken = room.sub(kHostWindowPlace, own * blocks.size());
+  assert(taken.end() <= room.end());
+  Delegation round;
+  uint64_t begin = 0;
+  for (size_t place = 0; place < blocks.size(); ++place) {
+    const Slice widened = room.sub(begin, wide(blocks[place]));
+    if (widens) write(blocks[place], widened, true, {});
+    round.to.push_back(widens ? widened : blocks[place]);
+    round.from.push_back(taken.sub(own * place, own));
+    begin += widened.size;
+  }
+  talk_.delegate(std::move(round));
+  if (own == 0) return;
+  talk_.add({.op = Op::kFold,
+             .type = problem_.accumulator(),
+             .memory = MemoryKind::kDevice,
+             .src = taken.sub(0, own),
+             .src2 = taken,
+             .dst = sum},
+            {});
+}
+
+void HostWindows::gather_delegated(const std::vector<Slice>& blocks) {
+  const auto me = static_cast<size_t>(host_.me);
+  Delegation round{std::vector(blocks.size(), blocks[me]), blocks};
+  round.to[me] = round.from[me] = {};
+  talk_.delegate(std::move(round));
+}
+
 void HostWindows::reduce(const std::vector<Slice>& blocks, Slice sum) {
+  if (delegates_) return reduce_delegated(blocks, sum);
   Exchange& exchange = next();
   const bool widens = width_ != problem_.element();
   const bool at_once = packed(blocks);
@@ -105,6 +147,7 @@ void HostWindows::reduce(const std::vector<Slice>& blocks, Slice sum) {
 }
 
 void HostWindows::gather(const std::vector<Slice>& blocks) {
+  if (delegates_) return gather_delegated(blocks);
   Exchange& exchange = next();
   const auto block_of = [&](int place) { return blocks[static_cast<size_t>(place)]; };
   const Slice own = block_of(host_.me);
@@ -130,7 +173,7 @@ void HostWindows::gather(const std::vector<Slice>& blocks) {
 std::unique_ptr<HostWindows> host_windows(ScheduleBuilder& builder, const Group& group,
                                           const Problem& problem, const Group& host) {
   if (host.size() < 2) return nullptr;
-  auto windows = std::make_unique<HostWindows>(builder, problem, host);
+  auto windows = std::make_unique<HostWindows>(builder, problem, host, delegates(group.parameters));
   windows->agree(whole_input(group, problem), whole_output(group, problem));
   return windows;
 }

@@ -11,7 +11,9 @@
 //   windows.end();
 //
 // A window has room for a few exchanges at a time, which all ranks of the host begin in the same
-// order. The room of one is free for another once all have read what was there.
+// order. The room of one is free for another once all have read what was there. Or something else
+// moves what the ranks give each other (kDelegate): then each has room for what it gives to a sum,
+// where that must be widened, and for what the others give to the own one.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -42,11 +44,11 @@ class HostWindows {
  public:
   // `host`: the ranks of this host, two at least, in the order in which they are summed; it is
   // copied.
-  HostWindows(ScheduleBuilder& builder, const Problem& problem, Group host);
+  HostWindows(ScheduleBuilder& builder, const Problem& problem, Group host, bool delegates);
   HostWindows(const HostWindows&) = delete;
   HostWindows& operator=(const HostWindows&) = delete;
 
-  void agree(Slice input, Slice output) { talk_.agree(input, output); }
+  void agree(Slice input, Slice output) { talk_.agree(input, output, delegates_); }
   // Blocks are those of the host's ranks, of one exchange, by place; some may be empty. They are
   // what this rank gives, as elements. The sum of its own block goes to `sum`, as accumulators.
   void reduce(const std::vector<Slice>& blocks, Slice sum);
@@ -65,6 +67,8 @@ class HostWindows {
     StepIds done{};  // others have read this rank's window
   };
 
+  void reduce_delegated(const std::vector<Slice>& blocks, Slice sum);
+  void gather_delegated(const std::vector<Slice>& blocks);
   Exchange& next();
   // Others hear that this rank has read their windows, and it hears the same of them.
   void finish(Exchange& exchange, std::vector<StepIds> read);
@@ -75,7 +79,9 @@ class HostWindows {
   const Problem& problem_;
   const Group host_;
   PeerTalk talk_;
-  uint64_t width_;  // of an accumulator
+  const uint64_t width_;  // of an accumulator
+  const bool delegates_;
+  uint64_t reduced_ = 0;  // by delegates
   std::vector<Exchange> exchanges_;
 };
 

@@ -15,8 +15,8 @@ namespace banyan {
 namespace {
 
 // By Phase; the first is nobody's word.
-constexpr std::array<std::string_view, kPhaseCount> kPhases = {"", "circulant", "ring", "pairwise",
-                                                               "direct"};
+constexpr std::array<std::string_view, kPhaseCount> kPhases = {"",         "circulant", "ring",
+                                                               "pairwise", "direct",    "nccl"};
 
 Status right(std::string_view what) {
   return {Code::kInvalidArgument, std::string(what)};
@@ -30,8 +30,10 @@ Result<uint32_t> parse_segment(std::string_view value) {
 }
 
 Result<Phase> parse_phase(std::string_view value, ParameterKey key) {
-  for (size_t i = 1; i < kPhases.size(); ++i)
-    if (same_word(kPhases[i], value)) return static_cast<Phase>(i);
+  for (size_t i = 1; i < kPhases.size(); ++i) {
+    const bool fits = key == ParameterKey::kIntra || static_cast<Phase>(i) != Phase::kNccl;
+    if (fits && same_word(kPhases[i], value)) return static_cast<Phase>(i);
+  }
   return right(form_of(key));
 }
 
@@ -63,7 +65,7 @@ Result<uint16_t> parse_rails(std::string_view value) {
 std::string_view form_of(ParameterKey key) {
   switch (key) {
     case ParameterKey::kSegment: return "seg=SIZE";
-    case ParameterKey::kIntra: return "intra=circulant|ring|pairwise|direct";
+    case ParameterKey::kIntra: return "intra=circulant|ring|pairwise|direct|nccl";
     case ParameterKey::kInter: return "inter=circulant|ring|pairwise|direct";
     case ParameterKey::kRails: return "rails=N|auto";
     case ParameterKey::kDimensions: return "dims=AxBxC";

@@ -18,9 +18,10 @@ enum class ParameterKey : uint8_t { kSegment, kIntra, kInter, kRails, kDimension
 inline constexpr int kParameterKeyCount = 5;
 
 // Says what hierarchical does in a team: a reduce-scatter, an allgather. kOwn leaves it to the
-// algorithm.
-enum class Phase : uint8_t { kOwn, kCirculant, kRing, kPairwise, kDirect };
-inline constexpr int kPhaseCount = 5;
+// algorithm. kNccl, which is for hosts: NCCL moves what is on GPUs, where it can (peers.h), and
+// else kDirect.
+enum class Phase : uint8_t { kOwn, kCirculant, kRing, kPairwise, kDirect, kNccl };
+inline constexpr int kPhaseCount = 6;
 
 inline constexpr uint64_t kMostSegment = uint64_t{1} << 30;
 inline constexpr int kMostDimension = 65535;

@@ -12,11 +12,8 @@
 namespace banyan {
 namespace {
 
-// Where parts of vectors begin: a pack of a kernel, of the smallest elements.
-constexpr uint64_t kUnit = 16;
-
 uint64_t half_of(uint64_t window) {
-  return window / 2 / kUnit * kUnit;
+  return window / 2 / kPortionUnit * kPortionUnit;
 }
 
 // By a codec whose messages are as long as their values are many. It says the same of values
@@ -30,7 +27,7 @@ class CodedPortions {
         contributions_(builder, group, problem, group.parameters.inter_codec,
                        Coder::Of::kContributions, true),
         sums_(builder, group, problem, group.parameters.inter_codec, Coder::Of::kSums, true),
-        unit_(std::lcm(unit_of(group), kUnit)),
+        unit_(std::lcm(unit_of(group), kPortionUnit)),
         half_(half_of(window)) {}
 
   std::vector<Portion> make() const {
@@ -76,7 +73,11 @@ class CodedPortions {
 // Blocks are those of the call, one for each rank; of vectors that are not cut there is one.
 class PeerPortions {
  public:
-  PeerPortions(const Problem& problem, const Group& group, uint64_t window)
+  // Where vectors for a root are summed: there, or share by share.
+  enum class Reduces { kAtRoot, kInShares };
+
+  PeerPortions(const Problem& problem, const Group& group, uint64_t window,
+               uint64_t one_shot_most = kOneShotMost, Reduces reduces = Reduces::kAtRoot)
       : problem_(problem),
         ranks_(group.size()),
         me_(group.me),
@@ -87,8 +88,10 @@ class PeerPortions {
         inputs_(input_blocks(group, problem)),
         outputs_(output_blocks(group, problem)),
         half_(half_of(window)),
-        most_(half_ / element_ / (gives_blocks() ? static_cast<uint64_t>(ranks_) : 1) / kUnit *
-              kUnit) {
+        one_shot_most_(one_shot_most),
+        reduces_(reduces),
+        most_(half_ / element_ / (gives_blocks() ? static_cast<uint64_t>(ranks_) : 1) /
+              kPortionUnit * kPortionUnit) {
     assert(most_ != 0);
   }
 
@@ -144,7 +147,8 @@ class PeerPortions {
   }
   // The part of one of those that a rank combines.
   Slice share(Slice slice, int place) const {
-    return elements(slice, part_of_units(slice.size / element_, kUnit, ranks_, place), element_);
+    return elements(slice, part_of_units(slice.size / element_, kPortionUnit, ranks_, place),
+                    element_);
   }
 
   Portion portion(At at) const {
@@ -166,22 +170,34 @@ class PeerPortions {
     const Slice whole = window(at, 0);
     const Slice result = output(at, 0);
     Portion made{.given = {{input(at, 0), whole}}};
-    if (input_.size <= kOneShotMost) {
+    if (input_.size <= one_shot_most_) {
       made.folded = whole;
       made.sum = result;
       return made;
     }
-    // Nobody else reads this rank's share of this rank's window before it is the sum.
+    fold_share(whole, made);
+    pull_shares(whole, result, made);
+    return made;
+  }
+
+  // Nobody else reads this rank's share of this rank's window before it is the sum.
+  void fold_share(Slice whole, Portion& made) const {
     made.folded = made.sum = share(whole, me_);
     made.shares_sum = true;
+  }
+  void pull_shares(Slice whole, Slice result, Portion& made) const {
     for (int place = 0; place < ranks_; ++place)
       made.pulled.push_back({place, share(whole, place), share(result, place)});
-    return made;
   }
 
   Portion reduce(At at) const {
     Portion made{.given = {{input(at, 0), window(at, 0)}}};
+    if (reduces_ == Reduces::kInShares) fold_share(window(at, 0), made);
     if (me_ != root_) return made;
+    if (reduces_ == Reduces::kInShares) {
+      pull_shares(window(at, 0), output(at, 0), made);
+      return made;
+    }
     made.folded = window(at, 0);
     made.sum = output(at, 0);
     return made;
@@ -252,6 +268,8 @@ class PeerPortions {
   std::vector<Part> inputs_;
   std::vector<Part> outputs_;
   uint64_t half_;
+  uint64_t one_shot_most_;
+  Reduces reduces_;
   uint64_t most_;  // elements of a block in a portion
 };
 
@@ -261,6 +279,12 @@ std::vector<Portion> portions_of(ScheduleBuilder& builder, const Problem& proble
                                  const Group& group, uint64_t window) {
   return group.parameters.encodes() ? CodedPortions(builder, problem, group, window).make()
                                     : PeerPortions(problem, group, window).make();
+}
+
+std::vector<Portion> portions_in_shares(const Problem& problem, const Group& group, uint64_t window,
+                                        uint64_t one_shot_most) {
+  return PeerPortions(problem, group, window, one_shot_most, PeerPortions::Reduces::kInShares)
+      .make();
 }
 
 }  // namespace banyan

@@ -37,5 +37,11 @@ struct Portion {
 // All of a call, in order, the same number of them on all ranks.
 std::vector<Portion> portions_of(ScheduleBuilder& builder, const Problem& problem,
                                  const Group& group, uint64_t window);
+// The same for exact calls whose portions something else moves (delegated.h): vectors are summed
+// share by share wherever they are longer than that, also those for a root.
+std::vector<Portion> portions_in_shares(const Problem& problem, const Group& group, uint64_t window,
+                                        uint64_t one_shot_most);
+// Where parts of vectors begin: at packs of a kernel, of the smallest elements.
+inline constexpr uint64_t kPortionUnit = 16;
 
 }  // namespace banyan

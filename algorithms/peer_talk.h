@@ -27,7 +27,8 @@ class PeerTalk {
       : builder_(builder), problem_(problem), group_(group) {}
 
   // What all say of their windows, for buffers that are these, and which branch follows from it.
-  void agree(Slice input, Slice output);
+  // `delegates`: something else is to move what they give each other, so they need not read it.
+  void agree(Slice input, Slice output, bool delegates = false);
 
   // The places behind the own one first.
   template <typename Visit>
@@ -38,6 +39,12 @@ class PeerTalk {
   uint32_t add(Step step, const StepIds& after) {
     step.branch = Branch::kPeers;
     return builder_.repeat(step, after);
+  }
+  // The next of the ranks' delegates, which all of them begin in the same order.
+  uint32_t delegate(Delegation delegation) {
+    const Step step = builder_.delegate_step(std::move(delegation));
+    last_delegate_ = {add(step, last_delegate_)};
+    return last_delegate_.front();
   }
   void tell(int place, const StepIds& after) {
     add({.op = Op::kSend, .peer = group_.at(place), .src = {}, .src2 = {}, .dst = {}}, after);
@@ -70,6 +77,7 @@ class PeerTalk {
   ScheduleBuilder& builder_;
   const Problem& problem_;
   const Group& group_;
+  StepIds last_delegate_{};  // at most one
 };
 
 }  // namespace banyan

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "algorithms/builder.h"
+#include "algorithms/delegated.h"
 #include "algorithms/generators.h"
 #include "algorithms/peer_portions.h"
 #include "algorithms/peer_talk.h"
@@ -204,7 +205,8 @@ bool may_go_by_peers_inside(const Problem& problem, int ranks, const Hierarchy& 
     case Collective::kReduceScatterv: break;
     default: return false;
   }
-  const bool in_order = parameters.intra == Phase::kOwn || parameters.intra == Phase::kDirect;
+  const bool in_order = parameters.intra == Phase::kOwn || parameters.intra == Phase::kDirect ||
+                        parameters.intra == Phase::kNccl;
   if (!in_order || !parameters.intra_codec.is_exact()) return false;
   if (levels.depth() == 0 || levels.largest_part(0) > kMostWindows) return false;
   if (problem.keeps_left || problem.on_hosts) return false;
@@ -215,9 +217,13 @@ bool may_go_by_peers_inside(const Problem& problem, int ranks, const Hierarchy& 
 Schedule with_peers(const Schedule& otherwise, const Problem& problem, const Group& group,
                     uint64_t window) {
   ScheduleBuilder builder(otherwise);
-  PeerSteps steps(builder, problem, group);
-  steps.agree(whole_input(group, problem), whole_output(group, problem));
-  steps.run(portions_of(builder, problem, group, window));
+  if (delegates(group.parameters)) {
+    add_delegated(builder, problem, group, window);
+  } else {
+    PeerSteps steps(builder, problem, group);
+    steps.agree(whole_input(group, problem), whole_output(group, problem));
+    steps.run(portions_of(builder, problem, group, window));
+  }
   builder.fence();
   const StepLists before = predecessors_of(otherwise);
   std::vector<uint32_t> now_at;

@@ -11,6 +11,10 @@
 // (coded_allreduce).
 // Source: NVIDIA TensorRT-LLM's and vLLM's custom allreduce, which is both of these.
 //
+// Or something else moves what the ranks give each other, where that is asked for (intra=nccl):
+// each step that does is one of all ranks together (kDelegate). Kernels sum what has come, in the
+// same order, so that results have the same bits.
+//
 // No rank knows before the call which ranks have their buffers on a GPU. A first round says it, and
 // whether each can read all windows. Where one cannot, the call goes on as it would without.
 // SPDX-License-Identifier: Apache-2.0
@@ -41,6 +45,11 @@ bool may_go_by_peers(const Problem& problem, int ranks, const Parameters& parame
 // levels, which are simplified(): the parts of the lowest are hosts.
 bool may_go_by_peers_inside(const Problem& problem, int ranks, const Hierarchy& levels,
                             const Parameters& parameters);
+
+// Whether calls with these go by delegates instead of by windows that others read.
+inline bool delegates(const Parameters& parameters) {
+  return parameters.intra == Phase::kNccl && !parameters.encodes();
+}
 
 // Puts that before a schedule of the same call, by `direct` with the group's parameters, which is
 // for where it cannot be. `window`: bytes of a window. The problem's staging says what this rank

@@ -19,6 +19,7 @@ void named_reduce_scatter_phase(ScheduleBuilder& builder, const Group& group,
       break;
     case Phase::kRing: ring_reduce_scatter_phase(builder, group, sums); break;
     case Phase::kPairwise: pairwise_reduce_scatter_phase(builder, group, sums); break;
+    case Phase::kNccl:
     case Phase::kDirect: direct_reduce_scatter_phase(builder, group, sums, problem); break;
   }
 }
@@ -35,6 +36,7 @@ void named_allgather_phase(ScheduleBuilder& builder, const Group& group, Phase p
       break;
     case Phase::kRing: ring_allgather_phase(builder, group, slices); break;
     case Phase::kPairwise:
+    case Phase::kNccl:
     case Phase::kDirect: direct_allgather_phase(builder, group, slices); break;
   }
 }

@@ -17,6 +17,7 @@ std::string_view name_of(Op op) {
     case Op::kOffer: return "offer";
     case Op::kDecide: return "decide";
     case Op::kFold: return "fold";
+    case Op::kDelegate: return "delegate";
     case Op::kWithdraw: return "withdraw";
     case Op::kRecvReduce: return "recv_reduce";
     case Op::kRecvDecodeAdd: return "recv_decode_add";

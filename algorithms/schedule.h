@@ -29,7 +29,7 @@ enum class Space : uint8_t {
 inline constexpr int kSpaceCount = 5;
 inline constexpr uint64_t kWindowBytes = uint64_t{32} << 20;  // of one call
 inline constexpr int kMostWindows = 16;                       // ranks that read each other's
-inline constexpr uint64_t kOfferBytes = 128;                  // what a rank says of its window
+inline constexpr uint64_t kOfferBytes = 256;                  // what a rank says of its window
 
 // A range of bytes. Or a wire slot, which is a range of scratch that holds one message of a codec:
 // its size is the most that such a message has, and how long the one in it is, the step that writes
@@ -70,7 +70,9 @@ enum class Op : uint8_t {
   kOffer,     // dst = what this rank says of its window, for a call whose buffers are src and src2
   kDecide,    // looks at what all ranks of the group said, in src, and decides Step::branch
   kFold,      // dst = the windows at src, combined in the order of ranks: T, and divided. In
-              // scratch it is a partial sum: A, of windows that have A
+              // scratch it is a partial sum: A, of windows that have A. What all ranks gave may lie
+              // in this rank's window: src2, in parts as long as src
+  kDelegate,  // something else moves what the ranks give each other: Schedule::delegations
   kWithdraw,  // the window is no longer this call's
   // Made by fuse() from a receive into scratch that only a reduction reads:
   kRecvReduce,     // dst = src (+) message, all of Step::type
@@ -92,8 +94,10 @@ struct Step {
   // Where its operands lie, which decides who runs it, or by which route it goes.
   MemoryKind memory = MemoryKind::kHost;
   Branch branch = Branch::kAlways;
-  int32_t peer = -1;    // a rank of the communicator
-  uint32_t coding = 0;  // of a codec's step: index into Schedule::codings
+  bool delegates = false;  // kOffer, kDecide: the call's windows are filled by kDelegate
+  int32_t peer = -1;       // a rank of the communicator
+  // Index into Schedule::codings, for a codec's step; into Schedule::delegations, for kDelegate.
+  uint32_t coding = 0;
   Slice src;
   Slice src2;
   Slice dst;
@@ -123,6 +127,14 @@ struct Left {
   Part elements;
 };
 
+// What a rank gives and takes in a kDelegate, by place among the ranks with windows, its own too.
+// All of them begin their delegates in the same order, one at a time, and each ends for none before
+// it has begun for all. Step::src and Step::dst reach around these.
+struct Delegation {
+  std::vector<Slice> to;
+  std::vector<Slice> from;
+};
+
 struct Schedule {
   std::vector<Step> steps;
   // Dependencies: step s waits for dependency_count[s] steps; its successors are
@@ -143,6 +155,7 @@ struct Schedule {
   // Whose windows there are, in the order in which kFold combines them: this rank's, and those of
   // the others on its host. Empty: everybody's.
   std::vector<int32_t> window_ranks;
+  std::vector<Delegation> delegations;
 
   std::span<const uint32_t> successors_of(uint32_t step) const {
     return std::span(successors)

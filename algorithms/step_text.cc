@@ -46,6 +46,7 @@ uint64_t message_bytes(const Step& step) {
     case Op::kOffer:
     case Op::kDecide:
     case Op::kFold:
+    case Op::kDelegate:
     case Op::kWithdraw: return 0;
   }
   return 0;
@@ -72,7 +73,10 @@ StepText text_of(const Step& step) {
       return {moved(step.dst, message_bytes(step)) + from, src + " -> " + dst};
     case Op::kOffer: return {written, "-> " + dst};
     case Op::kDecide: return {std::string(banyan::name_of(step.op)), src};
-    case Op::kFold: return {written, "all " + src + " -> " + dst};
+    case Op::kFold:
+      if (step.src2.size != 0) return {written, "parts of " + text_of(step.src2) + " -> " + dst};
+      return {written, "all " + src + " -> " + dst};
+    case Op::kDelegate: return {std::string(banyan::name_of(step.op)), src + " -> " + dst};
     case Op::kWithdraw: return {std::string(banyan::name_of(step.op)), ""};
     case Op::kCopy:
       if (step.peer >= 0) return {written, src + from_peer + " -> " + dst};

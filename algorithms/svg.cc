@@ -66,6 +66,7 @@ const Kind& kind_of(Op op) {
     case Op::kSelect: return kKinds[4];
     case Op::kOffer:
     case Op::kDecide:
+    case Op::kDelegate:
     case Op::kWithdraw:
     case Op::kCopy: return kKinds[5];
   }

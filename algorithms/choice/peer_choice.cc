@@ -22,6 +22,11 @@ bool goes_by_peers(const Problem& problem, int ranks, const Rules& rules, int wa
 }
 
 Choice for_peers(const Problem& problem, int ranks, const Rules& rules, int wanted, Choice choice) {
+  // That is asked for with hierarchical, of which one host is the lowest level.
+  if (delegates(choice.parameters) && may_go_by_peers(problem, ranks, choice.parameters)) {
+    choice.algorithm = find_algorithm("direct");
+    return choice;
+  }
   if (choice.parameters.encodes() || is_named(rules, wanted, choice) ||
       !goes_by_peers(problem, ranks, rules, wanted, choice))
     return choice;
@@ -32,7 +37,7 @@ Choice for_peers_inside(const Problem& problem, int ranks, const Hierarchy& leve
   if (choice.algorithm != find_algorithm("hierarchical") ||
       !may_go_by_peers_inside(problem, ranks, levels, choice.parameters))
     return choice;
-  choice.parameters.intra = Phase::kDirect;
+  if (choice.parameters.intra != Phase::kNccl) choice.parameters.intra = Phase::kDirect;
   return choice;
 }
 

@@ -109,6 +109,7 @@ void phase_cost(Cost& cost, const Site& site, const CostTeam& team, Phase phase,
     case Phase::kCirculant: return circulant_cost(cost, site, team, bytes, half);
     case Phase::kRing: return ring_cost(cost, site, team, bytes, half);
     case Phase::kPairwise: return blocks_cost(cost, site, team, bytes, sums, !sums);
+    case Phase::kNccl:
     case Phase::kDirect: return blocks_cost(cost, site, team, bytes, sums, true);
   }
 }

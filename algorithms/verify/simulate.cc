@@ -185,6 +185,7 @@ class Simulation {
       case Op::kOffer:
       case Op::kDecide:
       case Op::kFold:
+      case Op::kDelegate:
       case Op::kWithdraw: return cost.recv_byte;
     }
     return cost.recv_byte;
@@ -213,6 +214,7 @@ class Simulation {
       case Op::kOffer:
       case Op::kDecide:
       case Op::kFold:
+      case Op::kDelegate:
       case Op::kWithdraw: break;  // nothing of GPUs is simulated
     }
     return 0;

@@ -207,6 +207,7 @@ ScheduleFault SymbolArithmetic::apply(const Step& step, int rank, std::vector<Ru
     case Op::kOffer:
     case Op::kDecide:
     case Op::kFold:
+    case Op::kDelegate:
     case Op::kWithdraw: break;  // these are no arithmetic
   }
   return "is of no known kind";

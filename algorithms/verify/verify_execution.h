@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <random>
 #include <vector>
@@ -57,6 +58,13 @@ static_assert(sizeof(MessageChannel) == 64);
 struct StepState {
   uint32_t waiting_for;
   int32_t channel = -1;  // -1: a local step
+};
+
+// Those who have come to the next delegate of the ranks of one host.
+struct DelegateMeeting {
+  std::vector<uint32_t> steps{};                       // by place; kNoStep: it has not come
+  std::vector<std::vector<std::vector<Run>>> given{};  // by place, and by whom it is for
+  size_t arrived = 0;
 };
 
 struct RankMemory {
@@ -110,6 +118,8 @@ class SymbolExecution {
   ScheduleFault run_local(RankStep at);
   ScheduleFault run_fold(RankStep at);
   ScheduleFault withdraw(RankStep at);
+  ScheduleFault arrive(RankStep at);
+  ScheduleFault end_meeting(const std::vector<int32_t>& ranks, DelegateMeeting& meeting);
   ScheduleFault touch_window(RankStep at, int window, Slice slice, bool write);
   uint32_t new_message();
   ScheduleFault run_send(MessageChannel& channel);
@@ -137,9 +147,10 @@ class SymbolExecution {
   std::vector<SymbolMessage> messages_;
   uint32_t free_ = kNoStep;  // of them
   std::vector<RankStep> ready_;
-  std::vector<Run> left_, right_;       // of the step that runs
-  std::optional<Knowledge> knowledge_;  // where what a rank has does not tell
-  std::optional<WindowOrder> order_;    // where windows are used
+  std::vector<Run> left_, right_;            // of the step that runs
+  std::map<int, DelegateMeeting> meetings_;  // by the first of the ranks that meet
+  std::optional<Knowledge> knowledge_;       // where what a rank has does not tell
+  std::optional<WindowOrder> order_;         // where windows are used
 };
 
 }  // namespace banyan

@@ -1,7 +1,9 @@
 // What local steps of the verifier's execution read and write.
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "algorithms/verify/verify_execution.h"
 
@@ -91,13 +93,63 @@ ScheduleFault SymbolExecution::touch_window(RankStep at, int window, Slice slice
          ", and neither knows that the other is done";
 }
 
+// It ends when all have come.
+ScheduleFault SymbolExecution::arrive(RankStep at) {
+  const std::vector<int32_t> ranks = call_.window_ranks(at.rank);
+  const size_t places = ranks.size();
+  DelegateMeeting& meeting = meetings_[ranks.front()];
+  if (meeting.steps.empty()) meeting = {std::vector(places, kNoStep), {}, 0};
+  meeting.given.resize(places);
+  const auto own =
+      static_cast<size_t>(std::find(ranks.begin(), ranks.end(), at.rank) - ranks.begin());
+  if (meeting.steps[own] != kNoStep)
+    return place_of(call_, at.rank, at.step) + " begins while " +
+           place_of(call_, at.rank, meeting.steps[own]) + " is under way";
+  const Schedule& schedule = call_.schedules[static_cast<size_t>(at.rank)];
+  meeting.given[own].resize(places);
+  for (size_t place = 0; place < places; ++place) {
+    const Slice& given = schedule.delegations[step_at(at).coding].to[place];
+    ScheduleFault fault = read(at, at.rank, given, meeting.given[own][place]);
+    if (!fault.empty()) return fault;
+  }
+  meeting.steps[own] = at.step;
+  return ++meeting.arrived == places ? end_meeting(ranks, meeting) : ScheduleFault{};
+}
+
+// What one gives another is as long as that takes.
+ScheduleFault SymbolExecution::end_meeting(const std::vector<int32_t>& ranks,
+                                           DelegateMeeting& meeting) {
+  const DelegateMeeting met = std::exchange(meeting, {});
+  for (size_t taker = 0; taker < ranks.size(); ++taker) {
+    const RankStep at{ranks[taker], met.steps[taker]};
+    const Schedule& schedule = call_.schedules[static_cast<size_t>(at.rank)];
+    for (size_t giver = 0; giver < ranks.size(); ++giver) {
+      const RankStep other{ranks[giver], met.steps[giver]};
+      if (knowledge_ && giver != taker) knowledge_->join(global(at), global(other));
+      if (order_ && giver != taker) order_->join(global(at), global(other));
+      const std::vector<Run>& runs = met.given[giver][taker];
+      const Slice& to = schedule.delegations[step_at(at).coding].from[giver];
+      if ((runs.empty() ? 0 : runs.back().end) != to.size)
+        return place_of(call_, at.rank, at.step) + " and " +
+               place_of(call_, other.rank, other.step) + " differ in what goes between them";
+      ScheduleFault fault = write(at, to, runs);
+      if (!fault.empty()) return fault;
+    }
+  }
+  for (size_t place = 0; place < ranks.size(); ++place) complete({ranks[place], met.steps[place]});
+  return {};
+}
+
 ScheduleFault SymbolExecution::run_fold(RankStep at) {
   const Step& step = step_at(at);
   const std::vector<int32_t> ranks = call_.window_ranks(at.rank);
   std::vector<std::vector<Run>> windows(ranks.size());
   ScheduleFault fault;
   for (size_t index = 0; index < ranks.size() && fault.empty(); ++index)
-    fault = read(at, ranks[index], step.src, windows[index]);
+    fault = step.src2.size == 0
+                ? read(at, ranks[index], step.src, windows[index])
+                : read(at, at.rank, step.src2.sub(index * step.src.size, step.src.size),
+                       windows[index]);
   if (!fault.empty()) return fault;
   fault = arithmetic_.fold(step, at.rank, windows);
   if (!fault.empty()) return place_of(call_, at.rank, at.step) + " " + fault;
@@ -120,6 +172,7 @@ ScheduleFault SymbolExecution::run_local(RankStep at) {
 ScheduleFault SymbolExecution::run_alone(RankStep at) {
   const Step& step = step_at(at);
   ScheduleFault fault;
+  if (step.op == Op::kDelegate && !skips(at)) return arrive(at);
   if (!skips(at)) {
     switch (step.op) {
       case Op::kOffer: {

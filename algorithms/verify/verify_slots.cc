@@ -30,6 +30,7 @@ Slice Step::*slot_by_codec(Op op) {
     case Op::kOffer:
     case Op::kDecide:
     case Op::kFold:
+    case Op::kDelegate:
     case Op::kWithdraw:
     case Op::kRecvReduce:
     case Op::kRecvDecodeAdd: break;
@@ -94,8 +95,11 @@ ScheduleFault check_window(const VerifiedCall& call, const Step& step) {
   if (step.peer >= 0 && (!reads_peer || step.peer >= call.ranks))
     return "names a rank whose window it does not read";
   if (step.op == Op::kFold && step.src.space != Space::kWindow) return "folds what is no window";
+  if (step.delegates && step.op != Op::kOffer && step.op != Op::kDecide)
+    return "is no word of windows, and says who fills them";
+  const bool delegated = step.op == Op::kDelegate;
   const bool knows_all = step.branch == Branch::kPeers;
-  if ((in_window || step.op == Op::kFold || step.op == Op::kWithdraw) && !knows_all)
+  if ((in_window || delegated || step.op == Op::kFold || step.op == Op::kWithdraw) && !knows_all)
     return "uses a window that not all ranks have";
   return knows_all && step.memory != MemoryKind::kDevice ? "uses windows, but is for the host" : "";
 }

@@ -109,12 +109,51 @@ Shape shape_of(const VerifiedCall& call, const Step& step) {
     case Op::kSelect:  // by a codec only
     case Op::kOffer:
     case Op::kDecide:
+    case Op::kDelegate:
     case Op::kWithdraw: break;
   }
   return {};
 }
 
+bool overlap(Slice one, Slice other) {
+  if (one.space != other.space || one.size == 0 || other.size == 0) return false;
+  return one.offset < other.end() && other.offset < one.end();
+}
+
+// A kernel may write where it reads, element by element, but not next to it.
+bool overlaps_badly(Slice read, Slice write) {
+  return overlap(read, write) && read != write;
+}
+
+// The same lists as the step says, of all ranks that take part.
+ScheduleFault check_delegation(const VerifiedCall& call, int rank, const Step& step) {
+  const Schedule& schedule = call.schedules[static_cast<size_t>(rank)];
+  if (step.coding >= schedule.delegations.size()) return "is of no delegation of the schedule";
+  const Delegation& delegation = schedule.delegations[step.coding];
+  const std::vector<int32_t> ranks = call.window_ranks(rank);
+  const size_t places = ranks.size();
+  if (delegation.to.size() != places || delegation.from.size() != places)
+    return "does not say what each rank is given";
+  const auto within = [](const std::vector<Slice>& slices, const Slice& reach) {
+    return std::all_of(slices.begin(), slices.end(), [&](const Slice& slice) {
+      return slice.size == 0 || (slice.space == reach.space && slice.offset >= reach.offset &&
+                                 slice.end() <= reach.end());
+    });
+  };
+  if (!within(delegation.to, step.src) || !within(delegation.from, step.dst))
+    return "gives or takes what it does not reach";
+  for (size_t taken = 0; taken < places; ++taken)
+    for (size_t other = 0; other < places; ++other) {
+      const Slice& to = delegation.from[taken];
+      const bool stays = taken == other && ranks[taken] == rank && delegation.to[other] == to;
+      if (overlap(delegation.to[other], to) && !stays) return "writes over a part of what it gives";
+      if (taken != other && overlap(delegation.from[other], to)) return "takes two to one place";
+    }
+  return {};
+}
+
 ScheduleFault check_shape(const VerifiedCall& call, int rank, Step step) {
+  if (step.op == Op::kDelegate) return check_delegation(call, rank, step);
   if (step.op == Op::kOffer)
     return step.dst.size == kOfferBytes ? "" : "does not write what a rank says of its window";
   if (step.op == Op::kDecide)
@@ -122,6 +161,12 @@ ScheduleFault check_shape(const VerifiedCall& call, int rank, Step step) {
                ? ""
                : "does not look at what each rank says of its window";
   const bool coded = step.codec != kNoCodec;
+  if (step.op == Op::kFold && step.src2.size != 0) {
+    if (step.src2.space != Space::kWindow ||
+        step.src2.size != step.src.size * call.window_ranks(rank).size())
+      return "folds what is not as many parts as there are ranks";
+    step.src2 = {};
+  }
   // GPUs encode elements, and decode to them.
   const bool of_elements = step.branch == Branch::kPeers && step.op != Op::kFold;
   const Shape shape = coded ? coded_shape_of(step.op, of_elements ? call.type : call.accumulator)
@@ -156,13 +201,6 @@ ScheduleFault check_shape(const VerifiedCall& call, int rank, Step step) {
   return {};
 }
 
-// A kernel may write where it reads, element by element, but not next to it.
-bool overlaps_badly(Slice read, Slice write) {
-  if (read.space != write.space || read.size == 0 || write.size == 0) return false;
-  const bool meets = read.offset < write.end() && write.offset < read.end();
-  return meets && read != write;
-}
-
 ScheduleFault check_slices(const Layout& layout, const Schedule& schedule, const Step& step) {
   for (const Slice slice : {step.src, step.src2, step.dst, step.dst2}) {
     if (slice.size == 0) continue;
@@ -174,7 +212,8 @@ ScheduleFault check_slices(const Layout& layout, const Schedule& schedule, const
   }
   for (const Slice written : {step.dst, step.dst2}) {
     if (written.size != 0 && written.space == Space::kInput) return "writes the send buffer";
-    if (overlaps_badly(step.src, written) || overlaps_badly(step.src2, written))
+    const bool is_looked_at = step.op == Op::kDelegate;  // part by part
+    if (!is_looked_at && (overlaps_badly(step.src, written) || overlaps_badly(step.src2, written)))
       return "writes over a part of what it reads";
   }
   return {};
@@ -220,6 +259,22 @@ ScheduleFault check_branches(const VerifiedCall& call, int rank) {
   return {};
 }
 
+// Each delegate waits for the one before. By step: how many of them it waits for.
+ScheduleFault check_delegates(const VerifiedCall& call, int rank) {
+  const Schedule& schedule = call.schedules[static_cast<size_t>(rank)];
+  std::vector<uint32_t> behind(schedule.steps.size());
+  uint32_t delegates = 0;
+  for (uint32_t step = 0; step < schedule.steps.size(); ++step) {
+    const bool is_one = schedule.steps[step].op == Op::kDelegate;
+    if (is_one && behind[step] != delegates)
+      return place_of(call, rank, step) + ": does not wait for the delegate before";
+    if (is_one) ++delegates;
+    for (const uint32_t next : schedule.successors_of(step))
+      behind[next] = std::max(behind[next], is_one ? delegates : behind[step]);
+  }
+  return {};
+}
+
 ScheduleFault check_rank(const VerifiedCall& call, const Layout& layout, int rank) {
   const Schedule& schedule = call.schedules[static_cast<size_t>(rank)];
   ScheduleFault fault = check_dependencies(schedule);
@@ -232,6 +287,7 @@ ScheduleFault check_rank(const VerifiedCall& call, const Layout& layout, int ran
     if (!fault.empty()) return place_of(call, rank, step) + ": " + fault;
   }
   fault = check_branches(call, rank);
+  if (fault.empty()) fault = check_delegates(call, rank);
   if (fault.empty()) fault = check_slots(call, rank);
   return fault.empty() ? check_left(call, rank) : fault;
 }

@@ -85,6 +85,7 @@ LocalWork::End HostWork::run_codec(const LocalStep& local, uint64_t cookie) cons
     case Op::kOffer:
     case Op::kDecide:
     case Op::kFold:
+    case Op::kDelegate:
     case Op::kWithdraw:
     case Op::kRecvDecodeAdd: break;  // these have no codec
   }

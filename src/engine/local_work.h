@@ -37,6 +37,7 @@ struct LocalStep {
   uint64_t message_bytes = 0;         // of the message in the wire slot that the step reads
   std::span<const Coding> codings{};  // of the schedule
   Chance chance{};
+  std::span<const Delegation> delegations{};  // of the schedule
 };
 
 // What a step's codec goes by, without a selection.

@@ -68,6 +68,7 @@ void run_local_step(const Step& step, const Spaces& spaces, const Arithmetic& ar
     case Op::kOffer:
     case Op::kDecide:
     case Op::kFold:
+    case Op::kDelegate:
     case Op::kWithdraw:  // by who knows of windows
     case Op::kSelect:    // by codecs only
     case Op::kSend:

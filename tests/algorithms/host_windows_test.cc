@@ -13,11 +13,8 @@
 #include <vector>
 
 #include "algorithms/choice/explain.h"
-#include "algorithms/peers.h"
-#include "algorithms/staging.h"
-#include "algorithms/verify/verify.h"
 #include "tests/algorithms/mutated.h"
-#include "tests/algorithms/verified_case.h"
+#include "tests/algorithms/window_cases.h"
 
 namespace banyan {
 namespace {
@@ -28,42 +25,6 @@ constexpr Collective kCollectives[] = {Collective::kAllreduce,     Collective::k
                                        Collective::kBroadcast,     Collective::kAllgather,
                                        Collective::kAllgatherv,    Collective::kReduceScatter,
                                        Collective::kReduceScatterv};
-
-VerifiedCase case_of(int ranks, uint64_t count, int draw) {
-  VerifiedCase call{.algorithm = find_algorithm("hierarchical"), .ranks = ranks, .count = count};
-  call.in_place = draw % 2 == 1;
-  constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kBfloat16, DataType::kInt32,
-                                 DataType::kFloat64};
-  constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax};
-  call.type = kTypes[draw % 4];
-  call.op = kOps[draw % 3];
-  return call;
-}
-
-// With buffers on GPUs where `on_gpu` says so.
-template <typename OnGpu>
-BuiltCase built(const VerifiedCase& call, OnGpu on_gpu) {
-  BuiltCase made;
-  for (int rank = 0; rank < call.ranks; ++rank) {
-    Problem& problem = made.problems.emplace_back(problem_of(call, rank));
-    if (on_gpu(rank)) problem.staging = {.input = true, .output = true};
-    Group group = Group::everyone(call.ranks, rank, &call.shape->hierarchy, call.parameters);
-    group.codecs = call.codecs;
-    group.has_windows_inside = true;
-    Schedule& schedule = made.schedules.emplace_back(
-        build_schedule(problem, group, algorithms()[static_cast<size_t>(call.algorithm)]));
-    if (problem.staging.any()) schedule = stage(schedule, problem.staging);
-  }
-  return made;
-}
-
-// By branches that hosts have chosen.
-std::string fault_of(const BuiltCase& made, const std::vector<Branch>& branches, int slots,
-                     uint32_t seed) {
-  VerifyOptions options{.slots = slots, .seed = seed};
-  options.branches = branches;
-  return verify(made.schedules, made.problems, options).reason;
-}
 
 bool has_peers(const BuiltCase& made) {
   const auto& steps = made.schedules.front().steps;
@@ -80,7 +41,7 @@ TEST_P(HostedCollectives, AreRightWhateverHostsHave) {
     for (const Shape& shape : shapes_of(ranks)) {
       if (shape.hierarchy.simplified().depth() == 0) continue;
       for (const uint64_t count : {kFew, kFew + 17, 5 * kFew + 1}) {
-        VerifiedCase call = case_of(ranks, count, ++draw);
+        VerifiedCase call = hosted_case(ranks, count, ++draw);
         call.collective = GetParam();
         call.root = has_root(GetParam()) ? draw % ranks : 0;
         call.shape = std::make_shared<Shape>(shape);
@@ -92,10 +53,11 @@ TEST_P(HostedCollectives, AreRightWhateverHostsHave) {
           some.push_back((part + draw) % 2 == 0 ? Branch::kPeers : Branch::kOtherwise);
         }
         const auto seed = static_cast<uint32_t>(draw);
-        const BuiltCase on_gpus = built(call, [](int) { return true; });
+        const BuiltCase on_gpus = built_on_hosts(call, [](int) { return true; });
         for (const std::vector<Branch>& branches : {all, some, none})
           ASSERT_EQ(fault_of(on_gpus, branches, draw % 3, seed), "") << call;
-        const BuiltCase mixed = built(call, [&](int rank) { return (rank + draw) % 3 != 0; });
+        const BuiltCase mixed =
+            built_on_hosts(call, [&](int rank) { return (rank + draw) % 3 != 0; });
         ASSERT_EQ(fault_of(mixed, none, draw % 3, seed), "") << call;
       }
     }
@@ -105,11 +67,11 @@ TEST_P(HostedCollectives, AreRightWhateverHostsHave) {
 TEST_P(HostedCollectives, UseAWindowAgain) {
   const auto shape = std::make_shared<Shape>(shape_of("twos and one", {0, 0, 1, 1, 2}));
   for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
-    VerifiedCase call = case_of(5, 20'000'000, 0);
+    VerifiedCase call = hosted_case(5, 20'000'000, 0);
     call.collective = GetParam();
     call.type = type;
     call.shape = shape;
-    const BuiltCase made = built(call, [](int) { return true; });
+    const BuiltCase made = built_on_hosts(call, [](int) { return true; });
     ASSERT_TRUE(has_peers(made));
     for (const int slots : {0, 1, 4})
       ASSERT_EQ(fault_of(made, std::vector(5, Branch::kPeers), slots, 3), "") << call;
@@ -125,10 +87,10 @@ INSTANTIATE_TEST_SUITE_P(All, HostedCollectives, testing::ValuesIn(kCollectives)
 class HostWindowMutants : public testing::TestWithParam<Collective> {
  protected:
   void SetUp() override {
-    VerifiedCase call = case_of(4, 10'500'000, 0);
+    VerifiedCase call = hosted_case(4, 10'500'000, 0);
     call.collective = GetParam();
     call.shape = std::make_shared<Shape>(shape_of("twos", {0, 0, 1, 1}));
-    built_ = built(call, [](int) { return true; });
+    built_ = built_on_hosts(call, [](int) { return true; });
     whole_ = built_.schedules[1];
     ASSERT_EQ(fault(), "");
   }
@@ -143,11 +105,6 @@ class HostWindowMutants : public testing::TestWithParam<Collective> {
     EXPECT_NE(fault(), "") << "step " << step << ", " << name_of(whole_.steps[step].op);
     ++looked_at_;
   }
-  static bool uses_window(const Step& step) {
-    return (step.src.size != 0 && step.src.space == Space::kWindow) ||
-           (step.dst.size != 0 && step.dst.space == Space::kWindow);
-  }
-
   bool is_folded(const Slice& slice) const {
     return std::any_of(whole_.steps.begin(), whole_.steps.end(),
                        [&](const Step& step) { return step.op == Op::kFold && step.src == slice; });
@@ -200,9 +157,9 @@ INSTANTIATE_TEST_SUITE_P(All, HostWindowMutants,
 
 TEST(HostWindows, AreForSumsThatGain) {
   const auto shape = std::make_shared<Shape>(shape_of("twos", {0, 0, 1, 1}));
-  VerifiedCase call = case_of(4, kFew, 0);
+  VerifiedCase call = hosted_case(4, kFew, 0);
   call.shape = shape;
-  const auto may = [&] { return has_peers(built(call, [](int) { return true; })); };
+  const auto may = [&] { return has_peers(built_on_hosts(call, [](int) { return true; })); };
   EXPECT_TRUE(may());
   call.count = kFew - 1;
   EXPECT_FALSE(may()) << "short";

@@ -56,6 +56,7 @@ std::vector<Step> other_operations(const Step& step) {
     case Op::kDecode: add(Op::kCopy, step.src); break;
     case Op::kOffer:
     case Op::kDecide:
+    case Op::kDelegate:
     case Op::kWithdraw:
     case Op::kSend:
     case Op::kRecv:

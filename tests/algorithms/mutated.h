@@ -36,6 +36,7 @@ inline Schedule relinked(std::vector<Step> steps, const Edges& predecessors,
   schedule.lefts = original.lefts;
   schedule.left_count = original.left_count;
   schedule.window_ranks = original.window_ranks;
+  schedule.delegations = original.delegations;
   const size_t count = schedule.steps.size();
   Edges successors(count);
   std::map<std::pair<int32_t, bool>, std::vector<uint32_t>> ports;

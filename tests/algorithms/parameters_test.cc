@@ -71,7 +71,7 @@ TEST(Parameters, HaveValuesOfTheirOwn) {
     EXPECT_EQ(with(ParameterKey::kSegment, wrong), "seg=SIZE, bytes from 1 to 1G, with K, M or G")
         << wrong;
   for (const char* wrong : {"", "rign", "bruck", "ring "}) {
-    EXPECT_EQ(with(ParameterKey::kIntra, wrong), "intra=circulant|ring|pairwise|direct");
+    EXPECT_EQ(with(ParameterKey::kIntra, wrong), "intra=circulant|ring|pairwise|direct|nccl");
     EXPECT_EQ(with(ParameterKey::kInter, wrong), "inter=circulant|ring|pairwise|direct");
   }
   for (const char* wrong : {"", "0", "65536", "-1", "all", "2x2"})

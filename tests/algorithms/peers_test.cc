@@ -11,60 +11,18 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/staging.h"
-#include "algorithms/verify/verify.h"
 #include "compression/codecs.h"
 #include "tests/algorithms/mutated.h"
-#include "tests/algorithms/verified_case.h"
+#include "tests/algorithms/window_cases.h"
 
 namespace banyan {
 namespace {
 
-constexpr uint64_t kSmallWindow = 8192;  // so that calls have several portions
 constexpr Collective kCollectives[] = {Collective::kAllreduce,      Collective::kReduce,
                                        Collective::kBroadcast,      Collective::kAllgather,
                                        Collective::kAllgatherv,     Collective::kReduceScatter,
                                        Collective::kReduceScatterv, Collective::kAlltoall,
                                        Collective::kGather,         Collective::kScatter};
-
-// With buffers on GPUs where `on_gpu` says so.
-template <typename OnGpu>
-BuiltCase built_with_peers(VerifiedCase call, uint64_t window, OnGpu on_gpu) {
-  call.algorithm = find_algorithm("direct");
-  BuiltCase built = build_case(call);
-  for (int rank = 0; rank < call.ranks; ++rank) {
-    Problem& problem = built.problems[static_cast<size_t>(rank)];
-    Schedule& schedule = built.schedules[static_cast<size_t>(rank)];
-    if (on_gpu(rank)) problem.staging = {.input = true, .output = true};
-    if (problem.staging.any()) schedule = stage(schedule, problem.staging);
-    Group group = Group::everyone(call.ranks, rank, nullptr, call.parameters);
-    group.codecs = call.codecs;
-    schedule = with_peers(schedule, problem, group, window);
-  }
-  return built;
-}
-
-BuiltCase all_with_peers(const VerifiedCase& call, uint64_t window) {
-  return built_with_peers(call, window, [](int) { return true; });
-}
-
-std::string fault_of(const BuiltCase& built, Branch branch, int slots, uint32_t seed) {
-  VerifyOptions options{.slots = slots, .seed = seed};
-  options.branch = branch;
-  return verify(built.schedules, built.problems, options).reason;
-}
-
-VerifiedCase case_of(Collective collective, int ranks, uint64_t count, int draw) {
-  VerifiedCase call{.collective = collective, .ranks = ranks, .count = count};
-  call.root = has_root(collective) ? draw % ranks : 0;
-  call.in_place = draw % 2 == 1;
-  constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kBfloat16, DataType::kInt8,
-                                 DataType::kFloat64, DataType::kFloat8E4m3};
-  constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kProd};
-  call.type = kTypes[draw % 5];
-  call.op = kOps[draw % 4];
-  return call;
-}
 
 class PeerCollectives : public testing::TestWithParam<Collective> {};
 
@@ -73,7 +31,7 @@ TEST_P(PeerCollectives, AreRightByEitherBranch) {
   for (int ranks = 2; ranks <= 9; ++ranks)
     for (const uint64_t count : {1, 15, 16, 17, 101, 1000, 4099})
       for (const int slots : {0, 1, 4}) {
-        const VerifiedCase call = case_of(GetParam(), ranks, count, ++draw);
+        const VerifiedCase call = window_case(GetParam(), ranks, count, ++draw);
         for (const uint64_t window : {kSmallWindow, kWindowBytes}) {
           const BuiltCase built =
               built_with_peers(call, window, [&](int rank) { return (rank + draw) % 3 != 0; });
@@ -90,7 +48,7 @@ TEST_P(PeerCollectives, AreRightByEitherBranch) {
 TEST(PeerAllreduce, InTwoShotsIsRight) {
   for (const int ranks : {2, 3, 5, 8})
     for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
-      VerifiedCase call = case_of(Collective::kAllreduce, ranks, kOneShotMost / 4 + 33, ranks);
+      VerifiedCase call = window_case(Collective::kAllreduce, ranks, kOneShotMost / 4 + 33, ranks);
       call.type = type;
       const BuiltCase all = all_with_peers(call, kOneShotMost);
       const auto shared = [](const Step& step) {
@@ -140,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(All, PeerCollectives, testing::ValuesIn(kCollectives),
 class PeerMutants : public testing::TestWithParam<Collective> {
  protected:
   void SetUp() override {
-    VerifiedCase call = case_of(GetParam(), 3, 4000, 1);
+    VerifiedCase call = window_case(GetParam(), 3, 4000, 1);
     const bool to_root = GetParam() == Collective::kReduce || GetParam() == Collective::kGather;
     call.root = to_root ? 2 : 1;
     call.in_place = false;
@@ -172,11 +130,6 @@ class PeerMutants : public testing::TestWithParam<Collective> {
 
   BuiltCase built_;
 };
-
-bool uses_window(const Step& step) {
-  return (step.src.size != 0 && step.src.space == Space::kWindow) ||
-         (step.dst.size != 0 && step.dst.space == Space::kWindow);
-}
 
 TEST_P(PeerMutants, WithoutAStepAreFound) {
   expect_found([](const Step& step) { return step.op != Op::kWithdraw; },

@@ -395,7 +395,7 @@ TEST(Rules, Parameters) {
 }
 
 constexpr std::string_view kHierarchicalForms =
-    "seg=SIZE, intra=circulant|ring|pairwise|direct, inter=circulant|ring|pairwise|direct, "
+    "seg=SIZE, intra=circulant|ring|pairwise|direct|nccl, inter=circulant|ring|pairwise|direct, "
     "rails=N|auto";
 
 TEST(Rules, WrongParameters) {

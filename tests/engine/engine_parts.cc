@@ -209,6 +209,7 @@ void run_local(const Step& step, const Spaces& spaces, const Arithmetic& arithme
     case Op::kOffer:
     case Op::kDecide:
     case Op::kFold:
+    case Op::kDelegate:
     case Op::kWithdraw:
     case Op::kSend:
     case Op::kRecv: break;
