@@ -173,7 +173,8 @@ void HostWindows::gather(const std::vector<Slice>& blocks) {
 std::unique_ptr<HostWindows> host_windows(ScheduleBuilder& builder, const Group& group,
                                           const Problem& problem, const Group& host) {
   if (host.size() < 2) return nullptr;
-  auto windows = std::make_unique<HostWindows>(builder, problem, host, delegates(group.parameters));
+  auto windows =
+      std::make_unique<HostWindows>(builder, problem, host, group.parameters.intra == Phase::kNccl);
   windows->agree(whole_input(group, problem), whole_output(group, problem));
   return windows;
 }

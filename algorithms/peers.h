@@ -46,7 +46,7 @@ bool may_go_by_peers(const Problem& problem, int ranks, const Parameters& parame
 bool may_go_by_peers_inside(const Problem& problem, int ranks, const Hierarchy& levels,
                             const Parameters& parameters);
 
-// Whether calls with these go by delegates instead of by windows that others read.
+// Whether calls with these go by delegates instead of by windows that others read, on one host.
 inline bool delegates(const Parameters& parameters) {
   return parameters.intra == Phase::kNccl && !parameters.encodes();
 }

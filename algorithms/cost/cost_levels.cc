@@ -272,7 +272,8 @@ class Levelled {
                        Half::kReduceScatter);
       return;
     }
-    if (!volume_.narrow || (phase != Phase::kOwn && phase != Phase::kDirect && phase != Phase::kNccl)) {
+    if (!volume_.narrow ||
+        (phase != Phase::kOwn && phase != Phase::kDirect && phase != Phase::kNccl)) {
       if (volume_.narrow) cost.codec(bytes * volume_.wide, largest_ * parts_);
       phase_cost(cost, site_, inside(), phase, bytes * volume_.wide, Half::kReduceScatter);
       return;

@@ -24,7 +24,7 @@ namespace {
 constexpr std::string_view kPrefix = "BANYAN_";
 constexpr std::string_view kOfTests = "BANYAN_TEST_";  // which tell tests where something is
 
-constexpr std::array<Variable, 21> kVariables = {{
+constexpr std::array<Variable, 22> kVariables = {{
     {"BANYAN_RANK", "", "Number of this rank, from 0, where no launcher sets it."},
     {"BANYAN_SIZE", "", "Number of ranks, where no launcher sets it."},
     {"BANYAN_LOCAL_RANK", "", "Number of this rank among those of its host, from 0."},
@@ -71,6 +71,9 @@ constexpr std::array<Variable, 21> kVariables = {{
      "unset."},
     {"BANYAN_CHECK", "on",
      "Whether arguments of a call are compared between ranks before memory is written."},
+    {"BANYAN_NCCL_LIBRARY", "",
+     "Library of NCCL that BANYAN_ALGO's intra=nccl uses, as a path or a name that the loader "
+     "knows; libnccl.so.2 where unset."},
     {"BANYAN_SYSROOT", "",
      "Folder to read /sys and /proc from instead of / where the machine is discovered."},
 }};
@@ -230,6 +233,7 @@ Reading read_environment(const RawEnvironment& raw) {
   values.topology_file = value_of(raw, "BANYAN_TOPO_FILE");
   values.topology_dump = value_of(raw, "BANYAN_TOPO_DUMP");
   values.sysroot = value_of(raw, "BANYAN_SYSROOT");
+  values.nccl_library = value_of(raw, "BANYAN_NCCL_LIBRARY");
   values.ucx_net_devices = !value_of(raw, "UCX_NET_DEVICES").empty();
   values.ucx_tls = value_of(raw, "UCX_TLS");
   for (const Status& status :

@@ -68,6 +68,7 @@ struct Environment {
   std::string topology_file;                  // BANYAN_TOPO_FILE
   std::string topology_dump;                  // BANYAN_TOPO_DUMP
   std::string sysroot;                        // BANYAN_SYSROOT
+  std::string nccl_library;                   // BANYAN_NCCL_LIBRARY
   bool check = true;                          // BANYAN_CHECK
   bool ucx_net_devices = false;               // UCX_NET_DEVICES is set
   std::string ucx_tls;                        // UCX_TLS

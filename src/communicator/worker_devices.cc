@@ -45,7 +45,7 @@ Status Worker::open_devices(const Problem& problem, const Call& call) {
     BANYAN_TRY(copies.status());
     copies_ = copies->get();
     if (may_have_windows() || may_have_windows_inside())
-      copies_->use_windows(rank(), window_ranks());
+      copies_->use_windows(rank(), window_ranks(), around_.settings.environment.nccl_library);
     const std::vector<int> nowhere(static_cast<size_t>(around_.links.size), -1);
     engine_.serve(MemoryKind::kDevice, std::move(*copies), nowhere);
     staging_memory_.emplace(*copies_);

@@ -17,7 +17,7 @@ void ring_bell(void* bell) {
 }  // namespace
 
 CopyLine::~CopyLine() {
-  abandon();
+  if (!idle()) (void)finish();
   if (bell_stream_ != nullptr) {
     (void)cuda_.synchronize_stream(bell_stream_);  // it may still ring
     (void)cuda_.destroy_stream(bell_stream_);

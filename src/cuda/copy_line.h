@@ -36,6 +36,11 @@ class CopyLine {
     BANYAN_TRY(drained_unless_ok(enqueue(stream_)));
     return note({cookie, message_bytes, nullptr, nullptr});
   }
+  // Only enqueues; where that fails, nothing of it is under way.
+  template <typename Enqueue>
+  Status enqueue(const Enqueue& enqueue) {
+    return drained_unless_ok(enqueue(stream_));
+  }
   // `enqueue` is called with the stream, and with so many bytes of the GPU to work in.
   template <typename Enqueue>
   Status begin_in_room(uint64_t cookie, size_t room_bytes, const Enqueue& enqueue) {
@@ -68,9 +73,6 @@ class CopyLine {
   Status ring_for_oldest(const Descriptor& bell);
 
   Status finish();
-  void abandon() {
-    if (!idle()) (void)finish();
-  }
 
  private:
   struct Begun {

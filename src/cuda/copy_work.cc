@@ -2,8 +2,6 @@
 
 #include "src/cuda/copy_work.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -22,27 +20,6 @@ constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE
 
 using Handle = CudaFunctions::Handle;
 
-// By which the windows of a call are told apart: its place among those that run.
-uint64_t call_of(uint64_t cookie) {
-  return cookie >> 32;
-}
-
-bool is_there(const Slice& slice, Space space) {
-  return slice.size != 0 && slice.space == space;
-}
-
-// It brings what this rank gives to its window.
-bool is_given(const Step& step) {
-  return is_there(step.dst, Space::kWindow) && step.op != Op::kFold;
-}
-
-// Counts the values of a message of so many bytes, in whole superblocks: the values behind
-// the last one are zeros there, and change nothing.
-uint64_t values_in(CodecId codec, const Coding& coding, DataType type, uint64_t bytes) {
-  const Codec& which = codecs()[codec - size_t{1}];
-  return bytes / which.capacity(coding, type, which.unit) * which.unit;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<CopyWork>> CopyWork::create(const CudaFunctions& cuda) {
@@ -56,16 +33,6 @@ CopyWork::CopyWork(const CudaFunctions& cuda, Descriptor bell)
     : cuda_(cuda), bell_(std::move(bell)) {}
 
 CopyWork::~CopyWork() = default;
-
-void CopyWork::use_windows(int rank, WindowRanks who) {
-  window_ranks_ = std::move(who);
-  windows_ = std::make_unique<Windows>(cuda_, index_of(rank), window_ranks_.in_process);
-}
-
-int CopyWork::index_of(int rank) const {
-  const std::vector<int>& ranks = window_ranks_.ranks;
-  return static_cast<int>(std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin());
-}
 
 Result<OpenGpu*> CopyWork::gpu_of(const void* address) {
   const Result<int> ordinal = ordinal_of(cuda_, address);
@@ -213,102 +180,10 @@ LocalWork::End CopyWork::run(const LocalStep& step, uint64_t cookie) {
   switch (step.step.op) {
     case Op::kOffer: return run_offer(step, cookie);
     case Op::kDecide: return run_decide(step, cookie);
-    case Op::kWithdraw: windows_->withdraw(call_of(cookie)); return {cookie, Outcome::kDone};
+    case Op::kWithdraw: return run_withdraw(cookie);
     case Op::kCopy: return run_copy(step, cookie);
     default: return run_kernel(step, cookie);
   }
-}
-
-// Where the buffers of the call are decides whether it may go by windows.
-LocalWork::End CopyWork::run_offer(const LocalStep& local, uint64_t cookie) {
-  WindowOffer offer;
-  if (windows_ != nullptr) {
-    OpenGpu* gpu = nullptr;
-    bool all_there = true;
-    for (const Slice& buffer : {local.step.src, local.step.src2}) {
-      if (buffer.size == 0) continue;
-      const std::byte* address = local.spaces.at(buffer);
-      // Pinned memory of the host has an ordinal, too.
-      const Result<OpenGpu*> found = gpu_of(address);
-      all_there = all_there && found.ok() && is_in_device_memory(address) &&
-                  (gpu == nullptr || gpu == *found);
-      if (found.ok()) gpu = *found;
-    }
-    // Between hosts sums go by memory of the host, which the GPU writes.
-    const bool reaches_host = all_is_pinned_ || window_ranks_.are_all;
-    offer = windows_->offer(call_of(cookie), all_there && reaches_host ? gpu : nullptr);
-  }
-  std::memcpy(local.spaces.at(local.step.dst), &offer, sizeof offer);
-  return {cookie, Outcome::kDone};
-}
-
-LocalWork::End CopyWork::run_decide(const LocalStep& local, uint64_t cookie) {
-  End end{cookie, Outcome::kDone, 0, Branch::kOtherwise};
-  const std::span offers(local.spaces.at(local.step.src), local.step.src.size);
-  if (windows_ != nullptr) end.branch = windows_->decide(call_of(cookie), offers);
-  return end;
-}
-
-std::byte* CopyWork::address_in(const LocalStep& local, const Slice& slice, int peer,
-                                uint64_t call) const {
-  if (!is_there(slice, Space::kWindow)) return local.spaces.at(slice);
-  std::byte* window = windows_->of(call, peer < 0 ? windows_->rank() : index_of(peer));
-  return window == nullptr ? nullptr : window + slice.offset;
-}
-
-// All that the step reads and writes is in the memory of GPUs.
-Status CopyWork::enqueue_in_windows(const LocalStep& local, const WindowOperands& at,
-                                    Handle stream) const {
-  const Step& step = local.step;
-  const KernelsOfGpu& kernels = *windows_->gpu()->kernels();
-  const uint64_t read = step.src.size / size_of(step.type);
-  const uint64_t written = step.dst.size / size_of(step.type);
-  const std::span sources(at.sources.data(), static_cast<size_t>(windows_->ranks()));
-  const bool coded = step.codec != kNoCodec;
-  const Coding coding = coding_of(local);
-  switch (step.op) {
-    case Op::kEncode:
-      if (!coded)
-        return kernels.sums.encode(step.type, at.dst, at.src, written, local.arithmetic.divisor,
-                                   stream);
-      return kernels.encode(step.codec, coding, step.type, at.src, read, at.dst, stream);
-    case Op::kDecode:
-      if (!coded) return kernels.sums.decode(step.type, at.dst, at.src, read, nullptr, stream);
-      return kernels.decode(step.codec, step.type, at.src, written, at.dst, stream);
-    case Op::kFold:
-      if (!coded) {
-        const bool partial = step.dst.space == Space::kScratch;
-        return kernels.folds.fold(step.type, local.arithmetic.op, at.dst, sources, written,
-                                  partial ? 1 : local.arithmetic.divisor, stream);
-      }
-      return kernels.fold(step.codec, coding, sources,
-                          values_in(step.codec, coding, step.type, step.src.size), at.dst, stream);
-    default:
-      return cuda_status(
-          cuda_, cuda_.copy(cuda_address(at.dst), cuda_address(at.src), step.dst.size, stream),
-          "cuMemcpyAsync");
-  }
-}
-
-// What goes to this rank's window has another stream than what is read of windows.
-LocalWork::End CopyWork::run_in_windows(const LocalStep& local, uint64_t cookie) {
-  const Step& step = local.step;
-  const uint64_t call = call_of(cookie);
-  WindowOperands at{.dst = address_in(local, step.dst, -1, call),
-                    .src = address_in(local, step.src, step.peer, call)};
-  bool all_there = at.dst != nullptr && at.src != nullptr;
-  for (size_t index = 0; step.op == Op::kFold && index < window_ranks_.ranks.size(); ++index) {
-    const std::byte* window = address_in(local, step.src, window_ranks_.ranks[index], call);
-    at.sources[index] = window;
-    all_there = all_there && window != nullptr;
-  }
-  if (!all_there) return failed(cookie, {Code::kCuda, "the window of a rank is gone"});
-  OpenGpu& gpu = *windows_->gpu();
-  const CurrentContext current = gpu.make_current();
-  CopyLine& line = is_given(step) ? gpu.out() : gpu.in();
-  const Status begun =
-      line.begin(cookie, 0, [&](Handle stream) { return enqueue_in_windows(local, at, stream); });
-  return begun.ok() ? End{cookie, Outcome::kPending} : failed(cookie, begun);
 }
 
 // The host's side of such a step is working memory.
@@ -327,11 +202,17 @@ LocalWork::End CopyWork::run_copy(const LocalStep& step, uint64_t cookie) {
 
 size_t CopyWork::poll(std::span<End> ends) {
   size_t count = 0;
+  if (delegate_ && !ends.empty()) {
+    const CurrentContext current = windows_->gpu()->make_current();
+    const Result<bool> noted = note_delegate(*delegate_);
+    if (!noted.ok()) ends[count++] = failed(*delegate_, noted.status());
+    if (!noted.ok() || *noted) delegate_.reset();
+  }
   for (const auto& gpu : gpus_) {
-    if (gpu == nullptr || (gpu->out().idle() && gpu->in().idle())) continue;
+    if (gpu == nullptr || gpu->idle()) continue;
     const CurrentContext current = gpu->make_current();
-    for (CopyLine* line : {&gpu->out(), &gpu->in()}) {
-      while (!line->idle() && count < ends.size()) {
+    for (CopyLine* line : gpu->lines()) {
+      while (line != nullptr && !line->idle() && count < ends.size()) {
         const Result<bool> ended = line->ended();
         if (!ended.ok()) {
           ends[count++] = failed(line->take().cookie, ended.status());
@@ -345,12 +226,14 @@ size_t CopyWork::poll(std::span<End> ends) {
   return count;
 }
 
+// When NCCL has enqueued a delegate, it tells nobody.
 bool CopyWork::arm() {
+  if (delegate_) return false;
   for (const auto& gpu : gpus_) {
     if (gpu == nullptr) continue;
     const CurrentContext current = gpu->make_current();
-    for (CopyLine* line : {&gpu->out(), &gpu->in()}) {
-      if (line->idle()) continue;
+    for (CopyLine* line : gpu->lines()) {
+      if (line == nullptr || line->idle()) continue;
       const Result<bool> ended = line->ended();
       if (!ended.ok() || *ended || !line->ring_for_oldest(bell_).ok()) return false;
     }
@@ -362,12 +245,18 @@ void CopyWork::disarm() {
   quiet(bell_);
 }
 
+// What NCCL has begun may wait for ranks that are gone.
 void CopyWork::abandon() {
+  const bool begins = std::exchange(delegate_, std::nullopt).has_value();
+  if (windows_ != nullptr && windows_->gpu() != nullptr) {
+    const CurrentContext current = windows_->gpu()->make_current();
+    windows_->nccl().leave();
+  }
   for (const auto& gpu : gpus_) {
     if (gpu == nullptr) continue;
     const CurrentContext current = gpu->make_current();
-    gpu->out().abandon();
-    gpu->in().abandon();
+    for (CopyLine* line : gpu->lines())
+      if (line != nullptr && (begins || !line->idle())) (void)line->finish();
   }
   if (windows_ != nullptr) windows_->withdraw_all();
 }

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,7 +43,8 @@ class CopyWork final : public LocalWork, public Pinning {
     bool are_all = true;             // there is no other host
   };
   // From now on calls may go by windows. Before the first call.
-  void use_windows(int rank, WindowRanks who);
+  // `nccl`: where that library is; empty: where it usually is.
+  void use_windows(int rank, WindowRanks who, const std::string& nccl = {});
   // No call comes any more.
   void leave_windows() {
     if (windows_ != nullptr) windows_->leave_others();
@@ -95,6 +97,7 @@ class CopyWork final : public LocalWork, public Pinning {
   End run_copy(const LocalStep& step, uint64_t cookie);
   End run_offer(const LocalStep& local, uint64_t cookie);
   End run_decide(const LocalStep& local, uint64_t cookie);
+  End run_withdraw(uint64_t cookie);
   // Where the operands of a step with windows are.
   struct WindowOperands {
     std::byte* dst = nullptr;
@@ -102,6 +105,10 @@ class CopyWork final : public LocalWork, public Pinning {
     std::array<const std::byte*, kMostWindows> sources{};  // of kFold, by rank
   };
   End run_in_windows(const LocalStep& local, uint64_t cookie);
+  End run_delegate(const LocalStep& local, uint64_t cookie);
+  Result<bool> begin_delegate(const LocalStep& local, uint64_t cookie);
+  // What NCCL has enqueued by now is a delegate that ends with its stream.
+  Result<bool> note_delegate(uint64_t cookie);
   Status enqueue_in_windows(const LocalStep& local, const WindowOperands& at,
                             CudaFunctions::Handle stream) const;
   // Also in a window: that of rank `peer`, or this rank's where it is -1; null: it is gone.
@@ -115,6 +122,7 @@ class CopyWork final : public LocalWork, public Pinning {
   std::vector<std::unique_ptr<OpenGpu>> gpus_;  // by ordinal; null: not opened
   std::unique_ptr<Windows> windows_;            // null: calls do not go by them
   WindowRanks window_ranks_;
+  std::optional<uint64_t> delegate_;  // that NCCL has not enqueued yet: its cookie
   bool all_is_pinned_ = true;
   std::string why_;  // the first failure
 };

@@ -73,7 +73,7 @@ Status KernelsOfGpu::fold(CodecId codec, const Coding& coding,
 
 OpenGpu::~OpenGpu() {
   const CurrentContext current = make_current();
-  for (std::unique_ptr<CopyLine>* line : {&out_, &in_, &own_}) line->reset();
+  for (std::unique_ptr<CopyLine>* line : {&out_, &in_, &own_, &delegates_}) line->reset();
   kernels_.reset();
   pool_.reset();
 }
@@ -89,14 +89,22 @@ Status OpenGpu::open(int ordinal) {
   return {};
 }
 
-Result<CopyLine*> OpenGpu::own() {
-  if (own_ == nullptr) {
+Result<CopyLine*> OpenGpu::opened(std::unique_ptr<CopyLine>& line) {
+  if (line == nullptr) {
     const CurrentContext current = make_current();
-    auto line = std::make_unique<CopyLine>(cuda_);
-    BANYAN_TRY(line->open());
-    own_ = std::move(line);
+    auto made = std::make_unique<CopyLine>(cuda_);
+    BANYAN_TRY(made->open());
+    line = std::move(made);
   }
-  return own_.get();
+  return line.get();
+}
+
+Result<CopyLine*> OpenGpu::own() {
+  return opened(own_);
+}
+
+Result<CopyLine*> OpenGpu::delegates() {
+  return opened(delegates_);
 }
 
 Status OpenGpu::finish_own() {

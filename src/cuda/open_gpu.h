@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -60,6 +62,15 @@ class OpenGpu {
   CurrentContext make_current() const { return {cuda_, context_.get()}; }
   CopyLine& out() { return *out_; }  // to the host and to windows
   CopyLine& in() { return *in_; }
+  // On which something else does what ranks give each other: it may wait for other ranks.
+  Result<CopyLine*> delegates();
+  // Those of the engine; null: it has not that one.
+  std::array<CopyLine*, 3> lines() const { return {out_.get(), in_.get(), delegates_.get()}; }
+  bool idle() const {
+    const std::array all = lines();
+    return std::all_of(all.begin(), all.end(),
+                       [](const CopyLine* line) { return line == nullptr || line->idle(); });
+  }
   // Beside those of the engine, which nobody polls.
   Result<CopyLine*> own();
   Status finish_own();
@@ -73,13 +84,14 @@ class OpenGpu {
 
  private:
   void load_kernels();
+  Result<CopyLine*> opened(std::unique_ptr<CopyLine>& line);
 
   const CudaFunctions& cuda_;
   int ordinal_ = -1;
   PrimaryContext context_;  // of which the lines are
   std::unique_ptr<CopyLine> out_, in_;
-  std::unique_ptr<CopyLine> own_;   // null: nobody needed it
-  std::optional<DevicePool> pool_;  // until the context is left
+  std::unique_ptr<CopyLine> own_, delegates_;  // null: nobody needed it
+  std::optional<DevicePool> pool_;             // until the context is left
   bool looked_for_kernels_ = false;
   std::string why_no_kernels_;
   std::optional<KernelsOfGpu> kernels_;

@@ -57,8 +57,8 @@ std::shared_ptr<void> as_pointer(const std::shared_ptr<HeldMemory>& memory) {
 }
 
 Status check_functions(const CudaFunctions& cuda) {
-  if (cuda.allocate == nullptr || cuda.free == nullptr || cuda.lend == nullptr ||
-      cuda.borrow == nullptr || cuda.return_borrowed == nullptr || cuda.enable_peer == nullptr)
+  if (cuda.lend == nullptr || cuda.borrow == nullptr || cuda.return_borrowed == nullptr ||
+      cuda.enable_peer == nullptr)
     return {Code::kUnsupported, "the CUDA driver of this process lends no memory"};
   return {};
 }
@@ -78,13 +78,17 @@ Status check_length(const CudaFunctions& cuda, CudaFunctions::Address address, u
 
 }  // namespace
 
-Windows::Windows(const CudaFunctions& cuda, int rank, std::vector<bool> in_process)
+Windows::Windows(const CudaFunctions& cuda, int rank, std::vector<bool> in_process,
+                 const std::string& nccl)
     : cuda_(cuda),
       rank_(static_cast<size_t>(rank)),
       in_process_(std::move(in_process)),
-      peers_(in_process_.size()) {}
+      peers_(in_process_.size()),
+      nccl_(rank, static_cast<int>(in_process_.size()), nccl) {}
 
-Windows::~Windows() = default;
+Windows::~Windows() {
+  leave_others();
+}
 
 void Windows::say_why_not(const Status& why) {
   if (std::exchange(is_told_, true)) return;
@@ -92,7 +96,8 @@ void Windows::say_why_not(const Status& why) {
 }
 
 Status Windows::make(OpenGpu& gpu) {
-  BANYAN_TRY(check_functions(cuda_));
+  if (cuda_.allocate == nullptr || cuda_.free == nullptr)
+    return {Code::kUnsupported, "the CUDA driver of this process gives no memory"};
   if (gpu.kernels() == nullptr)
     return {Code::kUnsupported, "this build or the driver has no kernels for the GPU"};
   Result<std::shared_ptr<HeldMemory>> memory = memory_on(cuda_, gpu);
@@ -101,10 +106,26 @@ Status Windows::make(OpenGpu& gpu) {
   const CurrentContext current(cuda_, held.context.get());
   BANYAN_TRY(
       cuda_status(cuda_, cuda_.allocate(&held.address, kPlaces * kWindowBytes), "cuMemAlloc"));
-  BANYAN_TRY(cuda_status(cuda_, cuda_.lend(&handle_, held.address), "cuIpcGetMemHandle"));
-  own_ =
-      process().share(name_of_window(handle_, held.address), [&] { return as_pointer(*memory); });
+  own_ = as_pointer(*memory);
   return {};
+}
+
+// From now on others may find it.
+Status Windows::lend() {
+  BANYAN_TRY(check_functions(cuda_));
+  const CurrentContext current = gpu_->make_current();
+  const CudaFunctions::Address address = cuda_address(own_.get());
+  BANYAN_TRY(cuda_status(cuda_, cuda_.lend(&handle_, address), "cuIpcGetMemHandle"));
+  own_ = process().share(name_of_window(handle_, address), [&] { return own_; });
+  return {};
+}
+
+bool Windows::is_lent() {
+  if (own_ == nullptr || lent_ != Lent::kNotYet) return lent_ == Lent::kYes;
+  const Status lent = lend();
+  lent_ = lent.ok() ? Lent::kYes : Lent::kRefused;
+  if (!lent.ok()) say_why_not(lent);
+  return lent.ok();
 }
 
 void Windows::have(OpenGpu& gpu) {
@@ -129,25 +150,41 @@ Windows::Place* Windows::find(uint64_t call) {
   return found == places_.end() ? nullptr : &*found;
 }
 
-WindowOffer Windows::offer(uint64_t call, OpenGpu* gpu) {
+// Null: so many calls are under way already.
+Windows::Place* Windows::take_place(uint64_t call) {
+  const auto free =
+      std::find_if(places_.begin(), places_.end(), [](const Place& place) { return !place.taken; });
+  if (free == places_.end()) return nullptr;
+  const auto number = static_cast<size_t>(free - places_.begin());
+  free->taken = true;
+  free->call = call;
+  free->windows.assign(peers_.size(), nullptr);
+  free->windows[rank_] = static_cast<std::byte*>(own_.get()) + number * kWindowBytes;
+  return &*free;
+}
+
+WindowOffer Windows::offer(uint64_t call, OpenGpu* gpu, bool delegates) {
   WindowOffer offer{.magic = kMagic};
   if (gpu != nullptr) have(*gpu);
-  if (own_ == nullptr) return offer;
+  const bool has_buffers = own_ != nullptr && gpu == gpu_;
+  if (delegates) {
+    if (gpu_ == nullptr) return offer;
+    const CurrentContext current = gpu_->make_current();
+    Place* const place = has_buffers ? take_place(call) : nullptr;
+    offer.nccl = nccl_.offer(call, place != nullptr);
+    return offer;
+  }
+  if (!is_lent()) return offer;
   offer.there = 1;
   offer.ordinal = gpu_->ordinal();
   offer.address = cuda_address(own_.get());
   offer.bytes = kPlaces * kWindowBytes;
   offer.handle = handle_;
-  const auto free =
-      std::find_if(places_.begin(), places_.end(), [](const Place& place) { return !place.taken; });
-  if (gpu != gpu_ || free == places_.end() || !maps_all()) return offer;
-  free->taken = true;
-  free->call = call;
+  if (!has_buffers || !maps_all()) return offer;
+  const Place* const place = take_place(call);
+  if (place == nullptr) return offer;
   offer.ready = 1;
-  offer.place = static_cast<uint8_t>(free - places_.begin());
-  const auto place = static_cast<size_t>(free - places_.begin());
-  free->windows.assign(peers_.size(), nullptr);
-  free->windows[rank_] = static_cast<std::byte*>(own_.get()) + place * kWindowBytes;
+  offer.place = static_cast<uint8_t>(place - places_.data());
   return offer;
 }
 
@@ -192,7 +229,27 @@ void Windows::map(size_t rank, const WindowOffer& offer) {
                                         mapped.status().message())});
 }
 
-Branch Windows::decide(uint64_t call, std::span<const std::byte> offers) {
+bool Windows::decide_delegates(uint64_t call, std::span<const std::byte> offers) {
+  if (gpu_ == nullptr) return false;
+  std::vector<NcclOffer> said(peers_.size());
+  for (size_t rank = 0; rank < peers_.size(); ++rank) {
+    WindowOffer offer;
+    std::memcpy(&offer, &offers[rank * kOfferBytes], sizeof offer);
+    if (offer.magic == kMagic && offer.nccl.word <= NcclWord::kNever) said[rank] = offer.nccl;
+  }
+  const CurrentContext current = gpu_->make_current();
+  return nccl_.decide(call, said);
+}
+
+Branch Windows::decide(uint64_t call, std::span<const std::byte> offers, bool delegates) {
+  if (delegates) {
+    if (decide_delegates(call, offers)) {
+      ++calls_;
+      return Branch::kPeers;
+    }
+    withdraw(call);
+    return Branch::kOtherwise;
+  }
   bool all_ready = true;
   Place* const place = find(call);
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
@@ -208,7 +265,9 @@ Branch Windows::decide(uint64_t call, std::span<const std::byte> offers) {
           static_cast<std::byte*>(peers_[rank].memory.get()) + offer.place * kWindowBytes;
   }
   if (all_ready) {
-    if (calls_++ == 0) news_ = "from this call on, ranks read each other's memory of GPUs";
+    ++calls_;
+    if (!std::exchange(goes_, true))
+      news_ = "from this call on, ranks read each other's memory of GPUs";
     return Branch::kPeers;
   }
   withdraw(call);
@@ -222,6 +281,7 @@ std::byte* Windows::of(uint64_t call, int rank) const {
 }
 
 void Windows::withdraw(uint64_t call) {
+  nccl_.withdraw(call);
   if (Place* place = find(call); place != nullptr) place->taken = false;
 }
 
@@ -230,6 +290,10 @@ void Windows::withdraw_all() {
 }
 
 void Windows::leave_others() {
+  if (gpu_ != nullptr) {
+    const CurrentContext current = gpu_->make_current();
+    nccl_.leave();
+  }
   for (Peer& peer : peers_) peer = {};
 }
 

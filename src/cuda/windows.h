@@ -25,6 +25,7 @@
 
 #include "banyan/status.h"
 #include "src/base/cuda_driver.h"
+#include "src/cuda/nccl_team.h"
 #include "src/cuda/open_gpu.h"
 #include "src/engine/local_work.h"
 
@@ -42,23 +43,27 @@ struct WindowOffer {
   uint64_t address = 0;  // in its process
   uint64_t bytes = 0;
   CudaIpcHandle handle{};
-  std::array<std::byte, 32> reserved{};
+  // A call by delegates needs its own window, and what ranks say of NCCL.
+  NcclOffer nccl{};
+  std::array<std::byte, 31> reserved{};
 };
 static_assert(sizeof(WindowOffer) == kOfferBytes);
 
 class Windows {
  public:
-  // `in_process[r]`: rank r is a thread of this process.
-  Windows(const CudaFunctions& cuda, int rank, std::vector<bool> in_process);
+  // `in_process[r]`: rank r is a thread of this process. `nccl`: where that library is.
+  Windows(const CudaFunctions& cuda, int rank, std::vector<bool> in_process,
+          const std::string& nccl = {});
   Windows(const Windows&) = delete;
   Windows& operator=(const Windows&) = delete;
   ~Windows();
 
   // What all but offers say: the call may go by windows on its GPU. A call is told apart by a
   // number while it is under way. `gpu`: of all of its buffers; null: they are not on one.
-  WindowOffer offer(uint64_t call, OpenGpu* gpu);
+  // `delegates`: the call would go by NCCL.
+  WindowOffer offer(uint64_t call, OpenGpu* gpu, bool delegates = false);
   // `offers` are those of all ranks, as they were sent.
-  Branch decide(uint64_t call, std::span<const std::byte> offers);
+  Branch decide(uint64_t call, std::span<const std::byte> offers, bool delegates = false);
   // After kPeers: where a rank's window for the call begins.
   std::byte* of(uint64_t call, int rank) const;
   void withdraw(uint64_t call);
@@ -68,6 +73,7 @@ class Windows {
   int ranks() const { return static_cast<int>(peers_.size()); }
   // The one that has this rank's window, once there is any.
   OpenGpu* gpu() const { return gpu_; }
+  NcclTeam& nccl() { return nccl_; }
 
   // No call comes any more: what is of others is given back, before they end.
   void leave_others();
@@ -75,7 +81,7 @@ class Windows {
   // Counts the calls that went by windows.
   uint64_t calls() const { return calls_; }
   // That calls go by windows from now on, or why they do not, once; empty: nothing is to be said.
-  std::string take_news() { return std::exchange(news_, {}); }
+  std::string take_news() { return news_.empty() ? nccl_.take_news() : std::exchange(news_, {}); }
 
  private:
   static constexpr size_t kPlaces = 2;  // calls at a time
@@ -95,6 +101,10 @@ class Windows {
 
   void have(OpenGpu& gpu);
   Status make(OpenGpu& gpu);
+  Status lend();
+  bool is_lent();
+  Place* take_place(uint64_t call);
+  bool decide_delegates(uint64_t call, std::span<const std::byte> offers);
   void map(size_t rank, const WindowOffer& offer);
   Result<Mapped> map_in_process(const WindowOffer& offer) const;
   Result<Mapped> borrow(const WindowOffer& offer) const;
@@ -107,11 +117,14 @@ class Windows {
   const std::vector<bool> in_process_;
   OpenGpu* gpu_ = nullptr;  // of the window; null: nobody needed one
   Mapped own_;              // null: there is none, or none can be had
+  enum class Lent : uint8_t { kNotYet, kYes, kRefused } lent_ = Lent::kNotYet;
   CudaIpcHandle handle_{};
   std::vector<Peer> peers_;
+  NcclTeam nccl_;
   std::array<Place, kPlaces> places_{};
   uint64_t calls_ = 0;
-  bool is_told_ = false;
+  bool goes_ = false;     // calls by what ranks read themselves, once
+  bool is_told_ = false;  // why they do not
   std::string news_;
 };
 

@@ -89,8 +89,13 @@ class Execution {
   bool has_local_work() const { return next_ready_ != ready_.size(); }
   LocalStep local(const Step& step) const {
     const Chance chosen = chance != nullptr ? *chance : Chance{envelope_.call};
-    return {step,   spaces_, arithmetic_, message_bytes_[slot_read_by(step)], schedule_.codings,
-            chosen, schedule_.delegations};
+    return {step,
+            spaces_,
+            arithmetic_,
+            message_bytes_[slot_read_by(step)],
+            schedule_.codings,
+            chosen,
+            schedule_.delegations};
   }
   LocalWork::End run(const Step& step, LocalWork& work, uint64_t cookie);
 
