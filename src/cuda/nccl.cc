@@ -24,7 +24,7 @@ Result<NcclFunctions> open_nccl(const std::string& library) {
   const char* const name = library.empty() ? kUsual : library.c_str();
   void* const handle = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    const char* const why = ::dlerror();  // it names the file
+    const char* const why = ::dlerror();  // NOLINT(concurrency-mt-unsafe): it is this thread's
     return Status(Code::kUnsupported,
                   fmt::format("NCCL cannot be loaded: {}; BANYAN_NCCL_LIBRARY says where it is",
                               why == nullptr ? name : why));

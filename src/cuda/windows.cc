@@ -121,7 +121,8 @@ Status Windows::lend() {
 }
 
 bool Windows::is_lent() {
-  if (own_ == nullptr || lent_ != Lent::kNotYet) return lent_ == Lent::kYes;
+  if (gpu_ == nullptr || own_ == nullptr) return false;
+  if (lent_ != Lent::kNotYet) return lent_ == Lent::kYes;
   const Status lent = lend();
   lent_ = lent.ok() ? Lent::kYes : Lent::kRefused;
   if (!lent.ok()) say_why_not(lent);
@@ -174,7 +175,7 @@ WindowOffer Windows::offer(uint64_t call, OpenGpu* gpu, bool delegates) {
     offer.nccl = nccl_.offer(call, place != nullptr);
     return offer;
   }
-  if (!is_lent()) return offer;
+  if (gpu_ == nullptr || !is_lent()) return offer;
   offer.there = 1;
   offer.ordinal = gpu_->ordinal();
   offer.address = cuda_address(own_.get());

@@ -271,6 +271,7 @@ int add_part(bool sends, std::byte* at, size_t count, int type, int peer, void* 
 }  // namespace
 }  // namespace banyan
 
+// NOLINTBEGIN(readability-identifier-naming): NCCL's names
 extern "C" {
 
 using banyan::Comm;
@@ -343,3 +344,4 @@ int ncclRecv(void* at, size_t count, int type, int peer, void* comm, void* strea
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
