@@ -13,100 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "compression/cuda/image.h"
-#include "src/c_api/inspect.h"
-#include "tests/ranks/device_fixture.h"
-#include "tests/ranks/ranks_cases.h"
+#include "tests/ranks/window_calls.h"
 #include "tests/support/sanitizers.h"
-#include "tests/support/temporary_folder.h"
 
 namespace banyan::test {
 namespace {
-
-constexpr size_t kLeast = 16384;  // float32 that have as many bytes as a call by windows has
-
-class WindowCalls : public WithRanks {
- protected:
-  void SetUp() override {
-    if (cuda_image().fatbin == nullptr) GTEST_SKIP() << "this build has no kernels: no nvcc";
-  }
-  // Every rank has loaded the driver before it meets the others.
-  static void run_with_windows(int size,
-                               const std::function<void(Rank&, banyan_comm_t, RankGpu&)>& body,
-                               JobOptions options = {.limit_s = 60}) {
-    run(
-        size,
-        [&](Rank& self) {
-          RankGpu gpu(self);
-          banyan_comm_t comm = gpu.works() ? self.join() : nullptr;
-          if (comm == nullptr) return;
-          body(self, comm, gpu);
-          self.leave(comm);
-        },
-        std::move(options));
-  }
-};
-
-uint64_t windows_of(Rank& self, banyan_comm_t comm) {
-  const Result<uint64_t> calls = calls_by_windows(comm);
-  self.expect(calls.ok(), "calls_by_windows");
-  return calls.ok() ? *calls : 0;
-}
-
-// A vector of this rank, on its GPU or not.
-class Vector {
- public:
-  Vector(RankGpu& gpu, size_t count, bool on_gpu) : gpu_(gpu), host_(count) {
-    if (on_gpu) memory_ = gpu.allocate(count * sizeof(float));
-  }
-  ~Vector() {
-    if (memory_ != nullptr) gpu_.free(memory_);
-  }
-  Vector(const Vector&) = delete;
-  Vector& operator=(const Vector&) = delete;
-
-  void* data() { return memory_ != nullptr ? static_cast<void*>(memory_) : host_.data(); }
-  void fill(int rank, int salt) {
-    for (size_t i = 0; i < host_.size(); ++i)
-      host_[i] = static_cast<float>(mix(i * 16 + static_cast<size_t>(rank) * 7919 +
-                                        static_cast<size_t>(salt) * 104729) %
-                                    1000) /
-                 7;
-    if (memory_ == nullptr) return;
-    gpu_.write_on(nullptr, memory_, host_.data(), host_.size() * sizeof(float));
-    gpu_.synchronize(nullptr);
-  }
-  const std::vector<float>& values() {
-    if (memory_ != nullptr) gpu_.read(host_.data(), memory_, host_.size() * sizeof(float));
-    return host_;
-  }
-
- private:
-  RankGpu& gpu_;
-  std::vector<float> host_;
-  std::byte* memory_ = nullptr;
-};
-
-// In the order of ranks.
-std::vector<float> sum_of(RankGpu& gpu, int ranks, size_t count, int salt) {
-  std::vector<float> sum(count);
-  for (int rank = 0; rank < ranks; ++rank) {
-    Vector given(gpu, count, false);
-    given.fill(rank, salt);
-    const std::vector<float>& values = given.values();
-    for (size_t i = 0; i < count; ++i) sum[i] = rank == 0 ? values[i] : sum[i] + values[i];
-  }
-  return sum;
-}
-
-bool add_up(Rank& self, banyan_comm_t comm, RankGpu& gpu, Vector& vector, size_t count, int salt) {
-  vector.fill(self.rank(), salt);
-  const banyan_result_t result =
-      banyan_allreduce(vector.data(), vector.data(), count, BANYAN_FLOAT32, BANYAN_SUM, comm);
-  if (!self.expect_ok(result, fmt::format("allreduce {}", salt))) return false;
-  return self.expect(vector.values() == sum_of(gpu, self.size(), count, salt),
-                     fmt::format("sum {} of {}", salt, count));
-}
 
 // The first call says where windows are, and all later ones go by them, with the same bits.
 TEST_P(WindowCalls, GoByThemFromTheSecondOn) {
@@ -331,31 +242,6 @@ TEST_P(WindowCalls, AreOfSplitsToo) {
     self.leave(half);
     add_up(self, comm, gpu, vector, kLeast, 9);
   });
-}
-
-// What others cannot open, they say, and the call goes by the host.
-TEST_P(WindowCalls, GoByTheHostWhereAWindowCannotBeHad) {
-  if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads open no handles";
-  for (const char* function : {"cuIpcOpenMemHandle_v2", "cuIpcGetMemHandle", "cuMemAlloc_v2"}) {
-    TemporaryFolder folder;
-    const std::string log = folder.path() / "log";
-    run_with_windows(
-        3,
-        [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
-          if (!gpu.has_faults()) return;
-          Vector vector(gpu, kLeast, true);
-          if (self.rank() == 1) gpu.fail(function, 0, 201);
-          for (int call = 0; call < 3; ++call)
-            if (!add_up(self, comm, gpu, vector, kLeast, call)) return;
-          self.expect(windows_of(self, comm) == 0, "no call went by windows");
-          self.meet();
-          if (self.rank() != 0) return;
-          const std::string text = text_of(log);
-          self.expect(text.find("do not read each other's memory of GPUs") != std::string::npos,
-                      text);
-        },
-        {.limit_s = 60, .environment = {{"BANYAN_DEBUG", "info"}, {"BANYAN_DEBUG_FILE", log}}});
-  }
 }
 
 // A rank that has loaded no driver has no window, and the others know it before any call.
