@@ -125,6 +125,8 @@ bool Windows::all_have_ours() const {
 }
 
 bool Windows::is_ready() const {
+  const bool is_to_change = way_ == WindowWay::kHandle && !why_anew_.empty();
+  if (is_to_change) return false;  // else calls that overlap would leave no time for it
   for (size_t rank = 0; rank < peers_.size(); ++rank)
     if (rank != rank_ && peers_[rank].state != State::kMapped) return false;
   return way_ != WindowWay::kDescriptor || all_have_ours();
