@@ -6,10 +6,9 @@
 #include <dlfcn.h>
 #include <fmt/core.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
-#include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,7 +20,8 @@ namespace banyan::test {
 namespace {
 
 constexpr int kNotSupported = 801;
-constexpr int kCallsBefore = 8;  // by the host, at most, until all have what they want
+constexpr int kSharesByDescriptors = 103;  // CUdevice_attribute
+constexpr int kCallsBefore = 8;            // by the host, at most, until all have what they want
 
 struct Refused {
   const char* function;
@@ -145,6 +145,58 @@ TEST_P(WindowWays, OfThreadsAreAddresses) {
   const std::string log =
       log_of_calls({{"cuIpcGetMemHandle"}, {"cuMemCreate"}, {"cuIpcOpenMemHandle"}}, true);
   EXPECT_FALSE(says(log, "by a descriptor")) << log;
+}
+
+// Whether it has the others' windows, or waits for what brings them.
+TEST_P(WindowWays, EndWhereARankDies) {
+  if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads cannot be killed";
+  for (const char* function : {"cuIpcGetMemHandle", "cuIpcOpenMemHandle"})
+    for (const int calls : {0, 2, kCallsBefore + 1})
+      kill_one(mix(static_cast<uint64_t>(calls) + 5), calls, [&](RankGpu& gpu) {
+        if (gpu.has_faults()) gpu.fail(function, 0, kNotSupported);
+      });
+}
+
+// Also where no driver can be told to fail: this one's table says that it lends nothing.
+TEST_P(WindowWays, ReachTheOthers) {
+  const bool threads = GetParam() == Kind::kThreads;
+  run(3, [&](Rank& self) {
+    RankGpu gpu(self);
+    int device = 0, by_descriptors = 0;
+    if (!gpu.works() || gpu.driver().current_device(&device) != kCudaSuccess) return;
+    (void)gpu.driver().attribute(&by_descriptors, kSharesByDescriptors, device);
+    CudaFunctions lends_nothing = gpu.driver();
+    lends_nothing.lend = [](CudaIpcHandle*, CudaFunctions::Address) { return kNotSupported; };
+    OpenGpu open(gpu.driver());
+    if (by_descriptors == 0 || !self.expect(open.open(device).ok(), "its GPU")) return;
+    std::vector<bool> in_process(3, threads);
+    in_process[static_cast<size_t>(self.rank())] = true;
+    Windows windows(lends_nothing, self.rank(), in_process);
+    std::vector<WindowOffer> all(3);
+    Branch branch = Branch::kOtherwise;
+    uint64_t call = 0;
+    while (branch != Branch::kPeers && ++call < kCallsBefore) {
+      const WindowOffer mine = windows.offer(call, &open);
+      self.gather(&mine, all.data(), sizeof mine);
+      branch = windows.decide(call, std::as_bytes(std::span(all)));
+    }
+    if (!self.expect(branch == Branch::kPeers, windows.take_news())) return;
+    std::vector<uint8_t> given(kLeast), got(kLeast);
+    for (size_t i = 0; i < kLeast; ++i)
+      given[i] = static_cast<uint8_t>(mix(i * 4 + static_cast<size_t>(self.rank())));
+    gpu.write_on(nullptr, windows.of(call, self.rank()), given.data(), kLeast);
+    gpu.synchronize(nullptr);
+    self.meet();
+    for (int rank = 0; rank < 3; ++rank) {
+      gpu.read(got.data(), windows.of(call, rank), kLeast);
+      for (size_t i = 0; i < kLeast; ++i)
+        given[i] = static_cast<uint8_t>(mix(i * 4 + static_cast<size_t>(rank)));
+      self.expect(got == given, fmt::format("the window of rank {}", rank));
+    }
+    self.meet();
+    windows.leave_others();
+    self.meet();
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, WindowWays, testing::Values(Kind::kProcesses, Kind::kThreads),

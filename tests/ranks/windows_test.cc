@@ -4,7 +4,6 @@
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <bit>
 #include <functional>
@@ -294,34 +293,7 @@ TEST_P(WindowCalls, AreNotWhereAnotherAlgorithmIsNamed) {
 // A rank is killed while the others read its window, or it reads theirs.
 TEST_P(WindowCalls, EndWhereARankDies) {
   if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads cannot be killed";
-  uint64_t state = 77;
-  for (int trial = 0; trial < 6; ++trial) {
-    state = mix(state);
-    const int victim = static_cast<int>(state % 3);
-    Job job(GetParam(), 3, [](Rank& self) {
-      RankGpu gpu(self);
-      banyan_comm_t comm = gpu.works() ? self.join() : nullptr;
-      if (comm == nullptr) return;
-      Vector vector(gpu, 300000, true);
-      banyan_result_t result = BANYAN_SUCCESS;
-      for (int call = 0; result == BANYAN_SUCCESS; ++call) {
-        result = banyan_allreduce(vector.data(), vector.data(), 300000, BANYAN_FLOAT32, BANYAN_MAX,
-                                  comm);
-        if (call == 2) self.mark(1);
-      }
-      self.report(comm, result);
-      self.expect_ok(banyan_comm_destroy(comm), "destroy");
-    });
-    ASSERT_TRUE(job.wait_for_marks(1, 20 * time_factor()));
-    job.wait(static_cast<double>(state >> 40 & 0x3FFF) * 1e-6);
-    job.signal(victim, SIGKILL);
-    job.finish();
-    for (int rank = 0; rank < 3; ++rank) {
-      if (rank == victim) continue;
-      EXPECT_EQ(job.outcome(rank).code, BANYAN_ERR_PEER_LOST) << job.outcome(rank).text;
-      EXPECT_EQ(job.outcome(rank).failed_rank, victim);
-    }
-  }
+  for (uint64_t trial = 0; trial < 6; ++trial) kill_one(mix(77 + trial), 2, [](RankGpu&) {});
 }
 
 // A rank aborts and frees all that it has, at any time.
