@@ -73,6 +73,16 @@ CudaFunctions cuda_functions(void* library) {
   find_in(library, "cuIpcOpenMemHandle_v2", &f.borrow);
   find_in(library, "cuIpcCloseMemHandle", &f.return_borrowed);
   find_in(library, "cuCtxEnablePeerAccess", &f.enable_peer);
+  find_in(library, "cuMemGetAllocationGranularity", &f.granularity);
+  find_in(library, "cuMemCreate", &f.create_memory);
+  find_in(library, "cuMemRelease", &f.release_memory);
+  find_in(library, "cuMemAddressReserve", &f.reserve);
+  find_in(library, "cuMemAddressFree", &f.free_reserved);
+  find_in(library, "cuMemMap", &f.map);
+  find_in(library, "cuMemUnmap", &f.unmap);
+  find_in(library, "cuMemSetAccess", &f.set_access);
+  find_in(library, "cuMemExportToShareableHandle", &f.export_memory);
+  find_in(library, "cuMemImportFromShareableHandle", &f.import_memory);
   return f;
 }
 

@@ -29,6 +29,26 @@ struct CudaIpcHandle {  // CUipcMemHandle
   unsigned char bytes[64];
 };
 
+inline constexpr int kCudaFileDescriptor = 1;  // CUmemAllocationHandleType
+
+struct CudaLocation {  // CUmemLocation
+  int type = 1;        // a device
+  int id = 0;
+};
+
+struct CudaAllocation {  // CUmemAllocationProp
+  int type = 1;          // pinned
+  int handle_types = 0;
+  CudaLocation location{};
+  void* of_windows = nullptr;
+  unsigned char flags[8] = {};
+};
+
+struct CudaAccess {  // CUmemAccessDesc
+  CudaLocation location{};
+  int flags = 3;  // reads and writes
+};
+
 // Each returns CUresult; any may be null.
 struct CudaFunctions {
   using Device = int;
@@ -94,6 +114,18 @@ struct CudaFunctions {
   int (*borrow)(Address*, CudaIpcHandle, unsigned) = nullptr;
   int (*return_borrowed)(Address) = nullptr;
   int (*enable_peer)(Handle, unsigned) = nullptr;  // the current context reaches that one's memory
+
+  using Memory = unsigned long long;  // CUmemGenericAllocationHandle
+  int (*granularity)(size_t*, const CudaAllocation*, int) = nullptr;
+  int (*create_memory)(Memory*, size_t, const CudaAllocation*, unsigned long long) = nullptr;
+  int (*release_memory)(Memory) = nullptr;
+  int (*reserve)(Address*, size_t, size_t, Address, unsigned long long) = nullptr;
+  int (*free_reserved)(Address, size_t) = nullptr;
+  int (*map)(Address, size_t, size_t, Memory, unsigned long long) = nullptr;
+  int (*unmap)(Address, size_t) = nullptr;
+  int (*set_access)(Address, size_t, const CudaAccess*, size_t) = nullptr;
+  int (*export_memory)(void*, Memory, int, unsigned long long) = nullptr;
+  int (*import_memory)(Memory*, void*, int) = nullptr;
 };
 
 // Those of a library that dlopen() has given.

@@ -14,66 +14,16 @@ namespace banyan {
 namespace {
 
 constexpr uint32_t kMagic = 0x4e49'5742;   // "BWIN"
-constexpr unsigned kEnablePeerAccess = 1;  // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 constexpr int kPeerAccessIsEnabled = 704;  // CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
 
-std::byte* pointer_to(CudaFunctions::Address address) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver has given it as a number
-  return reinterpret_cast<std::byte*>(address);
-}
-
 // By which ranks of one process find a window.
-std::string name_of_window(const CudaIpcHandle& handle, CudaFunctions::Address address) {
+std::string name_of_window(const CudaIpcHandle& handle, const void* address) {
   return fmt::format("GPU window {} ", address) +
          std::string(reinterpret_cast<const char*>(handle.bytes), sizeof handle);
 }
 
-// Memory in a device's primary context, until the last who uses it is gone.
-struct HeldMemory {
-  explicit HeldMemory(const CudaFunctions& functions) : cuda(functions), context(cuda) {}
-  HeldMemory(const HeldMemory&) = delete;
-  HeldMemory& operator=(const HeldMemory&) = delete;
-  ~HeldMemory() {
-    if (address == 0) return;
-    const CurrentContext current(cuda, context.get());
-    (void)(borrowed ? cuda.return_borrowed : cuda.free)(address);
-  }
-
-  const CudaFunctions cuda;
-  PrimaryContext context;
-  CudaFunctions::Address address = 0;
-  bool borrowed = false;
-};
-
-Result<std::shared_ptr<HeldMemory>> memory_on(const CudaFunctions& cuda, const OpenGpu& gpu) {
-  auto memory = std::make_shared<HeldMemory>(cuda);
-  BANYAN_TRY(memory->context.retain(gpu.ordinal()));
-  return memory;
-}
-
-// It lasts as long as that, and is the pointer.
-std::shared_ptr<void> as_pointer(const std::shared_ptr<HeldMemory>& memory) {
-  return {memory, pointer_to(memory->address)};
-}
-
-Status check_functions(const CudaFunctions& cuda) {
-  if (cuda.lend == nullptr || cuda.borrow == nullptr || cuda.return_borrowed == nullptr ||
-      cuda.enable_peer == nullptr)
-    return {Code::kUnsupported, "the CUDA driver of this process lends no memory"};
-  return {};
-}
-
-// What a peer lends may be shorter than it says.
-Status check_length(const CudaFunctions& cuda, CudaFunctions::Address address, uint64_t bytes) {
-  constexpr int kRangeStart = 11, kRangeSize = 12;  // CUpointer_attribute
-  uint64_t start = 0, size = 0;
-  BANYAN_TRY(cuda_status(cuda, cuda.pointer_attribute(&start, kRangeStart, address),
-                         "cuPointerGetAttribute"));
-  BANYAN_TRY(cuda_status(cuda, cuda.pointer_attribute(&size, kRangeSize, address),
-                         "cuPointerGetAttribute"));
-  const bool holds = start <= address && size >= bytes && address - start <= size - bytes;
-  if (holds) return {};
-  return {Code::kCuda, fmt::format("it has {} bytes, and a window has {}", size, bytes)};
+bool is_same(const CudaIpcHandle& one, const CudaIpcHandle& other) {
+  return std::memcmp(&one, &other, sizeof one) == 0;
 }
 
 }  // namespace
@@ -95,29 +45,42 @@ void Windows::say_why_not(const Status& why) {
   news_ = fmt::format("ranks do not read each other's memory of GPUs: {}", why.message());
 }
 
-Status Windows::make(OpenGpu& gpu) {
+void Windows::say_how() {
+  news_ = "from this call on, ranks read each other's memory of GPUs";
+  if (way_ == WindowWay::kDescriptor)
+    news_ += fmt::format(", that of rank {} by a descriptor: {}", rank_, why_by_descriptor_);
+}
+
+Status Windows::make() {
   if (cuda_.allocate == nullptr || cuda_.free == nullptr)
     return {Code::kUnsupported, "the CUDA driver of this process gives no memory"};
-  if (gpu.kernels() == nullptr)
+  if (gpu_->kernels() == nullptr)
     return {Code::kUnsupported, "this build or the driver has no kernels for the GPU"};
-  Result<std::shared_ptr<HeldMemory>> memory = memory_on(cuda_, gpu);
+  Result<SharedWindow> memory = allocate_window(cuda_, *gpu_, kWindowMemory);
   BANYAN_TRY(memory.status());
-  HeldMemory& held = **memory;
-  const CurrentContext current(cuda_, held.context.get());
-  BANYAN_TRY(
-      cuda_status(cuda_, cuda_.allocate(&held.address, kPlaces * kWindowBytes), "cuMemAlloc"));
-  own_ = as_pointer(*memory);
+  own_ = std::move(*memory);
   return {};
 }
 
-// From now on others may find it.
-Status Windows::lend() {
-  BANYAN_TRY(check_functions(cuda_));
+// Only processes need handles.
+Status Windows::make_handle() {
+  const bool is_for_threads =
+      std::find(in_process_.begin(), in_process_.end(), false) == in_process_.end();
+  if (is_for_threads) return draw_random(std::as_writable_bytes(std::span(handle_.bytes)));
+  BANYAN_TRY(check_handles(cuda_));
   const CurrentContext current = gpu_->make_current();
-  const CudaFunctions::Address address = cuda_address(own_.get());
-  BANYAN_TRY(cuda_status(cuda_, cuda_.lend(&handle_, address), "cuIpcGetMemHandle"));
-  own_ = process().share(name_of_window(handle_, address), [&] { return own_; });
-  return {};
+  return cuda_status(cuda_, cuda_.lend(&handle_, cuda_address(own_.get())), "cuIpcGetMemHandle");
+}
+
+Status Windows::lend() {
+  const Status by_handle = make_handle();
+  if (by_handle.ok()) {
+    show(own_);
+    return {};
+  }
+  const Status made = make_by_descriptor(std::string(by_handle.message()));
+  if (made.ok()) return {};
+  return {made.code(), fmt::format("{}; {}", by_handle.message(), made.message())};
 }
 
 bool Windows::is_lent() {
@@ -129,19 +92,61 @@ bool Windows::is_lent() {
   return lent.ok();
 }
 
+Status Windows::make_by_descriptor(std::string why) {
+  CudaIpcHandle token{};
+  BANYAN_TRY(draw_random(std::as_writable_bytes(std::span(token.bytes))));
+  Result<ExportedWindow> made = export_window(cuda_, *gpu_, kWindowMemory);
+  BANYAN_TRY(made.status());
+  if (own_ != nullptr) own_before_.push_back(std::move(own_));
+  way_ = WindowWay::kDescriptor;
+  why_by_descriptor_ = std::move(why);
+  handle_ = token;
+  descriptor_ = std::move(made->descriptor);
+  show(std::move(made->memory));
+  return {};
+}
+
+// Threads of this process find it from now on.
+void Windows::show(SharedWindow memory) {
+  own_ = process().share(name_of_window(handle_, memory.get()), [&] { return memory; });
+}
+
 void Windows::have(OpenGpu& gpu) {
   if (gpu_ != nullptr) return;
   gpu_ = &gpu;
-  if (const Status made = make(gpu); !made.ok()) {
-    own_.reset();
-    say_why_not(made);
-  }
+  if (const Status made = make(); !made.ok()) say_why_not(made);
 }
 
-bool Windows::maps_all() const {
+// For peers that want descriptors, once.
+void Windows::make_anew() {
+  const bool is_in_use =
+      std::any_of(places_.begin(), places_.end(), [](const Place& place) { return place.taken; });
+  if (why_anew_.empty() || own_ == nullptr || way_ != WindowWay::kHandle || is_in_use) return;
+  const Status made = make_by_descriptor(why_anew_);
+  if (made.ok()) return;
+  way_ = WindowWay::kHandleOnly;
+  say_why_not({made.code(), fmt::format("{}; {}", why_anew_, made.message())});
+}
+
+bool Windows::any_peer_is(State state) const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [&](const Peer& peer) { return peer.state == state; });
+}
+
+// What peers have by a handle, they can read from the first offer on that says so; a descriptor
+// they have when it has come.
+bool Windows::all_have_ours() const {
   for (size_t rank = 0; rank < peers_.size(); ++rank)
-    if (rank != rank_ && peers_[rank].memory == nullptr) return false;
+    if (rank != rank_ && !peers_[rank].has_ours) return false;
   return true;
+}
+
+bool Windows::is_ready() const {
+  const bool is_to_change = way_ == WindowWay::kHandle && !why_anew_.empty();
+  if (is_to_change) return false;  // else calls that overlap would leave no time for it
+  for (size_t rank = 0; rank < peers_.size(); ++rank)
+    if (rank != rank_ && peers_[rank].state != State::kMapped) return false;
+  return way_ != WindowWay::kDescriptor || all_have_ours();
 }
 
 Windows::Place* Windows::find(uint64_t call) {
@@ -171,17 +176,27 @@ WindowOffer Windows::offer(uint64_t call, OpenGpu* gpu, bool delegates) {
   if (delegates) {
     if (gpu_ == nullptr) return offer;
     const CurrentContext current = gpu_->make_current();
-    Place* const place = has_buffers ? take_place(call) : nullptr;
+    const Place* const place = has_buffers ? take_place(call) : nullptr;
     offer.nccl = nccl_.offer(call, place != nullptr);
     return offer;
   }
   if (gpu_ == nullptr || !is_lent()) return offer;
+  make_anew();
+  open_mailbox();
   offer.there = 1;
+  offer.way = way_;
   offer.ordinal = gpu_->ordinal();
   offer.address = cuda_address(own_.get());
-  offer.bytes = kPlaces * kWindowBytes;
+  offer.bytes = kWindowMemory;
   offer.handle = handle_;
-  if (!has_buffers || !maps_all()) return offer;
+  offer.wants = any_peer_is(State::kWanted) ? 1 : 0;
+  if (mailbox_) offer.mailbox = mailbox_->name();
+  for (size_t rank = 0; rank < peers_.size(); ++rank) {
+    const Peer& peer = peers_[rank];
+    const bool has = peer.state == State::kMapped && peer.way == WindowWay::kDescriptor;
+    offer.has = static_cast<uint16_t>(offer.has | (has ? 1U << rank : 0U));
+  }
+  if (!has_buffers || !is_ready()) return offer;
   const Place* const place = take_place(call);
   if (place == nullptr) return offer;
   offer.ready = 1;
@@ -189,12 +204,62 @@ WindowOffer Windows::offer(uint64_t call, OpenGpu* gpu, bool delegates) {
   return offer;
 }
 
+// It is there as long as a descriptor may come.
+void Windows::open_mailbox() {
+  if (!any_peer_is(State::kWanted) && !any_peer_is(State::kAwaited)) {
+    mailbox_.reset();
+    letters_.clear();
+    return;
+  }
+  if (mailbox_) return;
+  Result<Mailbox> opened = Mailbox::open();
+  if (opened.ok()) {
+    mailbox_ = std::move(*opened);
+    return;
+  }
+  for (size_t rank = 0; rank < peers_.size(); ++rank)
+    if (peers_[rank].state == State::kWanted || peers_[rank].state == State::kAwaited)
+      refuse(rank, opened.status());
+}
+
+// A letter may come before the offer that says whose it is.
+void Windows::read_mail() {
+  if (!mailbox_) return;
+  for (size_t taken = 0; taken < 4 * size_t{kMostWindows}; ++taken) {
+    std::optional<Mailbox::Letter> letter = mailbox_->take();
+    if (!letter) return;
+    if (letters_.size() == kMostWindows) letters_.erase(letters_.begin());
+    letters_.push_back(std::move(*letter));
+  }
+}
+
+void Windows::send_ours(size_t rank, const MailboxName& to) {
+  Peer& peer = peers_[rank];
+  if (to == MailboxName{} || to == peer.sent_to || !descriptor_.valid()) return;
+  MailToken token{};
+  std::memcpy(token.data(), &handle_, sizeof handle_);
+  const Status sent = send_descriptor(to, token, descriptor_);
+  if (sent.code() == Code::kBusy) return;
+  peer.sent_to = to;
+  if (!sent.ok())
+    say_why_not({sent.code(), fmt::format("rank {} gets no descriptor of the window of rank {}: {}",
+                                          rank, rank_, sent.message())});
+}
+
 // The owner may have ended its communicator meanwhile.
-Result<Windows::Mapped> Windows::map_in_process(const WindowOffer& offer) const {
-  Mapped found = process().share(name_of_window(offer.handle, offer.address),
-                                 [] { return std::shared_ptr<void>(); });
+Result<SharedWindow> Windows::map_in_process(const WindowOffer& offer) const {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): it is compared, and not used
+  const auto* address = reinterpret_cast<const void*>(offer.address);
+  SharedWindow found = process().share(name_of_window(offer.handle, address),
+                                       [] { return std::shared_ptr<void>(); });
   if (found == nullptr) return Status(Code::kCuda, "the window is gone");
   if (offer.ordinal == gpu_->ordinal()) return found;
+  if (offer.way == WindowWay::kDescriptor) {
+    BANYAN_TRY(open_window_to(cuda_, found.get(), kWindowMemory, gpu_->ordinal()));
+    return found;
+  }
+  if (cuda_.enable_peer == nullptr)
+    return Status(Code::kUnsupported, "the CUDA driver lacks cuCtxEnablePeerAccess");
   PrimaryContext theirs(cuda_);
   BANYAN_TRY(theirs.retain(offer.ordinal));
   const int enabled = cuda_.enable_peer(theirs.get(), 0);
@@ -203,31 +268,82 @@ Result<Windows::Mapped> Windows::map_in_process(const WindowOffer& offer) const 
   return found;
 }
 
-Result<Windows::Mapped> Windows::borrow(const WindowOffer& offer) const {
-  Result<std::shared_ptr<HeldMemory>> memory = memory_on(cuda_, *gpu_);
-  BANYAN_TRY(memory.status());
-  HeldMemory& held = **memory;
-  BANYAN_TRY(cuda_status(cuda_, cuda_.borrow(&held.address, offer.handle, kEnablePeerAccess),
-                         "cuIpcOpenMemHandle"));
-  held.borrowed = true;
-  BANYAN_TRY(check_length(cuda_, held.address, kPlaces * kWindowBytes));
-  return as_pointer(*memory);
+// Null: it has not come yet.
+Result<SharedWindow> Windows::import(const WindowOffer& offer) {
+  const auto letter = std::find_if(letters_.begin(), letters_.end(), [&](const auto& come) {
+    return std::memcmp(come.token.data(), &offer.handle, sizeof offer.handle) == 0;
+  });
+  if (letter == letters_.end()) return SharedWindow();
+  const Mailbox::Letter mine = std::move(*letter);
+  letters_.erase(letter);
+  if (mine.descriptor.valid()) return import_window(cuda_, *gpu_, mine.descriptor, kWindowMemory);
+  return Status(Code::kSystem,
+                "its descriptor could not be received: the limit of open files (ulimit -n) is too "
+                "low, or a security policy forbids it");
+}
+
+void Windows::refuse(size_t rank, const Status& why) {
+  Peer& peer = peers_[rank];
+  peer.state = State::kRefused;
+  say_why_not({Code::kCuda, fmt::format("the window of rank {} cannot be mapped: {}{}{}", rank,
+                                        peer.why, peer.why.empty() ? "" : "; ", why.message())});
+}
+
+// False: nothing is to be done about it. A window goes from a handle to a descriptor once, and
+// changes in no other way.
+bool Windows::is_news(size_t rank, const WindowOffer& offer) {
+  Peer& peer = peers_[rank];
+  if (peer.state == State::kUnknown) {
+    peer.handle = offer.handle;
+    peer.way = offer.way;
+    return true;
+  }
+  if (peer.state == State::kRefused) return false;
+  if (is_same(peer.handle, offer.handle)) {
+    if (peer.state == State::kWanted && offer.way == WindowWay::kHandleOnly)
+      refuse(rank, {Code::kUnsupported, "its owner has no descriptor of it"});
+    return peer.state == State::kAwaited;
+  }
+  if (peer.way == WindowWay::kDescriptor || offer.way != WindowWay::kDescriptor) return false;
+  if (peer.memory != nullptr) others_before_.push_back(std::move(peer.memory));
+  peer.memory = nullptr;
+  peer.state = State::kAwaited;
+  peer.handle = offer.handle;
+  peer.way = offer.way;
+  return true;
 }
 
 void Windows::map(size_t rank, const WindowOffer& offer) {
+  if (!is_news(rank, offer)) return;
   Peer& peer = peers_[rank];
-  const bool known = std::memcmp(&peer.handle, &offer.handle, sizeof offer.handle) == 0;
-  if (known && (peer.refused || peer.memory != nullptr)) return;
-  peer = {.handle = offer.handle};
   const CurrentContext current = gpu_->make_current();
-  Result<Mapped> mapped = in_process_[rank] ? map_in_process(offer) : borrow(offer);
+  const bool by_descriptor = offer.way == WindowWay::kDescriptor;
+  Result<SharedWindow> mapped = in_process_[rank] ? map_in_process(offer)
+                                : by_descriptor
+                                    ? import(offer)
+                                    : borrow_window(cuda_, *gpu_, offer.handle, kWindowMemory);
   if (mapped.ok()) {
     peer.memory = std::move(*mapped);
+    peer.state = peer.memory != nullptr ? State::kMapped : State::kAwaited;
     return;
   }
-  peer.refused = true;
-  say_why_not({Code::kCuda, fmt::format("the window of rank {} cannot be mapped: {}", rank,
-                                        mapped.status().message())});
+  const Status can_import = check_descriptors(cuda_);
+  const bool may_do_otherwise = !in_process_[rank] && offer.way == WindowWay::kHandle &&
+                                mapped.status().code() == Code::kCuda;
+  if (!may_do_otherwise) return refuse(rank, mapped.status());
+  peer.why = mapped.status().message();
+  peer.state = State::kWanted;
+  if (!can_import.ok()) refuse(rank, can_import);
+}
+
+void Windows::hear(size_t rank, const WindowOffer& offer) {
+  Peer& peer = peers_[rank];
+  if (offer.wants == 1 && !in_process_[rank] && why_anew_.empty())
+    why_anew_ = fmt::format("rank {} cannot open the handle of a window", rank);
+  if (way_ == WindowWay::kDescriptor && (offer.has >> rank_ & 1) != 0) peer.has_ours = true;
+  if (way_ == WindowWay::kDescriptor && !in_process_[rank] && !peer.has_ours)
+    send_ours(rank, offer.mailbox);
+  map(rank, offer);
 }
 
 bool Windows::decide_delegates(uint64_t call, std::span<const std::byte> offers) {
@@ -253,22 +369,23 @@ Branch Windows::decide(uint64_t call, std::span<const std::byte> offers, bool de
   }
   bool all_ready = true;
   Place* const place = find(call);
+  read_mail();
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
     WindowOffer offer;
     std::memcpy(&offer, &offers[rank * kOfferBytes], sizeof offer);
     const bool whole = offer.magic == kMagic && offer.there == 1 && offer.place < kPlaces &&
-                       offer.bytes == kPlaces * kWindowBytes;
+                       offer.way <= WindowWay::kHandleOnly && offer.bytes == kWindowMemory;
     all_ready = all_ready && whole && offer.ready == 1;
-    if (rank == rank_ || own_ == nullptr || !whole) continue;
-    map(rank, offer);
+    if (rank == rank_ || lent_ != Lent::kYes || !whole) continue;
+    hear(rank, offer);
     if (place != nullptr && peers_[rank].memory != nullptr)
       place->windows[rank] =
           static_cast<std::byte*>(peers_[rank].memory.get()) + offer.place * kWindowBytes;
   }
+  if (all_have_ours()) descriptor_.close();
   if (all_ready) {
     ++calls_;
-    if (!std::exchange(goes_, true))
-      news_ = "from this call on, ranks read each other's memory of GPUs";
+    if (!std::exchange(goes_, true)) say_how();
     return Branch::kPeers;
   }
   withdraw(call);
@@ -296,6 +413,9 @@ void Windows::leave_others() {
     nccl_.leave();
   }
   for (Peer& peer : peers_) peer = {};
+  others_before_.clear();
+  mailbox_.reset();
+  letters_.clear();
 }
 
 }  // namespace banyan

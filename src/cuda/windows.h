@@ -7,8 +7,13 @@
 // where the window is. Whoever hears that maps what it has not mapped yet. So the first call goes
 // by the host, and all ranks see from the same words when they need no longer.
 //
-// Ranks of one process reach each other's memory by its address. Others open a handle (CUDA Driver
-// API, cuIpcGetMemHandle). What peers say is checked: a wrong offer costs the way by windows.
+// Ranks of one process reach each other's memory by its address. Others open a handle, or map what
+// a descriptor brings (src/cuda/window_memory.h). A window goes by a handle, unless none is to be
+// had: then, and when a peer says that it cannot open one, it is made anew to go by a descriptor,
+// once, while no call is in it. Who waits for a descriptor says in its offers where its mailbox is.
+// A rank whose window goes by one is ready when all have said that they have it.
+//
+// What peers say is checked: a wrong offer costs the way by windows.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -17,19 +22,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "banyan/status.h"
 #include "src/base/cuda_driver.h"
+#include "src/cuda/mailbox.h"
 #include "src/cuda/nccl_team.h"
 #include "src/cuda/open_gpu.h"
+#include "src/cuda/window_memory.h"
 #include "src/engine/local_work.h"
 
 namespace banyan {
+
+enum class WindowWay : uint8_t {
+  kHandle,
+  kDescriptor,
+  kHandleOnly,  // no descriptor is to be had either
+};
 
 // What a rank says of its window in a call.
 struct WindowOffer {
@@ -37,17 +50,22 @@ struct WindowOffer {
   uint8_t there = 0;  // it has one
   uint8_t ready = 0;  // and this call may go by it
   uint8_t place = 0;  // where in it
-  uint8_t unused = 0;
+  WindowWay way = WindowWay::kHandle;
   int32_t ordinal = -1;  // of its GPU, in its process
-  uint32_t padding = 0;
+  uint16_t has = 0;      // by rank, whose descriptors it has mapped
+  uint8_t wants = 0;     // descriptors: it cannot open a handle
+  uint8_t unused = 0;
   uint64_t address = 0;  // in its process
   uint64_t bytes = 0;
-  CudaIpcHandle handle{};
+  CudaIpcHandle handle{};  // by a descriptor, the token with which that comes
+  MailboxName mailbox{};   // where descriptors are to go
   // A call by delegates needs its own window, and what ranks say of NCCL.
   NcclOffer nccl{};
-  std::array<std::byte, 31> reserved{};
+  std::array<std::byte, 15> reserved{};
 };
 static_assert(sizeof(WindowOffer) == kOfferBytes);
+static_assert(sizeof(MailToken) == sizeof(CudaIpcHandle));
+static_assert(kMostWindows <= 16);  // WindowOffer::has
 
 class Windows {
  public:
@@ -85,13 +103,24 @@ class Windows {
 
  private:
   static constexpr size_t kPlaces = 2;  // calls at a time
+  static constexpr size_t kWindowMemory = kPlaces * kWindowBytes;
 
-  // Memory of a GPU, this rank's or another's, that lasts as long as whoever uses it.
-  using Mapped = std::shared_ptr<void>;
+  enum class State : uint8_t {
+    kUnknown,
+    kMapped,
+    kWanted,   // its handle was refused, and a descriptor may come
+    kAwaited,  // it goes by a descriptor, which is to come
+    kRefused,
+  };
   struct Peer {
-    CudaIpcHandle handle{};  // of what is mapped, or was refused
-    Mapped memory{};         // null: it is not
-    bool refused = false;
+    State state = State::kUnknown;
+    WindowWay way = WindowWay::kHandle;
+    CudaIpcHandle handle{};  // of what this state is about
+    SharedWindow memory{};   // null: it is not mapped
+    std::string why{};       // its handle was refused
+    // The peer has this rank's descriptor; it was sent there.
+    bool has_ours = false;
+    MailboxName sent_to{};
   };
   struct Place {
     bool taken = false;
@@ -100,32 +129,59 @@ class Windows {
   };
 
   void have(OpenGpu& gpu);
-  Status make(OpenGpu& gpu);
-  Status lend();
+  Status make();
   bool is_lent();
+  Status lend();
+  Status make_handle();
+  Status make_by_descriptor(std::string why);
+  void show(SharedWindow memory);
+  void make_anew();
+
+  bool any_peer_is(State state) const;
+  bool all_have_ours() const;
+  bool is_ready() const;
+
+  void open_mailbox();
+  void read_mail();
+  void send_ours(size_t rank, const MailboxName& to);
+
+  void hear(size_t rank, const WindowOffer& offer);
+  bool is_news(size_t rank, const WindowOffer& offer);
+  void map(size_t rank, const WindowOffer& offer);
+  Result<SharedWindow> map_in_process(const WindowOffer& offer) const;
+  Result<SharedWindow> import(const WindowOffer& offer);
+  void refuse(size_t rank, const Status& why);
+
+  Place* find(uint64_t call);
   Place* take_place(uint64_t call);
   bool decide_delegates(uint64_t call, std::span<const std::byte> offers);
-  void map(size_t rank, const WindowOffer& offer);
-  Result<Mapped> map_in_process(const WindowOffer& offer) const;
-  Result<Mapped> borrow(const WindowOffer& offer) const;
-  bool maps_all() const;
-  Place* find(uint64_t call);
   void say_why_not(const Status& why);
+  void say_how();
 
   const CudaFunctions cuda_;
   const size_t rank_;
   const std::vector<bool> in_process_;
   OpenGpu* gpu_ = nullptr;  // of the window; null: nobody needed one
-  Mapped own_;              // null: there is none, or none can be had
+  SharedWindow own_;        // null: there is none, or none can be had
   enum class Lent : uint8_t { kNotYet, kYes, kRefused } lent_ = Lent::kNotYet;
+  WindowWay way_ = WindowWay::kHandle;
   CudaIpcHandle handle_{};
+  Descriptor descriptor_;  // of this rank's window, until all have it
+  std::string why_anew_;   // a peer wants descriptors; empty: none does
   std::vector<Peer> peers_;
   NcclTeam nccl_;
+  std::optional<Mailbox> mailbox_;  // while a descriptor may come
+  std::vector<Mailbox::Letter> letters_;
+  // What was a window before. To give it back may take until streams are done, which may wait for
+  // a call that is under way.
+  std::vector<SharedWindow> own_before_;
+  std::vector<SharedWindow> others_before_;
   std::array<Place, kPlaces> places_{};
   uint64_t calls_ = 0;
   bool goes_ = false;     // calls by what ranks read themselves, once
   bool is_told_ = false;  // why they do not
   std::string news_;
+  std::string why_by_descriptor_;  // what was refused before
 };
 
 }  // namespace banyan

@@ -2,15 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <string>
-#include <vector>
 
 #include "tests/cuda/driver/calls.h"
+#include "tests/cuda/other_process.h"
 #include "tests/cuda/standin_library.h"
 
 namespace banyan::test {
@@ -44,29 +41,13 @@ std::string hexadecimal(const CuIpcMemHandle& handle) {
   return text;
 }
 
-// This program as another process, which is the borrower; what it ended with.
-int run_borrower(const CuIpcMemHandle& handle) {
-  std::string variable = std::string(kHandleName) + "=" + hexadecimal(handle);
-  std::vector<char*> variables;
-  for (char** given = environ; *given != nullptr; ++given) variables.push_back(*given);
-  variables.insert(variables.end(), {variable.data(), nullptr});
-  std::string program = "/proc/self/exe", some = "--gtest_filter=*StandinBorrower.*",
-              all = "--gtest_also_run_disabled_tests";
-  char* arguments[] = {program.data(), some.data(), all.data(), nullptr};
-  pid_t child = 0;
-  if (::posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments, variables.data()) != 0)
-    return -1;
-  int status = -1;
-  return ::waitpid(child, &status, 0) == child ? status : -1;
-}
-
 TEST_F(StandinLending, ReachesAnotherProcess) {
   const Address memory = device_memory(100);
   int number = 41;
   standin_.poke(memory, &number, sizeof number);
   CuIpcMemHandle handle{};
   ASSERT_EQ(lend(&handle, memory + 50), kCudaSuccess) << "it is for the whole allocation";
-  ASSERT_EQ(run_borrower(handle), 0);
+  ASSERT_EQ(run_disabled_test("*StandinBorrower.*", kHandleName, hexadecimal(handle)), 0);
   standin_.peek(&number, memory, sizeof number);
   EXPECT_EQ(number, 42);
 }

@@ -4,7 +4,6 @@
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <bit>
 #include <functional>
@@ -13,23 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "compression/cuda/image.h"
-#include "src/c_api/inspect.h"
-#include "tests/ranks/device_vectors.h"
+#include "tests/ranks/window_calls.h"
 #include "tests/support/sanitizers.h"
-#include "tests/support/temporary_folder.h"
 
 namespace banyan::test {
 namespace {
-
-constexpr size_t kLeast = 16384;  // float32 that have as many bytes as a call by windows has
-
-class WindowCalls : public WithWindows {
- protected:
-  void SetUp() override {
-    if (cuda_image().fatbin == nullptr) GTEST_SKIP() << "this build has no kernels: no nvcc";
-  }
-};
 
 // The first call says where windows are, and all later ones go by them, with the same bits.
 TEST_P(WindowCalls, GoByThemFromTheSecondOn) {
@@ -243,31 +230,6 @@ TEST_P(WindowCalls, AreOfSplitsToo) {
   });
 }
 
-// What others cannot open, they say, and the call goes by the host.
-TEST_P(WindowCalls, GoByTheHostWhereAWindowCannotBeHad) {
-  if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads open no handles";
-  for (const char* function : {"cuIpcOpenMemHandle_v2", "cuIpcGetMemHandle", "cuMemAlloc_v2"}) {
-    TemporaryFolder folder;
-    const std::string log = folder.path() / "log";
-    run_with_windows(
-        3,
-        [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
-          if (!gpu.has_faults()) return;
-          Vector vector(gpu, kLeast, true);
-          if (self.rank() == 1) gpu.fail(function, 0, 201);
-          for (int call = 0; call < 3; ++call)
-            if (!add_up(self, comm, gpu, vector, kLeast, call)) return;
-          self.expect(windows_of(self, comm) == 0, "no call went by windows");
-          self.meet();
-          if (self.rank() != 0) return;
-          const std::string text = text_of(log);
-          self.expect(text.find("do not read each other's memory of GPUs") != std::string::npos,
-                      text);
-        },
-        {.limit_s = 60, .environment = {{"BANYAN_DEBUG", "info"}, {"BANYAN_DEBUG_FILE", log}}});
-  }
-}
-
 // A rank that has loaded no driver has no window, and the others know it before any call.
 TEST_P(WindowCalls, AreNotWhereARankKnowsNoGpu) {
   if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads have loaded the same libraries";
@@ -318,34 +280,7 @@ TEST_P(WindowCalls, AreNotWhereAnotherAlgorithmIsNamed) {
 // A rank is killed while the others read its window, or it reads theirs.
 TEST_P(WindowCalls, EndWhereARankDies) {
   if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads cannot be killed";
-  uint64_t state = 77;
-  for (int trial = 0; trial < 6; ++trial) {
-    state = mix(state);
-    const int victim = static_cast<int>(state % 3);
-    Job job(GetParam(), 3, [](Rank& self) {
-      RankGpu gpu(self);
-      banyan_comm_t comm = gpu.works() ? self.join() : nullptr;
-      if (comm == nullptr) return;
-      Vector vector(gpu, 300000, true);
-      banyan_result_t result = BANYAN_SUCCESS;
-      for (int call = 0; result == BANYAN_SUCCESS; ++call) {
-        result = banyan_allreduce(vector.data(), vector.data(), 300000, BANYAN_FLOAT32, BANYAN_MAX,
-                                  comm);
-        if (call == 2) self.mark(1);
-      }
-      self.report(comm, result);
-      self.expect_ok(banyan_comm_destroy(comm), "destroy");
-    });
-    ASSERT_TRUE(job.wait_for_marks(1, 20 * time_factor()));
-    job.wait(static_cast<double>(state >> 40 & 0x3FFF) * 1e-6);
-    job.signal(victim, SIGKILL);
-    job.finish();
-    for (int rank = 0; rank < 3; ++rank) {
-      if (rank == victim) continue;
-      EXPECT_EQ(job.outcome(rank).code, BANYAN_ERR_PEER_LOST) << job.outcome(rank).text;
-      EXPECT_EQ(job.outcome(rank).failed_rank, victim);
-    }
-  }
+  for (uint64_t trial = 0; trial < 6; ++trial) kill_one(mix(77 + trial), 2, [](RankGpu&) {});
 }
 
 // A rank aborts and frees all that it has, at any time.

@@ -13,6 +13,10 @@ using CuHandle = banyan::CudaFunctions::Handle;
 using CuAddress = banyan::CudaFunctions::Address;
 using CuDevice = banyan::CudaFunctions::Device;
 using CuIpcMemHandle = banyan::CudaIpcHandle;
+using CuMemHandle = banyan::CudaFunctions::Memory;
+using CuLocation = banyan::CudaLocation;
+using CuAllocationProperties = banyan::CudaAllocation;
+using CuAccess = banyan::CudaAccess;
 
 // NOLINTBEGIN(readability-identifier-naming): the names are NVIDIA's
 extern "C" {
@@ -65,6 +69,24 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** values, CuAdd
 int cuIpcGetMemHandle(CuIpcMemHandle* handle, CuAddress address);
 int cuIpcOpenMemHandle_v2(CuAddress* address, CuIpcMemHandle handle, unsigned flags);
 int cuIpcCloseMemHandle(CuAddress address);
+
+int cuMemGetAllocationGranularity(size_t* bytes, const CuAllocationProperties* properties,
+                                  int option);
+int cuMemCreate(CuMemHandle* handle, size_t bytes, const CuAllocationProperties* properties,
+                unsigned long long flags);
+int cuMemRelease(CuMemHandle handle);
+int cuMemRetainAllocationHandle(CuMemHandle* handle, void* address);
+int cuMemGetAllocationPropertiesFromHandle(CuAllocationProperties* properties, CuMemHandle handle);
+int cuMemAddressReserve(CuAddress* address, size_t bytes, size_t alignment, CuAddress wished,
+                        unsigned long long flags);
+int cuMemAddressFree(CuAddress address, size_t bytes);
+int cuMemMap(CuAddress address, size_t bytes, size_t offset, CuMemHandle handle,
+             unsigned long long flags);
+int cuMemUnmap(CuAddress address, size_t bytes);
+int cuMemSetAccess(CuAddress address, size_t bytes, const CuAccess* accesses, size_t count);
+int cuMemExportToShareableHandle(void* shareable, CuMemHandle handle, int type,
+                                 unsigned long long flags);
+int cuMemImportFromShareableHandle(CuMemHandle* handle, void* shareable, int type);
 
 int cuMemcpy(CuAddress to, CuAddress from, size_t bytes);
 int cuMemcpyHtoD_v2(CuAddress to, const void* from, size_t bytes);

@@ -35,8 +35,8 @@ bool fits(const Located& located, Side side) {
 
 Work copying(const Ends& ends) {
   Work work;
-  for (const Located* end : {&ends.to, &ends.from})
-    if (end->of != nullptr) work.uses.push_back(end->of);
+  ends.to.add_to(work.uses);
+  ends.from.add_to(work.uses);
   work.run = [to = ends.to.own, from = ends.from.own, bytes = ends.bytes](const Running&) {
     std::memmove(to, from, bytes);
   };
@@ -46,7 +46,8 @@ Work copying(const Ends& ends) {
 // From a copy of what the source is now.
 Work copying_staged(const Ends& ends) {
   auto staged = std::make_shared<std::vector<std::byte>>(ends.from.own, ends.from.own + ends.bytes);
-  Work work{.uses = {ends.to.of}};
+  Work work;
+  ends.to.add_to(work.uses);
   work.run = [to = ends.to.own, staged](const Running&) {
     std::memcpy(to, staged->data(), staged->size());
   };
@@ -91,6 +92,9 @@ int copy(const char* function, CuAddress to, CuAddress from, size_t bytes, Sides
         const MemoryTable& memory = state().memory;
         const Ends ends{memory.locate(to, bytes), memory.locate(from, bytes), bytes};
         if (!fits(ends.to, sides.to) || !fits(ends.from, sides.from)) return kInvalidValue;
+        const int device = stream->context().device();
+        if (!ends.to.may_be_used_by(device, true) || !ends.from.may_be_used_by(device, false))
+          return kInvalidValue;
         return handle == nullptr ? copy_now(stream, ends) : copy_async(stream, ends);
       });
 }
@@ -105,9 +109,11 @@ int fill(const char* function, CuAddress to, Value value, size_t count, const Cu
         if (count == 0) return kSuccess;
         const Located target = state().memory.locate(to, count * sizeof(Value));
         if (!fits(target, Side::kDevice) || to % sizeof(Value) != 0 ||
-            count > SIZE_MAX / sizeof(Value))
+            count > SIZE_MAX / sizeof(Value) ||
+            !target.may_be_used_by(stream->context().device(), true))
           return kInvalidValue;
-        Work work{.uses = {target.of}};
+        Work work;
+        target.add_to(work.uses);
         work.run = [at = target.own, value, count](const Running&) {
           if constexpr (sizeof value == 1) {
             std::memset(at, value, count);

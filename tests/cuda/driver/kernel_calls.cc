@@ -38,7 +38,9 @@ std::optional<std::byte*> reach(const Context& context, const void* memory, uint
   if (!found.whole || found.is_pageable()) return std::nullopt;
   const bool elsewhere = found.of->sort == MemorySort::kDevice && found.of->context != &context;
   if (elsewhere && !context.allows_peer(found.of->context->device())) return std::nullopt;
-  work->uses.push_back(found.of);
+  // What a kernel does with it is not known.
+  if (!found.may_be_used_by(context.device(), false)) return std::nullopt;
+  found.add_to(work->uses);
   return found.own;
 }
 

@@ -119,7 +119,8 @@ std::vector<SharedAllocation> MemoryTable::take_all(const Context& context) {
   std::vector<SharedAllocation> taken;
   const std::unique_lock lock(mutex_);
   for (auto at = by_begin_.begin(); at != by_begin_.end();) {
-    if (at->second->context != &context) {
+    // What callers have mapped is no context's.
+    if (at->second->context != &context || at->second->sort == MemorySort::kMapped) {
       ++at;
       continue;
     }
@@ -136,12 +137,34 @@ SharedAllocation MemoryTable::find(CuAddress address) const {
   return found != nullptr && address - found->begin < found->bytes ? found : nullptr;
 }
 
+bool Located::may_be_used_by(int device, bool written) const {
+  const auto allows = [&](const SharedAllocation& piece) {
+    const uint64_t devices = written ? piece->writers : piece->readers;
+    return piece->sort != MemorySort::kMapped || (devices >> device & 1) != 0;
+  };
+  return of == nullptr || (allows(of) && std::all_of(more.begin(), more.end(), allows));
+}
+
+void Located::add_to(std::vector<SharedAllocation>& uses) const {
+  if (of != nullptr) uses.push_back(of);
+  uses.insert(uses.end(), more.begin(), more.end());
+}
+
 Located MemoryTable::locate(CuAddress address, size_t bytes) const {
   const std::shared_lock lock(mutex_);
   const SharedAllocation found = at_or_before(address);
   if (found != nullptr && address - found->begin < found->bytes) {
     const size_t offset = address - found->begin;
-    return {found->own + offset, found, bytes <= found->bytes - offset};
+    Located located{found->own + offset, found};
+    size_t covered = found->bytes - offset;
+    while (covered < bytes && found->sort == MemorySort::kMapped) {
+      const auto next = by_begin_.find(address + covered);
+      if (next == by_begin_.end() || next->second->range != found->range) break;
+      located.more.push_back(next->second);
+      covered += next->second->bytes;
+    }
+    located.whole = bytes <= covered;
+    return located;
   }
   return {pointer_to(address), nullptr, address != 0 && !touches(address, bytes)};
 }

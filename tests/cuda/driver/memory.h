@@ -19,8 +19,10 @@
 namespace banyan::standin {
 
 class Context;
+class Physical;
+struct Reservation;
 
-enum class MemorySort : uint8_t { kPinned, kRegistered, kDevice, kManaged, kBorrowed };
+enum class MemorySort : uint8_t { kPinned, kRegistered, kDevice, kManaged, kBorrowed, kMapped };
 
 // A mapping that ends with this.
 class Pages {
@@ -60,6 +62,11 @@ struct Allocation {
   Descriptor file{};
   std::atomic<bool> freed{false};
   int times_opened = 1;  // where it is borrowed
+  // Where callers have mapped it: in what, and what; by bits, which devices may read or write it.
+  std::shared_ptr<Reservation> range{};
+  std::shared_ptr<Physical> physical{};
+  std::atomic<uint64_t> readers{0};
+  std::atomic<uint64_t> writers{0};
 
   bool is_host() const { return sort == MemorySort::kPinned || sort == MemorySort::kRegistered; }
 };
@@ -71,9 +78,13 @@ struct Located {
   std::byte* own = nullptr;
   SharedAllocation of{};
   bool whole = true;  // false: what is asked for is not in one allocation, or in none
+  std::vector<SharedAllocation> more{};  // what is mapped right behind, and asked for, too
 
   bool is_pageable() const { return of == nullptr; }
   bool is_host() const { return of == nullptr || of->is_host(); }
+  // What callers map they also open to devices.
+  bool may_be_used_by(int device, bool written) const;
+  void add_to(std::vector<SharedAllocation>& uses) const;
 };
 
 class MemoryTable {

@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <type_traits>
 
+#include "tests/cuda/driver/mapped.h"
 #include "tests/cuda/driver/state.h"
 
 using namespace banyan::standin;  // NOLINT(google-build-using-namespace): these are its functions
@@ -52,7 +53,7 @@ int tell(const Allocation& allocation, int attribute, CuAddress address, void* v
   constexpr unsigned kHost = 1, kDevice = 2;  // CUmemorytype
   const bool managed = allocation.sort == MemorySort::kManaged;
   switch (attribute) {
-    case 1: return put(value, allocation.context->handle());
+    case 1: return put(value, allocation.physical ? nullptr : allocation.context->handle());
     case 2: return put(value, allocation.is_host() ? kHost : kDevice);
     case 3: return put(value, address);
     case 4:
@@ -64,6 +65,8 @@ int tell(const Allocation& allocation, int attribute, CuAddress address, void* v
     case 11: return put(value, allocation.begin);
     case 12: return put(value, allocation.bytes);
     case 13: return put(value, true);
+    case 14:
+      return put(value, uint64_t(allocation.physical ? allocation.physical->handle_types() : 0));
     default: return kInvalidValue;
   }
 }
@@ -76,7 +79,8 @@ int tell_of_nothing(int attribute, void* value) {
     case 4:
     case 7:
     case 11:
-    case 12: return put(value, uint64_t{0});
+    case 12:
+    case 14: return put(value, uint64_t{0});
     case 2:
     case 8: return put(value, 0U);
     case 9: return put(value, -2);  // CU_DEVICE_INVALID

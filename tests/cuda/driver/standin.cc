@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "tests/cuda/driver/mapped.h"
 #include "tests/cuda/driver/state.h"
 
 using namespace banyan::standin;  // NOLINT(google-build-using-namespace): these are its functions
@@ -45,6 +46,9 @@ long standin_cuda_live(const char* what) {
   if (name == "modules") return static_cast<long>(state().modules.size());
   if (name == "graphs")
     return static_cast<long>(state().graphs.size() + state().executables.size());
+  if (name == "physical") return Physical::count();
+  if (name == "handles") return mapped_memory().handles();
+  if (name == "ranges") return mapped_memory().reservations();
   if (name == "contexts") {
     long active = 0;
     for (const auto& context : state().contexts) active += context->active() ? 1 : 0;

@@ -21,7 +21,8 @@ void standin_cuda_fail(const char* function, int after, int error);
 void standin_cuda_break(int error);
 long standin_cuda_calls(const char* function);  // so far, whatever they returned
 // How many of these there are now: "memory" of all kinds, "streams", "events", "modules",
-// "graphs" of both kinds, "contexts" that are active.
+// "graphs" of both kinds, "contexts" that are active; of what callers map, "physical" allocations,
+// "handles" to them, and "ranges" of addresses.
 long standin_cuda_live(const char* what);
 // Memory that the driver knows of, whole; another address ends the program.
 void standin_cuda_peek(void* host, uint64_t device_address, size_t bytes);
