@@ -22,7 +22,7 @@ std::string name_of_window(const CudaIpcHandle& handle, const void* address) {
          std::string(reinterpret_cast<const char*>(handle.bytes), sizeof handle);
 }
 
-bool is_same(const CudaIpcHandle& one, const CudaIpcHandle& other) {
+bool is_same_handle(const CudaIpcHandle& one, const CudaIpcHandle& other) {
   return std::memcmp(&one, &other, sizeof one) == 0;
 }
 
@@ -266,7 +266,7 @@ bool Windows::is_news(size_t rank, const WindowOffer& offer) {
     return true;
   }
   if (peer.state == State::kRefused) return false;
-  if (is_same(peer.handle, offer.handle)) {
+  if (is_same_handle(peer.handle, offer.handle)) {
     if (peer.state == State::kWanted && offer.way == WindowWay::kHandleOnly)
       refuse(rank, {Code::kUnsupported, "its owner has no descriptor of it"});
     return peer.state == State::kAwaited;

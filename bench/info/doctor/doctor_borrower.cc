@@ -54,7 +54,7 @@ bool has_descriptors(const CudaFunctions& cuda) {
 constexpr std::array<std::string_view, 5> kCalls{
     "cuIpcOpenMemHandle", "cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap",
     "cuMemSetAccess"};
-struct Answer {
+struct Reply {
   uint32_t call = 0;  // in kCalls
   int result = kCudaSuccess;
 };
@@ -64,7 +64,7 @@ struct Question {
   bool by_descriptor = false;  // which comes along
 };
 
-Answer borrow(const CudaFunctions& cuda, const CudaIpcHandle& handle) {
+Reply borrow(const CudaFunctions& cuda, const CudaIpcHandle& handle) {
   CudaFunctions::Address address = 0;
   const int result = cuda.borrow(&address, handle, kReachesPeers);
   if (result == kCudaSuccess) (void)cuda.return_borrowed(address);
@@ -72,7 +72,7 @@ Answer borrow(const CudaFunctions& cuda, const CudaIpcHandle& handle) {
 }
 
 // What it maps ends with the child.
-Answer import(const CudaFunctions& cuda, const Descriptor& descriptor) {
+Reply import(const CudaFunctions& cuda, const Descriptor& descriptor) {
   CudaFunctions::Memory memory = 0;
   CudaFunctions::Address address = 0;
   const CudaAccess access;
@@ -126,16 +126,16 @@ bool receive_question(int from, Question* question, Descriptor* along) {
               enter_first_gpu(*cuda, &device) == kCudaSuccess;
       if (!cuda) cuda.emplace();
     }
-    Answer answer;
-    if (works && !question.by_descriptor) answer = borrow(*cuda, question.handle);
+    Reply reply;
+    if (works && !question.by_descriptor) reply = borrow(*cuda, question.handle);
     if (works && question.by_descriptor && has_descriptors(*cuda) && passed.valid())
-      answer = import(*cuda, passed);
-    if (::send(socket, &answer, sizeof answer, MSG_NOSIGNAL) != ssize_t{sizeof answer}) break;
+      reply = import(*cuda, passed);
+    if (::send(socket, &reply, sizeof reply, MSG_NOSIGNAL) != ssize_t{sizeof reply}) break;
   }
   ::_exit(0);
 }
 
-std::string text_of(const CudaFunctions& cuda, std::string_view call, int result) {
+std::string said_by(const CudaFunctions& cuda, std::string_view call, int result) {
   const char* name = nullptr;
   const bool named = cuda.error_name != nullptr && cuda.error_name(result, &name) == kCudaSuccess;
   return named && name != nullptr ? fmt::format("{}: {}", call, name)
@@ -144,13 +144,13 @@ std::string text_of(const CudaFunctions& cuda, std::string_view call, int result
 
 // What the child says within its time; empty: nothing was refused.
 std::string why_refused(const CudaFunctions& cuda, int socket) {
-  Answer answer;
+  Reply reply;
   pollfd answered{socket, POLLIN, 0};
   if (::poll(&answered, 1, kPatienceMs) != 1 ||
-      ::recv(socket, &answer, sizeof answer, 0) != ssize_t{sizeof answer} ||
-      answer.result == kCudaSuccess || answer.call >= kCalls.size())
+      ::recv(socket, &reply, sizeof reply, 0) != ssize_t{sizeof reply} ||
+      reply.result == kCudaSuccess || reply.call >= kCalls.size())
     return {};
-  return text_of(cuda, kCalls[answer.call], answer.result);
+  return said_by(cuda, kCalls[reply.call], reply.result);
 }
 
 }  // namespace
@@ -183,7 +183,7 @@ std::string MemoryBorrower::why_not_by_handle(const CudaFunctions& cuda) {
   if (cuda.allocate(&address, kLentBytes) != kCudaSuccess) return why;
   Question question;
   if (const int lent = cuda.lend(&question.handle, address); lent != kCudaSuccess)
-    why = text_of(cuda, "cuIpcGetMemHandle", lent);
+    why = said_by(cuda, "cuIpcGetMemHandle", lent);
   else if (send_question(socket_.get(), question, nullptr))
     why = why_refused(cuda, socket_.get());
   (void)cuda.free(address);
@@ -196,12 +196,12 @@ std::string MemoryBorrower::why_not_by_descriptor(const CudaFunctions& cuda,
   const CudaAllocation wished{.handle_types = kCudaFileDescriptor, .location = {.id = device}};
   CudaFunctions::Memory memory = 0;
   if (const int made = cuda.create_memory(&memory, kLentBytes, &wished, 0); made != kCudaSuccess)
-    return text_of(cuda, "cuMemCreate", made);
+    return said_by(cuda, "cuMemCreate", made);
   std::string why;
   int number = -1;
   if (const int lent = cuda.export_memory(&number, memory, kCudaFileDescriptor, 0);
       lent != kCudaSuccess) {
-    why = text_of(cuda, "cuMemExportToShareableHandle", lent);
+    why = said_by(cuda, "cuMemExportToShareableHandle", lent);
   } else {
     const Descriptor descriptor(number);
     if (send_question(socket_.get(), {.by_descriptor = true}, &descriptor))
