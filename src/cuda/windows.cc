@@ -251,9 +251,12 @@ Result<SharedWindow> Windows::import(const WindowOffer& offer) {
 
 void Windows::refuse(size_t rank, const Status& why) {
   Peer& peer = peers_[rank];
+  const bool after_a_handle =
+      !why_wanted_.empty() && (peer.state == State::kWanted || peer.way == WindowWay::kDescriptor);
   peer.state = State::kRefused;
   say_why_not({Code::kCuda, fmt::format("the window of rank {} cannot be mapped: {}{}{}", rank,
-                                        peer.why, peer.why.empty() ? "" : "; ", why.message())});
+                                        after_a_handle ? why_wanted_ : "",
+                                        after_a_handle ? "; " : "", why.message())});
 }
 
 // False: nothing is to be done about it. A window goes from a handle to a descriptor once, and
@@ -298,7 +301,7 @@ void Windows::map(size_t rank, const WindowOffer& offer) {
   const bool may_do_otherwise = !in_process_[rank] && offer.way == WindowWay::kHandle &&
                                 mapped.status().code() == Code::kCuda;
   if (!may_do_otherwise) return refuse(rank, mapped.status());
-  peer.why = mapped.status().message();
+  if (why_wanted_.empty()) why_wanted_ = mapped.status().message();
   peer.state = State::kWanted;
   if (!can_import.ok()) refuse(rank, can_import);
 }

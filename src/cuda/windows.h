@@ -111,7 +111,6 @@ class Windows {
     WindowWay way = WindowWay::kHandle;
     CudaIpcHandle handle{};  // of what this state is about
     SharedWindow memory{};   // null: it is not mapped
-    std::string why{};       // its handle was refused
     // The peer has this rank's descriptor; it was sent there.
     bool has_ours = false;
     MailboxName sent_to{};
@@ -155,8 +154,9 @@ class Windows {
   SharedWindow own_;        // null: there is none, or none can be had
   WindowWay way_ = WindowWay::kHandle;
   CudaIpcHandle handle_{};
-  Descriptor descriptor_;  // of this rank's window, until all have it
-  std::string why_anew_;   // a peer wants descriptors; empty: none does
+  Descriptor descriptor_;   // of this rank's window, until all have it
+  std::string why_anew_;    // a peer wants descriptors; empty: none does
+  std::string why_wanted_;  // this rank does: the first handle that was refused
   std::vector<Peer> peers_;
   std::optional<Mailbox> mailbox_;  // while a descriptor may come
   std::vector<Mailbox::Letter> letters_;
