@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "src/base/passed_descriptor.h"
 #include "src/base/system_error.h"
 
 namespace banyan {
@@ -44,23 +45,6 @@ Result<Descriptor> mail_socket() {
   return socket;
 }
 
-// Those that came are this process's, whatever they are: all but the first are closed.
-Descriptor first_descriptor(msghdr* message) {
-  Descriptor first;
-  for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr;
-       header = CMSG_NXTHDR(message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    const size_t bytes = header->cmsg_len - CMSG_LEN(0);
-    for (size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
-      int number = -1;
-      std::memcpy(&number, CMSG_DATA(header) + at, sizeof number);
-      Descriptor come(number);
-      if (!first.valid()) first = std::move(come);
-    }
-  }
-  return first;
-}
-
 }  // namespace
 
 Status draw_random(std::span<std::byte> bytes) {
@@ -87,17 +71,16 @@ Result<Mailbox> Mailbox::open() {
 std::optional<Mailbox::Letter> Mailbox::take() const {
   for (int strangers = 0; strangers < kMostStrangers; ++strangers) {
     Letter letter;
-    alignas(cmsghdr) char control[CMSG_SPACE(4 * sizeof(int))];
+    PassedDescriptor passed;
     iovec data{letter.token.data(), letter.token.size()};
     msghdr message{};
     message.msg_iov = &data;
     message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
+    passed.make_room(&message);
     const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
     if (got < 0) continue;
-    letter.descriptor = first_descriptor(&message);
+    letter.descriptor = PassedDescriptor::detach(&message);
     const bool whole =
         got == static_cast<ssize_t>(letter.token.size()) && (message.msg_flags & MSG_TRUNC) == 0;
     if (whole) return letter;
@@ -111,21 +94,14 @@ Status send_descriptor(const MailboxName& to, const MailToken& token,
   BANYAN_TRY(socket.status());
   MailAddress place = mail_address(to);
   MailToken said = token;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  PassedDescriptor passed;
   iovec data{said.data(), said.size()};
   msghdr message{};
   message.msg_name = &place.name;
   message.msg_namelen = place.size;
   message.msg_iov = &data;
   message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  const int number = descriptor.get();
-  std::memcpy(CMSG_DATA(header), &number, sizeof number);
+  passed.attach(&message, descriptor);
   while (true) {
     const ssize_t sent = ::sendmsg(socket->get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent == static_cast<ssize_t>(said.size())) return {};

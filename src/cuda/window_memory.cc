@@ -2,16 +2,18 @@
 
 #include "src/cuda/window_memory.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 
+#include <cerrno>
 #include <cstdint>
+#include <utility>
 
+#include "src/base/system_error.h"
 #include "src/cuda/driver_calls.h"
 
 namespace banyan {
 namespace {
-
-using Address = CudaFunctions::Address;
 
 constexpr unsigned kEnablePeerAccess = 1;  // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 
@@ -39,7 +41,7 @@ struct HeldMemory {
   PrimaryContext context;
   Origin origin = Origin::kNone;
   bool is_out = false;
-  Address address = 0;
+  CudaFunctions::Address address = 0;
   size_t bytes = 0;
 };
 
@@ -59,7 +61,7 @@ SharedWindow hand_out(const Held& memory) {
 }
 
 // What a peer lends may be shorter than it says.
-Status check_length(const CudaFunctions& cuda, Address address, uint64_t bytes) {
+Status check_length(const CudaFunctions& cuda, CudaFunctions::Address address, uint64_t bytes) {
   constexpr int kRangeStart = 11, kRangeSize = 12;  // CUpointer_attribute
   uint64_t start = 0, size = 0;
   BANYAN_TRY(cuda_status(cuda, cuda.pointer_attribute(&start, kRangeStart, address),
@@ -72,11 +74,11 @@ Status check_length(const CudaFunctions& cuda, Address address, uint64_t bytes) 
 }
 
 // A handle to an allocation, which stays while anything is mapped of it.
-struct Allocation {
-  explicit Allocation(const CudaFunctions& functions) : cuda(functions) {}
-  Allocation(const Allocation&) = delete;
-  Allocation& operator=(const Allocation&) = delete;
-  ~Allocation() {
+struct HeldAllocation {
+  explicit HeldAllocation(const CudaFunctions& functions) : cuda(functions) {}
+  HeldAllocation(const HeldAllocation&) = delete;
+  HeldAllocation& operator=(const HeldAllocation&) = delete;
+  ~HeldAllocation() {
     if (there) (void)cuda.release_memory(handle);
   }
 
@@ -86,7 +88,7 @@ struct Allocation {
 };
 
 // All of the window, for the GPU of its context.
-Status map_whole(HeldMemory& held, const Allocation& allocation, size_t bytes, int ordinal) {
+Status map_whole(HeldMemory& held, const HeldAllocation& allocation, size_t bytes, int ordinal) {
   const CudaFunctions& cuda = held.cuda;
   BANYAN_TRY(cuda_status(cuda, cuda.reserve(&held.address, bytes, 0, 0, 0), "cuMemAddressReserve"));
   held.bytes = bytes;
@@ -142,7 +144,7 @@ Result<ExportedWindow> export_window(const CudaFunctions& cuda, const OpenGpu& g
   BANYAN_TRY(memory.status());
   const CudaAllocation wished{.handle_types = kCudaFileDescriptor,
                               .location = {.id = gpu.ordinal()}};
-  Allocation allocation(cuda);
+  HeldAllocation allocation(cuda);
   BANYAN_TRY(
       cuda_status(cuda, cuda.create_memory(&allocation.handle, bytes, &wished, 0), "cuMemCreate"));
   allocation.there = true;
@@ -151,7 +153,11 @@ Result<ExportedWindow> export_window(const CudaFunctions& cuda, const OpenGpu& g
   BANYAN_TRY(cuda_status(cuda,
                          cuda.export_memory(&descriptor, allocation.handle, kCudaFileDescriptor, 0),
                          "cuMemExportToShareableHandle"));
-  return ExportedWindow{hand_out(*memory), Descriptor(descriptor)};
+  Descriptor exported(descriptor);
+  // Whether programs that this one starts would have it, the driver does not say.
+  if (!exported.valid() || ::fcntl(exported.get(), F_SETFD, FD_CLOEXEC) != 0)
+    return system_error("keeping the descriptor of a window", errno);
+  return ExportedWindow{hand_out(*memory), std::move(exported)};
 }
 
 Result<SharedWindow> import_window(const CudaFunctions& cuda, const OpenGpu& gpu,
@@ -159,7 +165,7 @@ Result<SharedWindow> import_window(const CudaFunctions& cuda, const OpenGpu& gpu
   BANYAN_TRY(check_descriptors(cuda));
   Result<Held> memory = memory_on(cuda, gpu);
   BANYAN_TRY(memory.status());
-  Allocation allocation(cuda);
+  HeldAllocation allocation(cuda);
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver has descriptors in clothes of pointers
   auto* number = reinterpret_cast<void*>(static_cast<intptr_t>(descriptor.get()));
   BANYAN_TRY(cuda_status(cuda, cuda.import_memory(&allocation.handle, number, kCudaFileDescriptor),

@@ -22,7 +22,7 @@ std::string name_of_window(const CudaIpcHandle& handle, const void* address) {
          std::string(reinterpret_cast<const char*>(handle.bytes), sizeof handle);
 }
 
-bool is_same(const CudaIpcHandle& one, const CudaIpcHandle& other) {
+bool is_same_handle(const CudaIpcHandle& one, const CudaIpcHandle& other) {
   return std::memcmp(&one, &other, sizeof one) == 0;
 }
 
@@ -284,9 +284,12 @@ Result<SharedWindow> Windows::import(const WindowOffer& offer) {
 
 void Windows::refuse(size_t rank, const Status& why) {
   Peer& peer = peers_[rank];
+  const bool after_a_handle =
+      !why_wanted_.empty() && (peer.state == State::kWanted || peer.way == WindowWay::kDescriptor);
   peer.state = State::kRefused;
   say_why_not({Code::kCuda, fmt::format("the window of rank {} cannot be mapped: {}{}{}", rank,
-                                        peer.why, peer.why.empty() ? "" : "; ", why.message())});
+                                        after_a_handle ? why_wanted_ : "",
+                                        after_a_handle ? "; " : "", why.message())});
 }
 
 // False: nothing is to be done about it. A window goes from a handle to a descriptor once, and
@@ -299,7 +302,7 @@ bool Windows::is_news(size_t rank, const WindowOffer& offer) {
     return true;
   }
   if (peer.state == State::kRefused) return false;
-  if (is_same(peer.handle, offer.handle)) {
+  if (is_same_handle(peer.handle, offer.handle)) {
     if (peer.state == State::kWanted && offer.way == WindowWay::kHandleOnly)
       refuse(rank, {Code::kUnsupported, "its owner has no descriptor of it"});
     return peer.state == State::kAwaited;
@@ -331,7 +334,7 @@ void Windows::map(size_t rank, const WindowOffer& offer) {
   const bool may_do_otherwise = !in_process_[rank] && offer.way == WindowWay::kHandle &&
                                 mapped.status().code() == Code::kCuda;
   if (!may_do_otherwise) return refuse(rank, mapped.status());
-  peer.why = mapped.status().message();
+  if (why_wanted_.empty()) why_wanted_ = mapped.status().message();
   peer.state = State::kWanted;
   if (!can_import.ok()) refuse(rank, can_import);
 }

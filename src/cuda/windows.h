@@ -117,7 +117,6 @@ class Windows {
     WindowWay way = WindowWay::kHandle;
     CudaIpcHandle handle{};  // of what this state is about
     SharedWindow memory{};   // null: it is not mapped
-    std::string why{};       // its handle was refused
     // The peer has this rank's descriptor; it was sent there.
     bool has_ours = false;
     MailboxName sent_to{};
@@ -166,8 +165,9 @@ class Windows {
   enum class Lent : uint8_t { kNotYet, kYes, kRefused } lent_ = Lent::kNotYet;
   WindowWay way_ = WindowWay::kHandle;
   CudaIpcHandle handle_{};
-  Descriptor descriptor_;  // of this rank's window, until all have it
-  std::string why_anew_;   // a peer wants descriptors; empty: none does
+  Descriptor descriptor_;   // of this rank's window, until all have it
+  std::string why_anew_;    // a peer wants descriptors; empty: none does
+  std::string why_wanted_;  // this rank does: the first handle that was refused
   std::vector<Peer> peers_;
   NcclTeam nccl_;
   std::optional<Mailbox> mailbox_;  // while a descriptor may come

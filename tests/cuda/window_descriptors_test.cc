@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,11 +42,13 @@ class WindowDescriptors : public WithStandinCuda {
     other_.emplace(cuda_);
     ASSERT_TRUE(gpu_->open(0).ok());
     ASSERT_TRUE(other_->open(1).ok());
-    if (gpu_->kernels() == nullptr) GTEST_SKIP() << "this build has no kernels: no nvcc";
     before_ = live();
+    before_descriptors_ = descriptors();
+    if (gpu_->kernels() == nullptr) GTEST_SKIP() << "this build has no kernels: no nvcc";
   }
   void TearDown() override {
     EXPECT_EQ(live(), before_);
+    EXPECT_EQ(descriptors(), before_descriptors_);
     other_.reset();
     gpu_.reset();
     WithStandinCuda::TearDown();
@@ -54,6 +58,11 @@ class WindowDescriptors : public WithStandinCuda {
     for (const char* what : {"memory", "physical", "handles", "ranges"})
       counts.push_back(standin_.live(what));
     return counts;
+  }
+
+  static long descriptors() {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
   }
 
   std::unique_ptr<Windows> rank(int number, std::vector<bool> in_process) const {
@@ -88,6 +97,7 @@ class WindowDescriptors : public WithStandinCuda {
 
   std::optional<OpenGpu> gpu_, other_;
   std::vector<long> before_;
+  long before_descriptors_ = 0;
 };
 
 TEST_F(WindowDescriptors, ReachOtherProcesses) {
@@ -114,6 +124,8 @@ TEST_F(WindowDescriptors, ReachOtherProcesses) {
     EXPECT_EQ(offer.ready, 1);
   }
   EXPECT_EQ(standin_.live("handles"), before_[2]) << "mappings keep their memory by themselves";
+  // The driver has one for each: two windows, mapped twice, and the two from before.
+  EXPECT_EQ(descriptors(), before_descriptors_ + 4 + 2);
 }
 
 // A reader may end before its owner, and the owner before its reader.
@@ -259,7 +271,40 @@ TEST_F(WindowDescriptors, ChangeOnce) {
     (void)decided(*all[0], number, said);
     for (const auto& each : all) each->withdraw_all();
     EXPECT_EQ(live(), held);
+    const WindowOffer after = all[0]->offer(++number, &*gpu_);
+    EXPECT_EQ(after.ready, 1) << "it has the one that it had";
+    EXPECT_EQ(after.has, 2);
+    for (const auto& each : all) each->withdraw_all();
   }
+}
+
+// The test is rank 1, and its mailboxes are its own.
+TEST_F(WindowDescriptors, AreSentOnceToAMailbox) {
+  standin_.fail("cuIpcGetMemHandle", 0, kNotSupported);
+  const auto me = rank(0, {true, false});
+  WindowOffer peer = me->offer(0, &*gpu_);
+  EXPECT_EQ(peer.way, WindowWay::kDescriptor);
+  const MailToken token = token_of(peer);
+  peer.handle.bytes[0] ^= 1;
+  uint64_t number = 0;
+  for (int mailboxes = 0; mailboxes < 2; ++mailboxes) {
+    const Result<Mailbox> mailbox = Mailbox::open();
+    ASSERT_TRUE(mailbox.ok());
+    peer.mailbox = mailbox->name();
+    for (int round = 0; round < 3; ++round, ++number)
+      (void)decided(*me, number, {me->offer(number, &*gpu_), peer});
+    const std::optional<Mailbox::Letter> letter = mailbox->take();
+    ASSERT_TRUE(letter.has_value());
+    EXPECT_EQ(letter->token, token);
+    EXPECT_FALSE(mailbox->take().has_value());
+  }
+  // Who has it gets no other one.
+  const Result<Mailbox> mailbox = Mailbox::open();
+  ASSERT_TRUE(mailbox.ok());
+  peer.mailbox = mailbox->name();
+  peer.has = 1;
+  (void)decided(*me, number, {me->offer(number, &*gpu_), peer});
+  EXPECT_FALSE(mailbox->take().has_value());
 }
 
 TEST(Mailboxes, PassByWhatIsNoLetter) {

@@ -310,9 +310,14 @@ TEST(Doctor, ReadsVariablesAndAsksTheProcess) {
       {}, {.no_gpu = "cuInit: CUDA_ERROR_NO_DEVICE", .no_kernels = "this one has 7.0"});
   EXPECT_THAT(ids_of(blind), ::testing::ElementsAre("cuda.device", "cuda.kernels"));
   const Diagnosis apart =
-      host.diagnose({}, {.no_lending = "cuIpcOpenMemHandle: CUDA_ERROR_INVALID_CONTEXT"});
+      host.diagnose({}, {.no_handles = "cuIpcOpenMemHandle: CUDA_ERROR_INVALID_CONTEXT"});
   ASSERT_THAT(ids_of(apart), ::testing::ElementsAre("cuda.ipc"));
   EXPECT_EQ(apart.findings[0].evidence, "cuIpcOpenMemHandle: CUDA_ERROR_INVALID_CONTEXT");
+  EXPECT_EQ(apart.findings[0].severity, Severity::kNote) << "descriptors do";
+  const Diagnosis refused = host.diagnose({}, {.no_handles = "one", .no_descriptors = "other"});
+  ASSERT_THAT(ids_of(refused), ::testing::ElementsAre("cuda.ipc"));
+  EXPECT_EQ(refused.findings[0].evidence, "one; other");
+  EXPECT_EQ(refused.findings[0].severity, Severity::kWarning);
   EXPECT_EQ(blind.findings[0].severity, Severity::kWarning) << "there is one on the bus";
 
   const Diagnosis built = host.diagnose({}, {}, {{"ucx", "this build has no UCX"}});

@@ -74,6 +74,8 @@ class WindowWays : public WindowCalls {
           if (comm == nullptr) return;
           refuse(self, gpu, refused);
           make_calls(self, comm, gpu, by_windows);
+          // What was never asked for would fail a later test in this process.
+          for (const Refused& each : refused) gpu.fail(each.function, 0, kCudaSuccess);
           self.leave(comm);
           self.meet();
           const std::vector<long> after = holdings(GetParam());

@@ -52,14 +52,16 @@ struct GpuNic {
 
 // What only a process can say of itself. Empty reasons: it works.
 struct ProcessFacts {
-  std::string no_shared_memory{};             // why it has no memory to share
-  bool interrupted = false;                   // signals are why
-  std::string no_reading{};                   // why another process may not read its memory
-  std::string no_loopback{};                  // why a connection to 127.0.0.1 cannot be made
-  std::string no_ucx{}, no_verbs{};           // why a library cannot be opened
-  std::string no_gpu{};                       // why the CUDA driver, which is there, gives none
-  std::string no_kernels{};                   // why a GPU runs none of those that this build has
-  std::string no_lending{};                   // why another process opens no memory of a GPU here
+  std::string no_shared_memory{};    // why it has no memory to share
+  bool interrupted = false;          // signals are why
+  std::string no_reading{};          // why another process may not read its memory
+  std::string no_loopback{};         // why a connection to 127.0.0.1 cannot be made
+  std::string no_ucx{}, no_verbs{};  // why a library cannot be opened
+  std::string no_gpu{};              // why the CUDA driver, which is there, gives none
+  std::string no_kernels{};          // why a GPU runs none of those that this build has
+  // Why another process opens no memory of a GPU here, by a handle, and by a descriptor; the latter
+  // is asked where handles are refused.
+  std::string no_handles{}, no_descriptors{};
   uint64_t locked_bytes_most = ~uint64_t{0};  // RLIMIT_MEMLOCK
 };
 // Gives the facts of this process. Forks children for a moment; call it before there are threads.

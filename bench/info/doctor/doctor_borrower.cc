@@ -2,17 +2,22 @@
 
 #include "bench/info/doctor/doctor_borrower.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <optional>
+#include <string_view>
 #include <utility>
+
+#include "src/base/passed_descriptor.h"
 
 namespace banyan {
 
@@ -38,88 +43,181 @@ bool has_what_is_needed(const CudaFunctions& cuda) {
          cuda.borrow != nullptr && cuda.return_borrowed != nullptr;
 }
 
-// In the child. What it cannot even begin is not the matter.
-int borrow(const CudaIpcHandle& handle) {
-  const std::optional<CudaFunctions> cuda = open_cuda_driver();
-  CudaFunctions::Device device = 0;
-  if (!cuda || !has_what_is_needed(*cuda) || cuda->init(0) != kCudaSuccess ||
-      enter_first_gpu(*cuda, &device) != kCudaSuccess)
-    return kCudaSuccess;
-  CudaFunctions::Address address = 0;
-  const int result = cuda->borrow(&address, handle, kReachesPeers);
-  if (result == kCudaSuccess) (void)cuda->return_borrowed(address);
-  return result;
+bool has_descriptors(const CudaFunctions& cuda) {
+  return cuda.create_memory != nullptr && cuda.release_memory != nullptr &&
+         cuda.reserve != nullptr && cuda.map != nullptr && cuda.set_access != nullptr &&
+         cuda.export_memory != nullptr && cuda.import_memory != nullptr;
 }
 
-template <typename T>
-bool read_whole(int from, T* value) {
-  return ::read(from, value, sizeof *value) == static_cast<ssize_t>(sizeof *value);
-}
+// The child says which call was refused, and how. kCudaSuccess also where it cannot even begin,
+// which is not the matter.
+constexpr std::array<std::string_view, 5> kCalls{
+    "cuIpcOpenMemHandle", "cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap",
+    "cuMemSetAccess"};
+struct Reply {
+  uint32_t call = 0;  // in kCalls
+  int result = kCudaSuccess;
+};
 
-template <typename T>
-bool write_whole(int to, const T& value) {
-  return ::write(to, &value, sizeof value) == static_cast<ssize_t>(sizeof value);
-}
-
-[[noreturn]] void be_child(int handles, int answers) {
+struct Question {
   CudaIpcHandle handle{};
-  if (read_whole(handles, &handle)) (void)write_whole(answers, borrow(handle));
+  bool by_descriptor = false;  // which comes along
+};
+
+Reply borrow(const CudaFunctions& cuda, const CudaIpcHandle& handle) {
+  CudaFunctions::Address address = 0;
+  const int result = cuda.borrow(&address, handle, kReachesPeers);
+  if (result == kCudaSuccess) (void)cuda.return_borrowed(address);
+  return {0, result};
+}
+
+// What it maps ends with the child.
+Reply import(const CudaFunctions& cuda, const Descriptor& descriptor) {
+  CudaFunctions::Memory memory = 0;
+  CudaFunctions::Address address = 0;
+  const CudaAccess access;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver has descriptors in clothes of pointers
+  auto* number = reinterpret_cast<void*>(static_cast<intptr_t>(descriptor.get()));
+  if (const int result = cuda.import_memory(&memory, number, kCudaFileDescriptor);
+      result != kCudaSuccess)
+    return {1, result};
+  if (const int result = cuda.reserve(&address, kLentBytes, 0, 0, 0); result != kCudaSuccess)
+    return {2, result};
+  if (const int result = cuda.map(address, kLentBytes, 0, memory, 0); result != kCudaSuccess)
+    return {3, result};
+  return {4, cuda.set_access(address, kLentBytes, &access, 1)};
+}
+
+// `along` goes with it; null: nothing does.
+bool send_question(int to, const Question& question, const Descriptor* along) {
+  Question said = question;
+  PassedDescriptor passed;
+  iovec data{&said, sizeof said};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  if (along != nullptr) passed.attach(&message, *along);
+  return ::sendmsg(to, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof said);
+}
+
+bool receive_question(int from, Question* question, Descriptor* along) {
+  PassedDescriptor passed;
+  iovec data{question, sizeof *question};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  passed.make_room(&message);
+  if (::recvmsg(from, &message, MSG_CMSG_CLOEXEC) != static_cast<ssize_t>(sizeof *question))
+    return false;
+  *along = PassedDescriptor::detach(&message);
+  return true;
+}
+
+[[noreturn]] void be_child(int socket) {
+  std::optional<CudaFunctions> cuda;
+  bool works = false;
+  Question question;
+  Descriptor passed;
+  while (receive_question(socket, &question, &passed)) {
+    if (!cuda) {
+      CudaFunctions::Device device = 0;
+      cuda = open_cuda_driver();
+      works = cuda && has_what_is_needed(*cuda) && cuda->init(0) == kCudaSuccess &&
+              enter_first_gpu(*cuda, &device) == kCudaSuccess;
+      if (!cuda) cuda.emplace();
+    }
+    Reply reply;
+    if (works && !question.by_descriptor) reply = borrow(*cuda, question.handle);
+    if (works && question.by_descriptor && has_descriptors(*cuda) && passed.valid())
+      reply = import(*cuda, passed);
+    if (::send(socket, &reply, sizeof reply, MSG_NOSIGNAL) != ssize_t{sizeof reply}) break;
+  }
   ::_exit(0);
+}
+
+std::string said_by(const CudaFunctions& cuda, std::string_view call, int result) {
+  const char* name = nullptr;
+  const bool named = cuda.error_name != nullptr && cuda.error_name(result, &name) == kCudaSuccess;
+  return named && name != nullptr ? fmt::format("{}: {}", call, name)
+                                  : fmt::format("{}: {}", call, result);
+}
+
+// What the child says within its time; empty: nothing was refused.
+std::string why_refused(const CudaFunctions& cuda, int socket) {
+  Reply reply;
+  pollfd answered{socket, POLLIN, 0};
+  if (::poll(&answered, 1, kPatienceMs) != 1 ||
+      ::recv(socket, &reply, sizeof reply, 0) != ssize_t{sizeof reply} ||
+      reply.result == kCudaSuccess || reply.call >= kCalls.size())
+    return {};
+  return said_by(cuda, kCalls[reply.call], reply.result);
 }
 
 }  // namespace
 
 MemoryBorrower::MemoryBorrower() {
-  std::array<int, 2> to_child{}, from_child{};
-  if (::pipe2(to_child.data(), O_CLOEXEC) != 0) return;
-  Descriptor child_reads(to_child[0]);
-  Descriptor we_write(to_child[1]);
-  if (::pipe2(from_child.data(), O_CLOEXEC) != 0) return;
-  Descriptor we_read(from_child[0]);
-  Descriptor child_writes(from_child[1]);
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return;
+  Descriptor ours(ends[0]);
+  Descriptor childs(ends[1]);
   child_ = ::fork();
   if (child_ == 0) {
-    we_write.close();
-    we_read.close();
-    be_child(child_reads.get(), child_writes.get());
+    ours.close();
+    be_child(childs.get());
   }
-  if (child_ < 0) return;
-  handles_ = std::move(we_write);
-  answers_ = std::move(we_read);
+  if (child_ > 0) socket_ = std::move(ours);
 }
 
 MemoryBorrower::~MemoryBorrower() {
   if (child_ < 0) return;
-  handles_.close();
-  pollfd ended{answers_.get(), POLLIN, 0};
+  ::shutdown(socket_.get(), SHUT_WR);
+  pollfd ended{socket_.get(), POLLIN, 0};
   if (::poll(&ended, 1, kPatienceMs) == 0) ::kill(child_, SIGKILL);
   while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
-std::string MemoryBorrower::why_not(const CudaFunctions& cuda) {
+std::string MemoryBorrower::why_not_by_handle(const CudaFunctions& cuda) {
+  std::string why;
+  CudaFunctions::Address address = 0;
+  if (cuda.allocate(&address, kLentBytes) != kCudaSuccess) return why;
+  Question question;
+  if (const int lent = cuda.lend(&question.handle, address); lent != kCudaSuccess)
+    why = said_by(cuda, "cuIpcGetMemHandle", lent);
+  else if (send_question(socket_.get(), question, nullptr))
+    why = why_refused(cuda, socket_.get());
+  (void)cuda.free(address);
+  return why;
+}
+
+std::string MemoryBorrower::why_not_by_descriptor(const CudaFunctions& cuda,
+                                                  CudaFunctions::Device device) {
+  if (!has_descriptors(cuda)) return "the CUDA driver shares no memory by descriptors";
+  const CudaAllocation wished{.handle_types = kCudaFileDescriptor, .location = {.id = device}};
+  CudaFunctions::Memory memory = 0;
+  if (const int made = cuda.create_memory(&memory, kLentBytes, &wished, 0); made != kCudaSuccess)
+    return said_by(cuda, "cuMemCreate", made);
+  std::string why;
+  int number = -1;
+  if (const int lent = cuda.export_memory(&number, memory, kCudaFileDescriptor, 0);
+      lent != kCudaSuccess) {
+    why = said_by(cuda, "cuMemExportToShareableHandle", lent);
+  } else {
+    const Descriptor descriptor(number);
+    if (send_question(socket_.get(), {.by_descriptor = true}, &descriptor))
+      why = why_refused(cuda, socket_.get());
+  }
+  (void)cuda.release_memory(memory);
+  return why;
+}
+
+MemoryBorrower::Refusals MemoryBorrower::why_not(const CudaFunctions& cuda) {
   CudaFunctions::Device device = 0;
   if (child_ < 0 || !has_what_is_needed(cuda) || enter_first_gpu(cuda, &device) != kCudaSuccess)
     return {};
-  const auto text_of = [&](std::string_view call, int result) {
-    const char* name = nullptr;
-    const bool named = cuda.error_name != nullptr && cuda.error_name(result, &name) == kCudaSuccess;
-    return named && name != nullptr ? fmt::format("{}: {}", call, name)
-                                    : fmt::format("{}: {}", call, result);
-  };
-  std::string why;
-  CudaFunctions::Address address = 0;
-  if (cuda.allocate(&address, kLentBytes) == kCudaSuccess) {
-    CudaIpcHandle handle{};
-    int answer = kCudaSuccess;
-    pollfd answered{answers_.get(), POLLIN, 0};
-    if (const int lent = cuda.lend(&handle, address); lent != kCudaSuccess)
-      why = text_of("cuIpcGetMemHandle", lent);
-    else if (write_whole(handles_.get(), handle) && ::poll(&answered, 1, kPatienceMs) == 1 &&
-             read_whole(answers_.get(), &answer) && answer != kCudaSuccess)
-      why = text_of("cuIpcOpenMemHandle", answer);
-    (void)cuda.free(address);
-  }
+  Refusals why;
+  why.by_handle = why_not_by_handle(cuda);
+  if (!why.by_handle.empty()) why.by_descriptor = why_not_by_descriptor(cuda, device);
   (void)cuda.set_context(nullptr);
   (void)cuda.release_context(device);
   return why;

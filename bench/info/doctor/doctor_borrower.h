@@ -23,14 +23,20 @@ class MemoryBorrower {
   // The child ends, and is waited for.
   ~MemoryBorrower();
 
-  // Why it cannot open memory of the first GPU; empty: it can, or there is nothing to be said, as
-  // without a GPU.
-  std::string why_not(const CudaFunctions& cuda);
+  // Why it cannot open memory of the first GPU by a handle, and if so, by a descriptor; empty: it
+  // can, or there is nothing to be said, as without a GPU.
+  struct Refusals {
+    std::string by_handle{};
+    std::string by_descriptor{};
+  };
+  Refusals why_not(const CudaFunctions& cuda);
 
  private:
+  std::string why_not_by_handle(const CudaFunctions& cuda);
+  std::string why_not_by_descriptor(const CudaFunctions& cuda, CudaFunctions::Device device);
+
   pid_t child_ = -1;
-  Descriptor handles_;  // to the child
-  Descriptor answers_;  // from it
+  Descriptor socket_;  // to the child
 };
 
 }  // namespace banyan

@@ -98,12 +98,20 @@ void examine_cuda(const Patient& patient, std::vector<Finding>& findings) {
                         .seen = "the host encodes what lies in a GPU",
                         .evidence = why,
                         .fix = "install a newer driver"});
-  if (const std::string& why = patient.process.no_lending; !why.empty())
+  const ProcessFacts& process = patient.process;
+  if (!process.no_handles.empty() && process.no_descriptors.empty())
+    findings.push_back({.id = "cuda.ipc",
+                        .severity = Severity::kNote,
+                        .seen = "ranks that are processes read each other's memory of GPUs by "
+                                "descriptors, as handles are refused",
+                        .evidence = process.no_handles,
+                        .fix = "nothing needs to be done: some calls go through the host first"});
+  if (!process.no_handles.empty() && !process.no_descriptors.empty())
     findings.push_back({.id = "cuda.ipc",
                         .severity = Severity::kWarning,
                         .seen = "ranks that are processes cannot read each other's memory of GPUs, "
                                 "so that it goes through the host",
-                        .evidence = why,
+                        .evidence = process.no_handles + "; " + process.no_descriptors,
                         .fix = "let the containers of a job share the IPC namespace (--ipc=host) "
                                "and the GPUs, or start one with all of its ranks"});
 }

@@ -124,7 +124,11 @@ ProcessFacts facts_of_process() {
   if (const std::optional<CudaFunctions> cuda = open_cuda_driver()) {
     facts.no_gpu = why_no_gpu(*cuda);
     if (facts.no_gpu.empty()) facts.no_kernels = why_no_kernels(*cuda);
-    if (facts.no_gpu.empty()) facts.no_lending = borrower.why_not(*cuda);
+    if (facts.no_gpu.empty()) {
+      const MemoryBorrower::Refusals why = borrower.why_not(*cuda);
+      facts.no_handles = why.by_handle;
+      facts.no_descriptors = why.by_descriptor;
+    }
   }
   return facts;
 }

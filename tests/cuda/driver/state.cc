@@ -29,15 +29,17 @@ long variable(const char* name, long otherwise) {
   return text == nullptr ? otherwise : std::strtol(text, nullptr, 10);
 }
 
-// FUNCTION:ERROR, for programs that cannot ask for it.
+// FUNCTION:ERROR,FUNCTION:ERROR, for programs that cannot ask for it.
 void refuse_by_variable() {
   const char* text = std::getenv("STANDIN_CUDA_FAIL");  // NOLINT(concurrency-mt-unsafe): as above
   if (text == nullptr) return;
-  const std::string_view asked = text;
-  const size_t colon = asked.find(':');
-  if (colon == std::string_view::npos) return;
-  fail_call(asked.substr(0, colon), 0,
-            static_cast<int>(std::strtol(text + colon + 1, nullptr, 10)));
+  std::string_view asked = text;
+  for (size_t colon = asked.find(':'); colon != std::string_view::npos; colon = asked.find(':')) {
+    char* end = nullptr;
+    const long error = std::strtol(asked.data() + colon + 1, &end, 10);
+    fail_call(asked.substr(0, colon), 0, static_cast<int>(error));
+    asked = *end == '\0' ? "" : end + 1;
+  }
 }
 
 // What begins no more does no harm; what has begun may be a call into parts of the program that
