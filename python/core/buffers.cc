@@ -54,8 +54,11 @@ size_t product(const std::vector<int64_t>& shape, const char* argument) {
   return count;
 }
 
-std::vector<int64_t> numbers_of(py::handle tuple) {
-  return py::cast<std::vector<int64_t>>(py::tuple(py::reinterpret_borrow<py::object>(tuple)));
+std::vector<int64_t> numbers_of(py::handle given) {
+  std::vector<int64_t> numbers;
+  for (const py::handle each : py::tuple(py::reinterpret_borrow<py::object>(given)))
+    numbers.push_back(py::cast<int64_t>(each));
+  return numbers;
 }
 
 // Types that numpy has no letter for are bytes ("<V2"), and the array knows their name.
@@ -79,7 +82,7 @@ banyan_datatype_t type_of_interface(py::handle array, const std::string& letters
 }
 
 // Memory that the library reads: that of the host, and that of GPUs by CUDA.
-bool reachable(int32_t device) {
+bool reachable(int64_t device) {
   return device == static_cast<int32_t>(DlDevice::kCpu) ||
          device == static_cast<int32_t>(DlDevice::kCuda) ||
          device == static_cast<int32_t>(DlDevice::kCudaHost) ||
@@ -88,7 +91,7 @@ bool reachable(int32_t device) {
 
 // The capsule is left as it is: it frees what it has when it ends itself. -1 says that a stream has
 // nothing to wait for, since the caller has seen to that.
-py::object export_dlpack(py::handle array, int32_t device) {
+py::object export_dlpack(py::handle array, int64_t device) {
   py::dict options;
   if (device != static_cast<int32_t>(DlDevice::kCpu)) options["stream"] = -1;
   py::dict modern = options.attr("copy")();
@@ -222,13 +225,16 @@ bool Buffer::take_interface(py::handle array, Access access, const char* argumen
 
 bool Buffer::take_dlpack(py::handle array, Access access, const char* argument) {
   if (!py::hasattr(array, "__dlpack__") || !py::hasattr(array, "__dlpack_device__")) return false;
-  const auto device =
-      py::cast<std::pair<int32_t, int32_t>>(py::tuple(array.attr("__dlpack_device__")()));
-  if (!reachable(device.first))
+  const std::vector<int64_t> device = numbers_of(array.attr("__dlpack_device__")());
+  if (device.size() != 2)
+    throw py::type_error(std::string(argument) +
+                         ".__dlpack_device__() is no pair of kind and number");
+  const int64_t kind = device[0];
+  if (!reachable(kind))
     throw py::type_error(
-        std::string(argument) + " is on a device of DLPack's kind " + std::to_string(device.first) +
+        std::string(argument) + " is on a device of DLPack's kind " + std::to_string(kind) +
         "; valid: 1 (CPU), 2 (CUDA), 3 (CUDA's pinned memory), 13 (CUDA's managed memory)");
-  const py::object capsule = export_dlpack(array, device.first);
+  const py::object capsule = export_dlpack(array, kind);
   const auto [tensor, readonly] = tensor_in(capsule, argument);
   const auto type = type_of_dlpack(tensor->type);
   if (!type)

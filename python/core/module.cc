@@ -95,6 +95,12 @@ void bind_codecs(py::module_& module) {
   module.def("encode", &encode);
   module.def("encode_into", &encode_into);
   module.def("decode", &decode);
+  // What a call would read or write: address, elements, type.
+  module.def("describe", [](py::handle array, bool writable) {
+    const Buffer buffer(array, writable ? Access::kWrite : Access::kRead, "array");
+    return py::make_tuple(reinterpret_cast<uintptr_t>(buffer.data()), buffer.count(),
+                          std::string(name_of(buffer.type())));
+  });
   module.def("type_named", [](const std::string& name) {
     const auto type = type_named(name);
     if (!type) throw py::type_error("elements of " + name + "; valid: " + names_of_types());

@@ -168,6 +168,12 @@ void Group::leave(bool abandoned) {
     const Interruptible interruptible(comms.data(), comms.size());
     const WithoutGil released;
     result = banyan_group_end();
+    // The end of a group starts its requests, and waits for the other calls.
+    for (const OpenRequest& request : requests) {
+      if (abandoned) break;
+      const banyan_result_t waited = banyan_request_wait(request.handle());
+      if (result == BANYAN_SUCCESS) result = waited;
+    }
   }
   const auto failed = std::find_if(comms.begin(), comms.end(), has_failed);
   if (!abandoned) check_waited(result, failed == comms.end() ? nullptr : *failed);
