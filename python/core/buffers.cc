@@ -89,6 +89,13 @@ bool reachable(int64_t device) {
          device == static_cast<int32_t>(DlDevice::kCudaManaged);
 }
 
+void refuse_device(const char* argument, int64_t kind) {
+  if (!reachable(kind))
+    throw py::type_error(
+        std::string(argument) + " is on a device of DLPack's kind " + std::to_string(kind) +
+        "; valid: 1 (CPU), 2 (CUDA), 3 (CUDA's pinned memory), 13 (CUDA's managed memory)");
+}
+
 // The capsule is left as it is: it frees what it has when it ends itself. -1 says that a stream has
 // nothing to wait for, since the caller has seen to that.
 py::object export_dlpack(py::handle array, int64_t device) {
@@ -131,8 +138,8 @@ Exported tensor_in(const py::object& capsule, const char* argument) {
 Buffer::Buffer(py::handle array, Access access, const char* argument) {
   try {
     if (PyObject_CheckBuffer(array.ptr()) != 0) take_view(array, access, argument);
-    if (!given_ && !take_interface(array, access, argument) &&
-        !take_dlpack(array, access, argument))
+    if (!given_ && !take_exchange(array, access, argument) &&
+        !take_interface(array, access, argument) && !take_dlpack(array, access, argument))
       throw py::type_error(std::string(argument) + " is a " + kind_of(array) +
                            "; valid: an array of numpy, or anything with the buffer protocol, "
                            "__array_interface__ or DLPack");
@@ -155,6 +162,7 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   given_ = std::exchange(other.given_, false);
   view_ = std::exchange(other.view_, Py_buffer{});
   holder_ = std::move(other.holder_);
+  managed_ = std::exchange(other.managed_, nullptr);
   return *this;
 }
 
@@ -165,6 +173,8 @@ Buffer::~Buffer() {
 void Buffer::end() noexcept {
   if (view_.obj != nullptr) PyBuffer_Release(&view_);
   holder_ = py::object();
+  DlManagedVersioned* const managed = std::exchange(managed_, nullptr);
+  if (managed != nullptr && managed->deleter != nullptr) managed->deleter(managed);
 }
 
 size_t Buffer::bytes() const {
@@ -223,34 +233,55 @@ bool Buffer::take_interface(py::handle array, Access access, const char* argumen
   return true;
 }
 
+bool Buffer::take_exchange(py::handle array, Access access, const char* argument) {
+  static PyObject* const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+  PyObject* const capsule = _PyType_Lookup(Py_TYPE(array.ptr()), name);  // borrowed, no exception
+  if (capsule == nullptr || PyCapsule_IsValid(capsule, "dlpack_exchange_api") == 0) return false;
+  const auto* exchange =
+      static_cast<DlExchange*>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
+  if (exchange->major != kDlMajor || exchange->export_managed == nullptr) return false;
+  // Such exports of torch do not ask what __dlpack__ refuses.
+  if (py::cast<bool>(py::getattr(array, "requires_grad", py::bool_(false))))
+    throw py::value_error(std::string(argument) +
+                          " requires a gradient, which no call of ours follows; detach() gives the "
+                          "same memory without");
+  if (exchange->export_managed(array.ptr(), &managed_) != 0) throw py::error_already_set();
+  const bool readonly = (managed_->flags & kDlReadOnly) != 0;
+  take_tensor(managed_->tensor, readonly, access, argument);
+  return true;
+}
+
 bool Buffer::take_dlpack(py::handle array, Access access, const char* argument) {
   if (!py::hasattr(array, "__dlpack__") || !py::hasattr(array, "__dlpack_device__")) return false;
   const std::vector<int64_t> device = numbers_of(array.attr("__dlpack_device__")());
   if (device.size() != 2)
     throw py::type_error(std::string(argument) +
                          ".__dlpack_device__() is no pair of kind and number");
-  const int64_t kind = device[0];
-  if (!reachable(kind))
-    throw py::type_error(
-        std::string(argument) + " is on a device of DLPack's kind " + std::to_string(kind) +
-        "; valid: 1 (CPU), 2 (CUDA), 3 (CUDA's pinned memory), 13 (CUDA's managed memory)");
-  const py::object capsule = export_dlpack(array, kind);
-  const auto [tensor, readonly] = tensor_in(capsule, argument);
-  const auto type = type_of_dlpack(tensor->type);
+  refuse_device(argument, device[0]);
+  holder_ = export_dlpack(array, device[0]);
+  const auto [tensor, readonly] = tensor_in(holder_, argument);
+  take_tensor(*tensor, readonly, access, argument);
+  return true;
+}
+
+void Buffer::take_tensor(const DlTensor& tensor, bool readonly, Access access,
+                         const char* argument) {
+  refuse_device(argument, tensor.device_type);
+  const auto type = type_of_dlpack(tensor.type);
   if (!type)
-    refuse_type(argument, "DLPack's code " + std::to_string(tensor->type.code) + " with " +
-                              std::to_string(tensor->type.bits) + " bits");
-  const std::vector<int64_t> shape(tensor->shape, tensor->shape + tensor->dimensions);
+    refuse_type(argument, "DLPack's code " + std::to_string(tensor.type.code) + " with " +
+                              std::to_string(tensor.type.bits) + " bits");
+  if (tensor.dimensions < 0 || (tensor.dimensions > 0 && tensor.shape == nullptr))
+    throw py::value_error(std::string(argument) + " exports a tensor without a shape");
+  const std::vector<int64_t> shape(tensor.shape, tensor.shape + tensor.dimensions);
   count_ = product(shape, argument);
-  if (tensor->strides != nullptr &&
-      !contiguous(shape, {tensor->strides, tensor->strides + tensor->dimensions}, 1))
+  if (tensor.strides != nullptr &&
+      !contiguous(shape, {tensor.strides, tensor.strides + tensor.dimensions}, 1))
     refuse_strides(argument);
   if (access == Access::kWrite && readonly) refuse_readonly(argument);
-  data_ = static_cast<char*>(tensor->data) + tensor->byte_offset;
+  data_ = static_cast<char*>(tensor.data) + tensor.byte_offset;
   type_ = *type;
-  holder_ = capsule;
   given_ = true;
-  return true;
 }
 
 }  // namespace banyan::python

@@ -9,6 +9,7 @@
 #include <cstddef>
 
 #include "banyan/banyan.h"
+#include "python/core/dlpack.h"
 
 namespace banyan::python {
 
@@ -18,8 +19,9 @@ enum class Access { kRead, kWrite };
 class Buffer {
  public:
   Buffer() = default;  // of a rank that gives none: NULL
-  // Takes what has the buffer protocol, then __array_interface__, then DLPack. TypeError and
-  // ValueError name the argument, what it is and what would be right.
+  // Takes what has the buffer protocol, then __array_interface__, then DLPack; types of DLPack 1.3
+  // first, which need no call of Python. TypeError and ValueError name the argument, what it is and
+  // what would be right.
   Buffer(pybind11::handle array, Access access, const char* argument);
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
@@ -34,7 +36,9 @@ class Buffer {
  private:
   void take_view(pybind11::handle array, Access access, const char* argument);
   bool take_interface(pybind11::handle array, Access access, const char* argument);
+  bool take_exchange(pybind11::handle array, Access access, const char* argument);
   bool take_dlpack(pybind11::handle array, Access access, const char* argument);
+  void take_tensor(const DlTensor& tensor, bool readonly, Access access, const char* argument);
   void end() noexcept;
 
   void* data_ = nullptr;
@@ -42,7 +46,8 @@ class Buffer {
   banyan_datatype_t type_ = BANYAN_UINT8;
   bool given_ = false;
   Py_buffer view_{};         // with an obj where it is one
-  pybind11::object holder_;  // otherwise what keeps the memory
+  pybind11::object holder_;  // otherwise what keeps the memory, or
+  DlManagedVersioned* managed_ = nullptr;
 };
 
 }  // namespace banyan::python

@@ -123,9 +123,13 @@ void Communicator::close() {
 
 void Communicator::end(double seconds) noexcept {
   if (closed()) return;
-  if (in_use_) {  // by a daemon thread, which Python leaves behind
+  if (in_use_) {  // by a daemon thread, which comes back before Python leaves it behind
     (void)banyan_comm_abort(handle_);
-    return;
+    for (int i = 0; i < 100 && in_use_; ++i) {
+      const WithoutGil released;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    if (in_use_) return;
   }
   bool finalized = false;
   if (seconds > 0 && !has_failed(handle_) && end_reducers() == BANYAN_SUCCESS) {

@@ -43,6 +43,16 @@ struct DlManagedVersioned {
   DlTensor tensor;
 };
 
+// In a capsule "dlpack_exchange_api", which a type has as __dlpack_c_exchange_api__ since
+// DLPack 1.3.
+struct DlExchange {
+  uint32_t major, minor;
+  DlExchange* former;
+  void* allocate;
+  // 0, or -1 with an exception of Python. The caller has the GIL.
+  int (*export_managed)(void* object, DlManagedVersioned** exported);
+};
+
 inline constexpr uint64_t kDlReadOnly = 1;
 inline constexpr uint32_t kDlMajor = 1;  // which has this layout
 

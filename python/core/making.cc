@@ -2,6 +2,7 @@
 
 #include "python/core/making.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -61,15 +62,18 @@ std::shared_ptr<Communicator> make(Make call) {
     const WithoutGil released;
     meet(meeting, call);
   } else {
-    std::thread([meeting, call = std::move(call)] { meet(meeting, call); }).detach();
+    std::thread thread([meeting, call = std::move(call)] { meet(meeting, call); });
     for (bool done = false; !done;) {
       {
         const WithoutGil released;
         std::unique_lock lock(meeting->mutex);
         done = meeting->changed.wait_for(lock, std::chrono::milliseconds(50),
                                          [&] { return meeting->done; });
+        lock.unlock();
+        if (done) thread.join();
       }
       if (done || PyErr_CheckSignals() == 0) continue;
+      thread.detach();
       const std::lock_guard lock(meeting->mutex);
       meeting->unwanted = true;
       if (meeting->done) give_up(meeting->comm);
@@ -80,17 +84,22 @@ std::shared_ptr<Communicator> make(Make call) {
   return std::make_shared<Communicator>(meeting->comm);
 }
 
-// The caller's function, called by whichever thread meets.
+// The caller's function, called by whichever thread meets, until the caller has gone. A thread must
+// not ask for the GIL when the interpreter ends.
 struct Exchange {
-  py::object allgather;
+  PyObject* allgather;  // borrowed
   int size;
+  std::atomic<bool> gone{false};
 };
 
 int gather(const void* send, void* recv, size_t bytes, void* context) {
   const auto& exchange = *static_cast<Exchange*>(context);
+  if (exchange.gone.load()) return 1;
   const py::gil_scoped_acquire acquired;
+  if (exchange.gone.load()) return 1;
   try {
-    const py::object all = exchange.allgather(py::bytes(static_cast<const char*>(send), bytes));
+    const py::object all =
+        py::handle(exchange.allgather)(py::bytes(static_cast<const char*>(send), bytes));
     auto* to = static_cast<char*>(recv);
     if (py::len(all) != static_cast<size_t>(exchange.size)) return 1;
     for (const py::handle each : all) {
@@ -130,14 +139,16 @@ std::shared_ptr<Communicator> meet_by_id(int rank, int size, const std::string& 
   });
 }
 
-std::shared_ptr<Communicator> meet_by_exchange(int rank, int size, py::object allgather,
+std::shared_ptr<Communicator> meet_by_exchange(int rank, int size, const py::object& allgather,
                                                const py::tuple& config) {
-  // The function is let go of by a thread that has the GIL.
-  const std::shared_ptr<Exchange> exchange(new Exchange{std::move(allgather), size},
-                                           [](Exchange* ended) {
-                                             const py::gil_scoped_acquire acquired;
-                                             delete ended;
-                                           });
+  const auto exchange = std::make_shared<Exchange>();
+  exchange->allgather = allgather.ptr();
+  exchange->size = size;
+  struct Leave {
+    ~Leave() { exchange.gone.store(true); }
+    Exchange& exchange;
+  };
+  const Leave leave{*exchange};
   const auto settings = std::make_shared<ConfigSetting>(config);
   return make([=](banyan_comm_t* comm) {
     const banyan_exchange_t given{sizeof given, rank, size, gather, exchange.get()};

@@ -18,7 +18,8 @@ std::shared_ptr<Communicator> meet_by_launcher(const pybind11::tuple& config);
 std::shared_ptr<Communicator> meet_by_id(int rank, int size, const std::string& id,
                                          const pybind11::tuple& config);
 // allgather(bytes) returns a sequence of what every rank gave, in the order of ranks.
-std::shared_ptr<Communicator> meet_by_exchange(int rank, int size, pybind11::object allgather,
+std::shared_ptr<Communicator> meet_by_exchange(int rank, int size,
+                                               const pybind11::object& allgather,
                                                const pybind11::tuple& config);
 // Null for a rank without a colour.
 std::shared_ptr<Communicator> split(Communicator& parent, int color, int key,

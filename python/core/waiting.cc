@@ -61,6 +61,15 @@ Interruptible::~Interruptible() {
   while (!left_.load()) std::this_thread::yield();
 }
 
+void stay_if_finalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+  const bool finalizing = Py_IsFinalizing() != 0;
+#else
+  const bool finalizing = _Py_IsFinalizing() != 0;
+#endif
+  while (finalizing && !is_main_thread) pause();
+}
+
 bool on_main_thread() {
   return is_main_thread;
 }

@@ -34,11 +34,18 @@ class Interruptible {
   std::atomic<bool> left_{false};
 };
 
+// A thread that Python leaves behind when it ends never has the GIL again: asking for it would end
+// the thread amidst functions of C++, and so the process. It stays.
+void stay_if_finalizing();
+
 // Until it ends, other threads of Python run.
 class WithoutGil {
  public:
   WithoutGil() : state_(PyEval_SaveThread()) {}
-  ~WithoutGil() { PyEval_RestoreThread(state_); }
+  ~WithoutGil() {
+    stay_if_finalizing();
+    PyEval_RestoreThread(state_);
+  }
   WithoutGil(const WithoutGil&) = delete;
   WithoutGil& operator=(const WithoutGil&) = delete;
 

@@ -78,6 +78,8 @@ def test_dlpack_of_torch(alone):
         alone.allreduce(tensor)
     with pytest.raises(ValueError, match='not contiguous'):
         alone.allreduce(tensor.t(), out=tensor)
+    with pytest.raises((ValueError, RuntimeError, BufferError), match='require'):
+        place(torch.ones(3, requires_grad=True))
 
 
 def test_what_dlpack_may_not_be():

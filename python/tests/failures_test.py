@@ -181,6 +181,33 @@ def test_by_hand_and_left_open(way, statuses):
     assert time.monotonic() - start < 20
 
 
+DAEMON = '''
+import threading, time, numpy, banyan
+comm = banyan.Comm.over(0, 1, lambda mine: [mine])
+pair = banyan.unique_id()
+def other():
+    with banyan.Comm.create(1, 2, pair) as last:
+        time.sleep(60)
+def blocked():
+    mine = banyan.Comm.create(0, 2, pair)
+    started.set()
+    mine.barrier()
+started = threading.Event()
+for function in (other, blocked):
+    threading.Thread(target=function, daemon=True).start()
+started.wait()
+time.sleep(0.1)
+print('ends')
+'''
+
+
+def test_a_daemon_thread_in_a_call_does_not_keep_the_interpreter():
+    start = time.monotonic()
+    done = python(DAEMON)
+    assert done.returncode == 0 and done.stdout.startswith('ends'), done.stdout
+    assert time.monotonic() - start < 20
+
+
 def test_without_a_launcher():
     cleared = {name: '' for name in ('BANYAN_RANK', 'BANYAN_SIZE', 'RANK', 'WORLD_SIZE')}
     done = python("import os\nfor name in list(os.environ):\n"
