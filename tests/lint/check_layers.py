@@ -43,6 +43,7 @@ ALLOWED = {
                            'src/liveness'},
     'src/c_api': {'src/reducer'} | LIBRARY - {'topology/formats', 'algorithms', 'src/engine', 'src/liveness'},
     'bench': LIBRARY - {'src/engine', 'src/cuda', 'src/liveness'} | {'algorithms/verify', 'transports/shm', 'compression/cuda'},
+    'python': {'include'},
     'examples': {'include'},
     'tests': LIBRARY | {'src/reducer', 'algorithms/verify', 'transports/shm', 'transports/framed', 'compression/cuda', 'bench',
                         'examples'},

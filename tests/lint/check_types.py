@@ -12,7 +12,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ["include", "src", "algorithms", "compression", "topology", "transports", "bench", "examples"]
+FOLDERS = ["include", "src", "algorithms", "compression", "topology", "transports", "bench", "examples", "python"]
 NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
 OPENING = re.compile(r"(?P<head>[^;{}]*)(?P<mark>[{};])")
 NAMESPACE = re.compile(r"^(?:inline\s+)?namespace(?:\s+([\w:]+))?$")
