@@ -280,8 +280,8 @@ def groups(rank, size):
     assert sparse.to_dense().tolist() == [1.0, 1.0, 1.0, 0.0, 6.0, 0.0]
     with pytest.raises(RuntimeError, match='valid: as many|valid: 3 times'):
         dist.all_gather_into_tensor(torch.empty(5), torch.empty(2))
-    with pytest.raises(RuntimeError, match='complex tensors have sums'):
-        dist.all_reduce(torch.ones(2, dtype=torch.complex64), ReduceOp.MAX)
+    with pytest.raises(RuntimeError, match='bool tensors have no averages'):
+        dist.all_reduce(torch.tensor([True]), ReduceOp.AVG)
 
 
 def forked(rank, size):
