@@ -61,22 +61,19 @@ std::vector<int64_t> numbers_of(py::handle given) {
   return numbers;
 }
 
-// Types that numpy has no letter for are bytes ("<V2"), and the array knows their name.
+// Types that numpy has no letter for are "<V2", or "<f1", and the array knows their name.
 banyan_datatype_t type_of_interface(py::handle array, const std::string& letters,
                                     const char* argument) {
-  if (letters.size() >= 3 && letters[0] != '>') {
-    if (letters[1] == 'V' && py::hasattr(array, "dtype")) {
+  if (letters.size() == 3 && letters[0] != '>') {
+    const auto bytes = static_cast<size_t>(letters[2] - '0');
+    const char kind = letters[1];
+    const std::string_view format = kind == 'i' ? "q" : kind == 'u' ? "Q" : kind == 'f' ? "d" : "";
+    if (const auto type = type_of_format(format, bytes); type) return *type;
+    if (py::hasattr(array, "dtype") && py::hasattr(array.attr("dtype"), "name")) {
       const std::string name = py::str(array.attr("dtype").attr("name"));
-      if (const auto type = type_named(name); type) return *type;
+      if (const auto type = type_named(name); type && bytes_of(*type) == bytes) return *type;
       refuse_type(argument, name);
     }
-    const size_t bytes = static_cast<size_t>(letters[2] - '0');
-    const char format = letters[1] == 'i'   ? 'q'
-                        : letters[1] == 'u' ? 'Q'
-                        : letters[1] == 'f' ? 'd'
-                                            : '?';
-    const auto type = type_of_format(std::string_view(&format, 1), bytes);
-    if (type && letters.size() == 3) return *type;
   }
   refuse_type(argument, letters);
 }

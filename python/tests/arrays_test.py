@@ -101,7 +101,7 @@ def test_what_is_no_array(alone):
             (lambda: alone.allreduce(None, out=floats), ValueError, 'array is None'),
             (lambda: alone.allreduce(floats, out=7), TypeError, 'out is a int'),
             (lambda: alone.allreduce(np.ones(4, bool)), TypeError, 'valid: int8, uint8'),
-            (lambda: alone.allreduce(np.ones(4, np.int16)), TypeError, "array has elements of format 'h'|of <i2"),
+            (lambda: alone.allreduce(np.ones(4, np.int16)), TypeError, 'array has elements of int16'),
             (lambda: alone.allreduce(np.ones(4, complex)), TypeError, 'elements of'),
             (lambda: alone.allreduce(np.ones(4, '>f4')), TypeError, 'elements of'),
             (lambda: alone.allreduce(floats[::2]), ValueError, 'array is not contiguous.*numpy.ascontiguousarray'),

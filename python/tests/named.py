@@ -17,7 +17,8 @@ class Named:
     @property
     def __array_interface__(self):
         shown = dict(self.bits.__array_interface__)
-        shown['typestr'] = f'<V{self.bits.itemsize}'
+        kind = 'f' if self.dtype.name == 'float8_e5m2' else 'V'  # as ml_dtypes has it
+        shown['typestr'] = f'<{kind}{self.bits.itemsize}'
         shown.pop('descr', None)
         return shown
 
