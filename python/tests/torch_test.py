@@ -8,7 +8,10 @@ import time
 import pytest
 
 torch = pytest.importorskip('torch', reason='no torch; pip install torch --index-url of its CPU wheels')
-pytest.importorskip('banyan.torch', reason='banyan was built without torch; pip install --no-build-isolation .')
+try:
+    import banyan.torch  # noqa: F401  (registers the backend)
+except ImportError as other_torch:
+    pytest.skip(str(other_torch), allow_module_level=True)
 
 import torch.distributed as dist  # noqa: E402
 from torch.distributed import ReduceOp  # noqa: E402
