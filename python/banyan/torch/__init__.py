@@ -1,0 +1,69 @@
+"""The backend "banyan" of torch.distributed.
+
+    import banyan.torch
+    torch.distributed.init_process_group('banyan')
+
+Options of a group are `banyan.torch.Options`, given as `pg_options`.
+"""
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import torch
+import torch.distributed as dist
+
+from banyan._settings import CompressionLike, Determinism, config_fields
+
+try:
+    from banyan.torch import _built
+except ImportError as missing:
+    raise ImportError(
+        f'this banyan was built without torch, and torch {torch.__version__} is there; build it for that one: '
+        'pip install --no-build-isolation --force-reinstall --no-deps PATH_OF_BANYAN') from missing
+
+
+def _minor(version: str) -> str:
+    return '.'.join(re.findall(r'\d+', version)[:2])
+
+
+if _minor(_built.version) != _minor(torch.__version__):
+    raise ImportError(
+        f'this banyan was built for torch {_built.version}, and torch {torch.__version__} is there, which has another '
+        'C++ interface; build banyan for it: '
+        'pip install --no-build-isolation --force-reinstall --no-deps PATH_OF_BANYAN')
+
+from banyan.torch._torch import ProcessGroupBanyan  # noqa: E402  (a wrong torch must be refused before it is loaded)
+
+__all__ = ['Options', 'ProcessGroupBanyan']
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Settings of a group's communicators, the same on all ranks; what is None is as the environment says.
+
+    compress: what sums of float32, float16 and bfloat16 may lose: 'int8', 'topk:0.01', a banyan.Compression.
+    transports: as BANYAN_TRANSPORTS. determinism: as for banyan.init. init_timeout: seconds that ranks may take to
+    meet; None: the timeout of the group. name: in logs and errors; None: the name of the group.
+    """
+
+    compress: CompressionLike = None
+    transports: str | None = None
+    determinism: Determinism = 'default'
+    init_timeout: float | None = None
+    name: str | None = None
+
+
+def _create(group, options: Options | None):
+    if options is None:
+        options = Options()
+    if not isinstance(options, Options):
+        raise TypeError(f'pg_options is a {type(options).__name__}; valid: a banyan.torch.Options, or None')
+    fields = config_fields(options.name or f'torch-{group.group_id}', options.transports, None, options.init_timeout,
+                           options.determinism, options.compress)
+    return ProcessGroupBanyan(group.store, group.group_rank, group.group_size, group.timeout, fields)
+
+
+dist.Backend.register_backend('banyan', _create, extended_api=True, devices=['cpu', 'cuda'])

@@ -1,0 +1,290 @@
+// The collectives that move tensors and change nothing in them.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <utility>
+
+#include "python/banyan/torch/backend.h"
+#include "python/banyan/torch/tensors.h"
+
+namespace banyan::process_group {
+namespace {
+
+using c10d::OpType;
+
+bool same_counts(const Tensors& tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.numel() != tensors[0].numel()) return false;
+  }
+  return true;
+}
+
+// Counts as the C interface has them, in elements of the C type.
+std::vector<size_t> counts_of(const Tensors& tensors) {
+  std::vector<size_t> counts;
+  for (const at::Tensor& tensor : tensors)
+    counts.push_back(static_cast<size_t>(tensor.numel()) * elements_of(tensor.scalar_type()).per);
+  return counts;
+}
+
+void check_list(const char* what, const Tensors& tensors, int size) {
+  TORCH_CHECK(static_cast<int>(tensors.size()) == size, "banyan ", what, ": a list has ",
+              tensors.size(), " tensors; valid: ", size, ", one for each rank");
+  check_tensors(what, tensors);
+}
+
+void check_one(const char* what, const Tensors& tensors) {
+  TORCH_CHECK(tensors.size() == 1, "banyan ", what, ": there are ", tensors.size(),
+              " tensors; valid: one");
+  check_tensors(what, tensors);
+}
+
+void check_same_type(const char* what, const at::Tensor& a, const at::Tensor& b) {
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "banyan ", what, ": the input is of ",
+              a.scalar_type(), " and the output of ", b.scalar_type(), "; valid: one type");
+}
+
+void gather_to_all(const Calls& calls, const Tensors& outputs, const at::Tensor& input) {
+  const at::Tensor given = dense(input);
+  const at::Tensor all = room_for(outputs);
+  banyan_call_t call = call_of(BANYAN_ALLGATHER, given, all, given.numel());
+  std::vector<size_t> counts;
+  if (!same_counts(outputs)) {
+    counts = counts_of(outputs);
+    call.collective = BANYAN_ALLGATHERV;
+    call.recv_counts = counts.data();
+  }
+  calls.run(call);
+  part(all, outputs);
+}
+
+// Sizes of the pieces along the first dimension; none: equal ones.
+std::vector<size_t> counts_of_splits(const char* what, const at::Tensor& tensor,
+                                     const std::vector<int64_t>& splits, int size) {
+  const int64_t length = tensor.dim() > 0 ? tensor.size(0) : 0;
+  std::vector<int64_t> sizes = splits;
+  if (sizes.empty()) {
+    TORCH_CHECK(length % size == 0, "banyan ", what, ": the first dimension is ", length,
+                "; valid: a multiple of the ", size, " ranks, or a list of splits");
+    sizes.assign(static_cast<size_t>(size), length / size);
+  }
+  TORCH_CHECK(static_cast<int>(sizes.size()) == size, "banyan ", what, ": there are ", sizes.size(),
+              " splits; valid: ", size, ", one for each rank");
+  const int64_t row = length > 0 ? tensor.numel() / length : 0;
+  int64_t total = 0;
+  std::vector<size_t> counts;
+  for (int64_t split : sizes) {
+    TORCH_CHECK(split >= 0, "banyan ", what, ": a split is ", split, "; valid: at least 0");
+    total += split;
+    counts.push_back(static_cast<size_t>(split * row) * elements_of(tensor.scalar_type()).per);
+  }
+  TORCH_CHECK(total == length, "banyan ", what, ": the splits add up to ", total,
+              " and the first dimension is ", length, "; valid: the same");
+  return counts;
+}
+
+banyan_call_t exchange_of(const at::Tensor& send, const at::Tensor& recv,
+                          const std::vector<size_t>& send_counts,
+                          const std::vector<size_t>& recv_counts) {
+  banyan_call_t call = call_of(BANYAN_ALLTOALLV, send, recv, 0);
+  call.send_counts = send_counts.data();
+  call.recv_counts = recv_counts.data();
+  return call;
+}
+
+}  // namespace
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::broadcast(Tensors& tensors,
+                                                          const c10d::BroadcastOptions& options) {
+  check_one("broadcast", tensors);
+  check_rank("broadcast", options.rootRank);
+  const auto body = [tensor = tensors[0],
+                     root = static_cast<int>(options.rootRank)](const Calls& calls) {
+    const at::Tensor memory = dense(tensor);
+    banyan_call_t call = call_of(BANYAN_BROADCAST, memory, memory, memory.numel());
+    call.root = root;
+    calls.run(call);
+    if (!memory.is_same(tensor)) tensor.copy_(memory);
+  };
+  return submit(
+      {OpType::BROADCAST, "broadcast", "banyan:broadcast", options.timeout, options.asyncOp},
+      tensors, tensors, body);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather(TensorLists& outputs, Tensors& inputs,
+                                                          const c10d::AllgatherOptions& options) {
+  check_one("all_gather", inputs);
+  TORCH_CHECK(outputs.size() == 1, "banyan all_gather: there are ", outputs.size(),
+              " output lists; valid: one");
+  check_list("all_gather", outputs[0], getSize());
+  check_same_type("all_gather", inputs[0], outputs[0][0]);
+  const auto body = [list = outputs[0], input = inputs[0]](const Calls& calls) {
+    gather_to_all(calls, list, input);
+  };
+  return submit(
+      {OpType::ALLGATHER, "all_gather", "banyan:all_gather", options.timeout, options.asyncOp},
+      inputs, outputs[0], body);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::_allgather_base(
+    at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) {
+  Tensors outputs{output}, inputs{input};
+  return allgather_into_tensor_coalesced(outputs, inputs, options);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather_into_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
+  const char* what = "all_gather_into_tensor";
+  TORCH_CHECK(outputs.size() == inputs.size() && !inputs.empty(), "banyan ", what, ": there are ",
+              inputs.size(), " inputs and ", outputs.size(), " outputs; valid: as many");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    check_tensors(what, {inputs[i]});
+    check_same_type(what, inputs[i], outputs[i]);
+    TORCH_CHECK(outputs[i].numel() == inputs[i].numel() * getSize(), "banyan ", what,
+                ": the output has ", outputs[i].numel(), " elements; valid: ", getSize(),
+                " times the ", inputs[i].numel(), " of the input");
+  }
+  const auto body = [outputs, inputs](const Calls& calls) {
+    Tensors given, made;
+    std::vector<banyan_call_t> wanted;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      given.push_back(dense(inputs[i]));
+      made.push_back(dense(outputs[i]));
+      wanted.push_back(call_of(BANYAN_ALLGATHER, given[i], made[i], given[i].numel()));
+    }
+    calls.run(wanted);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!made[i].is_same(outputs[i])) outputs[i].copy_(made[i]);
+    }
+  };
+  return submit(
+      {OpType::_ALLGATHER_BASE, what, "banyan:_all_gather_base", options.timeout, options.asyncOp},
+      inputs, outputs, body);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather_coalesced(
+    TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
+  const char* what = "all_gather_coalesced";
+  TORCH_CHECK(static_cast<int>(outputs.size()) == getSize() && !inputs.empty(), "banyan ", what,
+              ": there are ", outputs.size(), " output lists; valid: ", getSize());
+  for (const Tensors& list : outputs)
+    TORCH_CHECK(list.size() == inputs.size(), "banyan ", what, ": a list has ", list.size(),
+                " tensors; valid: ", inputs.size(), ", as the inputs");
+  Tensors all;
+  TensorLists by_input(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    for (const Tensors& list : outputs) by_input[i].push_back(list[i]);
+    check_list(what, by_input[i], getSize());
+    check_same_type(what, inputs[i], by_input[i][0]);
+    all.insert(all.end(), by_input[i].begin(), by_input[i].end());
+  }
+  const auto body = [by_input, inputs](const Calls& calls) {
+    for (size_t i = 0; i < inputs.size(); ++i) gather_to_all(calls, by_input[i], inputs[i]);
+  };
+  return submit({OpType::ALLGATHER_COALESCED, what, "banyan:all_gather_coalesced", options.timeout,
+                 options.asyncOp},
+                inputs, all, body);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::gather(TensorLists& outputs, Tensors& inputs,
+                                                       const c10d::GatherOptions& options) {
+  check_one("gather", inputs);
+  check_rank("gather", options.rootRank);
+  const bool is_root = options.rootRank == getRank();
+  TORCH_CHECK(outputs.size() == (is_root ? 1 : 0), "banyan gather: there are ", outputs.size(),
+              " output lists; valid: one at the root, none elsewhere");
+  const Tensors list = is_root ? outputs[0] : Tensors();
+  if (is_root) {
+    check_list("gather", list, getSize());
+    check_same_type("gather", inputs[0], list[0]);
+    TORCH_CHECK(same_counts(list) && list[0].numel() == inputs[0].numel(),
+                "banyan gather: tensors differ in size; valid: all as the input");
+  }
+  const auto body = [list, input = inputs[0],
+                     root = static_cast<int>(options.rootRank)](const Calls& calls) {
+    const at::Tensor given = dense(input);
+    const at::Tensor all = list.empty() ? at::Tensor() : room_for(list);
+    banyan_call_t call =
+        call_of(BANYAN_GATHER, given.data_ptr(), list.empty() ? nullptr : all.data_ptr(),
+                given.numel(), given.scalar_type());
+    call.root = root;
+    calls.run(call);
+    if (!list.empty()) part(all, list);
+  };
+  return submit({OpType::GATHER, "gather", "banyan:gather", options.timeout, options.asyncOp},
+                inputs, list, body);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::scatter(Tensors& outputs, TensorLists& inputs,
+                                                        const c10d::ScatterOptions& options) {
+  check_one("scatter", outputs);
+  check_rank("scatter", options.rootRank);
+  const bool is_root = options.rootRank == getRank();
+  TORCH_CHECK(inputs.size() == (is_root ? 1 : 0), "banyan scatter: there are ", inputs.size(),
+              " input lists; valid: one at the root, none elsewhere");
+  const Tensors list = is_root ? inputs[0] : Tensors();
+  if (is_root) {
+    check_list("scatter", list, getSize());
+    check_same_type("scatter", list[0], outputs[0]);
+    TORCH_CHECK(same_counts(list) && list[0].numel() == outputs[0].numel(),
+                "banyan scatter: tensors differ in size; valid: all as the output");
+  }
+  const auto body = [list, output = outputs[0],
+                     root = static_cast<int>(options.rootRank)](const Calls& calls) {
+    const at::Tensor all = list.empty() ? at::Tensor() : joined(list);
+    const at::Tensor made = dense(output);
+    banyan_call_t call = call_of(BANYAN_SCATTER, list.empty() ? nullptr : all.data_ptr(),
+                                 made.data_ptr(), made.numel(), made.scalar_type());
+    call.root = root;
+    calls.run(call);
+    if (!made.is_same(output)) output.copy_(made);
+  };
+  return submit({OpType::SCATTER, "scatter", "banyan:scatter", options.timeout, options.asyncOp},
+                list, outputs, body);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::alltoall_base(
+    at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
+    std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) {
+  const char* what = "all_to_all_single";
+  check_tensors(what, {input, output});
+  const auto body =
+      [output, input, send = counts_of_splits(what, input, input_splits, getSize()),
+       recv = counts_of_splits(what, output, output_splits, getSize())](const Calls& calls) {
+        const at::Tensor given = dense(input);
+        const at::Tensor made = dense(output);
+        calls.run(exchange_of(given, made, send, recv));
+        if (!made.is_same(output)) output.copy_(made);
+      };
+  return submit(
+      {OpType::ALLTOALL_BASE, what, "banyan:all_to_all", options.timeout, options.asyncOp}, {input},
+      {output}, body);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::alltoall(Tensors& outputs, Tensors& inputs,
+                                                         const c10d::AllToAllOptions& options) {
+  check_list("all_to_all", inputs, getSize());
+  check_list("all_to_all", outputs, getSize());
+  check_same_type("all_to_all", inputs[0], outputs[0]);
+  const auto body = [outputs, inputs](const Calls& calls) {
+    const at::Tensor given = joined(inputs);
+    const at::Tensor made = room_for(outputs);
+    const std::vector<size_t> send = counts_of(inputs), recv = counts_of(outputs);
+    calls.run(exchange_of(given, made, send, recv));
+    part(made, outputs);
+  };
+  return submit(
+      {OpType::ALLTOALL, "all_to_all", "banyan:all_to_all", options.timeout, options.asyncOp},
+      inputs, outputs, body);
+}
+
+ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::barrier(const c10d::BarrierOptions& options) {
+  const auto body = [](const Calls& calls) {
+    banyan_call_t call = BANYAN_CALL_INIT;
+    call.collective = BANYAN_BARRIER;
+    calls.run(call);
+  };
+  return submit({OpType::BARRIER, "barrier", "banyan:barrier", options.timeout, options.asyncOp},
+                {}, {}, body);
+}
+
+}  // namespace banyan::process_group

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "python/banyan/torch/comm.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace banyan::process_group {
+namespace {
+
+// The keys of one meeting: every gathering has its number, and every rank its place in it.
+struct Exchange {
+  c10d::Store* store;
+  int rank, size;
+  std::chrono::milliseconds timeout;
+  int round = 0;
+  std::string error;
+};
+
+std::string key_of(int round, int rank) {
+  return "banyan/" + std::to_string(round) + "/" + std::to_string(rank);
+}
+
+int gather(const void* send, void* recv, size_t bytes, void* context) {
+  auto& exchange = *static_cast<Exchange*>(context);
+  const int round = exchange.round++;
+  try {
+    const auto* given = static_cast<const uint8_t*>(send);
+    exchange.store->set(key_of(round, exchange.rank), std::vector<uint8_t>(given, given + bytes));
+    for (int rank = 0; rank < exchange.size; ++rank) {
+      const std::string key = key_of(round, rank);
+      exchange.store->wait({key}, exchange.timeout);
+      const std::vector<uint8_t> value = exchange.store->get(key);
+      if (value.size() != bytes) {
+        exchange.error = "rank " + std::to_string(rank) + " put " + std::to_string(value.size()) +
+                         " bytes in the store where this rank put " + std::to_string(bytes);
+        return 1;
+      }
+      if (bytes > 0)
+        std::memcpy(static_cast<char*>(recv) + bytes * static_cast<size_t>(rank), value.data(),
+                    bytes);
+    }
+  } catch (const std::exception& failure) {
+    exchange.error = failure.what();
+    return 1;
+  }
+  return 0;
+}
+
+// The config and what it points to.
+class Config {
+ public:
+  explicit Config(const Settings& settings) {
+    if (!settings.name.empty()) config_.name = settings.name.c_str();
+    if (!settings.transports.empty()) config_.transports = settings.transports.c_str();
+    config_.timeout_s = settings.timeout_s;
+    config_.init_timeout_s = settings.init_timeout_s;
+    config_.determinism = settings.determinism;
+    if (!settings.compress) return;
+    compression_.fidelity = settings.fidelity;
+    compression_.bound = settings.bound;
+    if (!settings.codec.empty()) compression_.codec = settings.codec.c_str();
+    compression_.min_bytes = settings.min_bytes;
+    compression_.seed = settings.seed;
+    config_.compression = &compression_;
+  }
+  Config(const Config&) = delete;
+  Config& operator=(const Config&) = delete;
+  const banyan_config_t* get() const { return &config_; }
+
+ private:
+  banyan_compression_t compression_ = BANYAN_COMPRESSION_INIT;
+  banyan_config_t config_ = BANYAN_CONFIG_INIT;
+};
+
+banyan_result_t issue(const banyan_call_t& call, banyan_comm_t comm) {
+  const auto& c = call;
+  switch (c.collective) {
+    case BANYAN_ALLREDUCE: return banyan_allreduce(c.send, c.recv, c.count, c.datatype, c.op, comm);
+    case BANYAN_REDUCE:
+      return banyan_reduce(c.send, c.recv, c.count, c.datatype, c.op, c.root, comm);
+    case BANYAN_BROADCAST:
+      return banyan_broadcast(c.send, c.recv, c.count, c.datatype, c.root, comm);
+    case BANYAN_ALLGATHER: return banyan_allgather(c.send, c.recv, c.count, c.datatype, comm);
+    case BANYAN_ALLGATHERV:
+      return banyan_allgatherv(c.send, c.count, c.recv, c.recv_counts, c.recv_displacements,
+                               c.datatype, comm);
+    case BANYAN_REDUCE_SCATTER:
+      return banyan_reduce_scatter(c.send, c.recv, c.count, c.datatype, c.op, comm);
+    case BANYAN_REDUCE_SCATTERV:
+      return banyan_reduce_scatterv(c.send, c.recv, c.recv_counts, c.datatype, c.op, comm);
+    case BANYAN_ALLTOALL: return banyan_alltoall(c.send, c.recv, c.count, c.datatype, comm);
+    case BANYAN_ALLTOALLV:
+      return banyan_alltoallv(c.send, c.send_counts, c.send_displacements, c.recv, c.recv_counts,
+                              c.recv_displacements, c.datatype, comm);
+    case BANYAN_GATHER: return banyan_gather(c.send, c.recv, c.count, c.datatype, c.root, comm);
+    case BANYAN_SCATTER: return banyan_scatter(c.send, c.recv, c.count, c.datatype, c.root, comm);
+    case BANYAN_BARRIER: return banyan_barrier(comm);
+    case BANYAN_SEND: return banyan_send(c.send, c.count, c.datatype, c.root, comm);
+    case BANYAN_RECV: return banyan_recv(c.recv, c.count, c.datatype, c.root, comm);
+  }
+  return BANYAN_ERR_INTERNAL;
+}
+
+// Requests that are destroyed after the group that started them.
+class Requests {
+ public:
+  explicit Requests(banyan_comm_t comm) : comm_(comm) {}
+  Requests(const Requests&) = delete;
+  Requests& operator=(const Requests&) = delete;
+  ~Requests() {
+    for (banyan_request_t request : made_) (void)banyan_request_destroy(request);
+  }
+  banyan_result_t start(const banyan_call_t& call) {
+    banyan_request_t request = nullptr;
+    banyan_result_t result = banyan_request_create(comm_, &call, &request);
+    if (result != BANYAN_SUCCESS) return result;
+    made_.push_back(request);
+    return banyan_request_start(request);
+  }
+  banyan_result_t wait() {
+    for (banyan_request_t request : made_) {
+      const banyan_result_t result = banyan_request_wait(request);
+      if (result != BANYAN_SUCCESS) return result;
+    }
+    return BANYAN_SUCCESS;
+  }
+
+ private:
+  banyan_comm_t comm_;
+  std::vector<banyan_request_t> made_;
+};
+
+}  // namespace
+
+void check(banyan_result_t result, const char* what, banyan_comm_t comm) {
+  if (result == BANYAN_SUCCESS) return;
+  std::string text = banyan_last_error(nullptr);
+  if (text.empty()) text = banyan_result_string(result);
+  int failed = -1;
+  if (comm != nullptr && banyan_comm_failed_rank(comm, &failed) == BANYAN_SUCCESS && failed >= 0)
+    text += " [failed rank " + std::to_string(failed) + "]";
+  C10_THROW_ERROR(DistBackendError, std::string("banyan ") + what + ": " + text);
+}
+
+std::unique_ptr<Comm> Comm::meet(c10d::Store& store, int rank, int size, const Settings& settings) {
+  Exchange exchange{.store = &store, .rank = rank, .size = size, .timeout = {}, .error = {}};
+  exchange.timeout = std::chrono::milliseconds(
+      static_cast<int64_t>(std::min(settings.init_timeout_s, 1e9) * 1000));
+  const banyan_exchange_t given{sizeof(banyan_exchange_t), rank, size, gather, &exchange};
+  const Config config(settings);
+  banyan_comm_t handle = nullptr;
+  const banyan_result_t result = banyan_comm_init_exchange(&handle, &given, config.get());
+  if (result != BANYAN_SUCCESS && !exchange.error.empty())
+    C10_THROW_ERROR(DistBackendError,
+                    "banyan: the store failed while ranks met: " + exchange.error);
+  check(result, "init", nullptr);
+  return std::make_unique<Comm>(handle);
+}
+
+std::unique_ptr<Comm> Comm::twin(const Settings& settings) {
+  const Config config(settings);
+  banyan_comm_t handle = nullptr;
+  check(banyan_comm_split(handle_, 0, 0, &handle, config.get()), "init", handle_);
+  return std::make_unique<Comm>(handle);
+}
+
+Comm::~Comm() {
+  if (handle_ == nullptr) return;
+  (void)banyan_comm_abort(handle_);
+  (void)banyan_comm_destroy(handle_);
+}
+
+void Comm::run(std::span<const banyan_call_t> calls, const char* what) {
+  const bool grouped = calls.size() > 1;
+  Requests requests(handle_);
+  banyan_result_t result = BANYAN_SUCCESS;
+  if (grouped) check(banyan_group_start(), what, handle_);
+  for (const banyan_call_t& call : calls) {
+    result = call.timeout_s > 0 ? requests.start(call) : issue(call, handle_);
+    if (result != BANYAN_SUCCESS) break;
+  }
+  if (grouped) {
+    const banyan_result_t ended = banyan_group_end();
+    if (result == BANYAN_SUCCESS) result = ended;
+  }
+  if (result == BANYAN_SUCCESS) result = requests.wait();
+  check(result, what, handle_);
+}
+
+}  // namespace banyan::process_group

@@ -1,0 +1,55 @@
+// A communicator of the C interface, whose failures are exceptions of c10d.
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <banyan/banyan.h>
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+namespace banyan::process_group {
+
+// What a communicator of this group is made with. The strings are kept for the config.
+struct Settings {
+  std::string name, transports, codec;
+  double timeout_s = 0, init_timeout_s = 0, bound = 0;
+  banyan_determinism_t determinism = BANYAN_DETERMINISM_DEFAULT;
+  banyan_fidelity_t fidelity = BANYAN_EXACT;
+  bool compress = false;
+  size_t min_bytes = 0;
+  uint64_t seed = 0;
+};
+
+// Throws c10::DistBackendError with the library's text, which names the rank.
+void check(banyan_result_t result, const char* what, banyan_comm_t comm);
+
+// Owns the handle. One thread at a time makes calls; any thread aborts.
+class Comm {
+ public:
+  // Meets the others over the store, which all ranks of the group see and nobody else.
+  static std::unique_ptr<Comm> meet(c10d::Store& store, int rank, int size,
+                                    const Settings& settings);
+  explicit Comm(banyan_comm_t handle) : handle_(handle) {}
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+  ~Comm();
+
+  // The same ranks once more, independent of these.
+  std::unique_ptr<Comm> twin(const Settings& settings);
+  banyan_comm_t handle() const { return handle_; }
+  // Runs the calls, several as one group, and returns when all have ended.
+  void run(std::span<const banyan_call_t> calls, const char* what);
+  void abort() { (void)banyan_comm_abort(handle_); }
+  // A child of fork() has no thread of this communicator and must not touch what the parent uses.
+  void leak() { handle_ = nullptr; }
+
+ private:
+  banyan_comm_t handle_;
+};
+
+}  // namespace banyan::process_group
