@@ -171,7 +171,7 @@ TEST(Environment, TableIsCompleteAndDocumented) {
     EXPECT_GT(variable.text.size(), 12U);
     EXPECT_EQ(variable.secret, variable.name == "BANYAN_SECRET");
   }
-  EXPECT_EQ(names.size(), 21U);
+  EXPECT_EQ(names.size(), 22U);
 }
 
 TEST(Environment, Values) {
