@@ -224,6 +224,7 @@ bool Buffer::take_interface(py::handle array, Access access, const char* argumen
       refuse_strides(argument);
   }
   if (access == Access::kWrite && py::cast<bool>(place[1])) refuse_readonly(argument);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the interface has a number
   data_ = reinterpret_cast<void*>(py::cast<uintptr_t>(place[0]));
   holder_ = py::make_tuple(found, py::reinterpret_borrow<py::object>(array));
   given_ = true;

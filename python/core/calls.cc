@@ -65,7 +65,7 @@ Needs needs_of(banyan_collective_t collective, bool is_root) {
     case BANYAN_RECV: return {false, true};
     case BANYAN_REDUCE:
     case BANYAN_GATHER: return {true, is_root};
-    case BANYAN_BROADCAST: return {is_root, true};
+    case BANYAN_BROADCAST:
     case BANYAN_SCATTER: return {is_root, true};
     case BANYAN_ALLREDUCE:
     case BANYAN_ALLGATHER:
@@ -148,6 +148,7 @@ void PreparedCall::take_options(py::handle options) {
   }
   if (!given[3].is_none()) {
     call_.on_stream = 1;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): Python's programs have addresses as numbers
     call_.stream = reinterpret_cast<void*>(py::cast<uintptr_t>(given[3]));
   }
   has_options_ = true;

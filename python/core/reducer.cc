@@ -147,7 +147,7 @@ py::dict Reducer::stats(uint64_t id) {
   banyan_tensor_stats_t stats{};
   stats.size = sizeof stats;
   check(banyan_reducer_stats(handle(), id, &stats));
-  using namespace py::literals;
+  using py::literals::operator""_a;
   return py::dict("steps"_a = stats.steps, "bytes_raw"_a = stats.bytes_raw,
                   "bytes_sent"_a = stats.bytes_sent, "nonfinite"_a = stats.nonfinite,
                   "fallbacks"_a = stats.fallbacks, "error_nmse"_a = stats.error_nmse,

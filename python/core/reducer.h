@@ -17,10 +17,10 @@ namespace banyan::python {
 
 class Reducer final : public Dependent {
  public:
-  // tensors: (id, name, count, dimensions, datatype, compression) each; config: (bucket_bytes, op,
+  // given: (id, name, count, dimensions, datatype, compression) each; settings: (bucket_bytes, op,
   // error_feedback, momentum, clip_norm, warmup_steps, rules or None).
-  Reducer(std::shared_ptr<Communicator> communicator, const pybind11::list& tensors,
-          const pybind11::tuple& config);
+  Reducer(std::shared_ptr<Communicator> communicator, const pybind11::list& given,
+          const pybind11::tuple& settings);
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
