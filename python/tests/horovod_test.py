@@ -10,9 +10,12 @@ from ranks import Job, reached, run
 
 import banyan
 
-torch = pytest.importorskip('torch', reason='this interpreter has no torch')
-hvd = pytest.importorskip('banyan.torch.horovod', reason='the package has no part for this torch',
-                          exc_type=ImportError)
+try:
+    import torch
+
+    import banyan.torch.horovod as hvd
+except ImportError as missing:
+    pytest.skip(str(missing), allow_module_level=True)
 
 
 def calls(comm):
