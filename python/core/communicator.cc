@@ -127,7 +127,7 @@ void Communicator::end(double seconds) noexcept {
     (void)banyan_comm_abort(handle_);
     for (int i = 0; i < 100 && in_use_; ++i) {
       const WithoutGil released;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // nothing tells of its return
     }
     if (in_use_) return;
   }

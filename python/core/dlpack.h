@@ -43,8 +43,8 @@ struct DlManagedVersioned {
   DlTensor tensor;
 };
 
-// In a capsule "dlpack_exchange_api", which a type has as __dlpack_c_exchange_api__ since
-// DLPack 1.3.
+// A type has this since DLPack 1.3: __dlpack_c_exchange_api__ is a capsule "dlpack_exchange_api"
+// of it.
 struct DlExchange {
   uint32_t major, minor;
   DlExchange* former;
