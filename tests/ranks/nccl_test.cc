@@ -174,7 +174,7 @@ TEST_P(NcclCalls, GoByTheHostWhereARankIsThere) {
 TEST_P(NcclCalls, GoByTheHostWhereItCannotBeHad) {
   const std::pair<const char*, decltype(JobOptions::environment)> reasons[] = {
       {"cannot be loaded: /nowhere/libnccl.so.2", asked("/nowhere/libnccl.so.2")},
-      {"is no NCCL of version 2.14", asked("libfmt.so.9")},
+      {"is no NCCL of version 2.14", asked("libcuda.so.1")},
       {"told to fail", by_nccl({{"STANDIN_NCCL_REFUSES", "1"}}).environment}};
   for (const auto& [reason, environment] : reasons) {
     TemporaryFolder folder;

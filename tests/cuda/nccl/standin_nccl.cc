@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "src/base/cuda_driver.h"
+#include "src/cuda/nccl.h"
 #include "tests/cuda/nccl/channels.h"
 
 namespace banyan {
@@ -37,16 +38,6 @@ constexpr unsigned kWithoutTiming = 2;  // CU_EVENT_DISABLE_TIMING
 enum Result { kSuccess = 0, kUnhandledCuda = 1, kInvalidArgument = 4, kInvalidUsage = 5 };
 constexpr int kInProgress = 7;
 constexpr int kRemoteError = 6;
-
-struct Id {
-  char name[128];
-};
-struct Config {
-  size_t size;
-  unsigned magic;
-  unsigned version;
-  int blocking;
-};
 
 const CudaFunctions& driver() {
   static const CudaFunctions functions = loaded_driver();
@@ -290,21 +281,23 @@ const char* ncclGetLastError(void* /*comm*/) {
   return "";
 }
 
-int ncclGetUniqueId(banyan::Id* id) {
+int ncclGetUniqueId(banyan::NcclId* id) {
   static std::atomic<int> next{0};
   if (id == nullptr) return banyan::kInvalidArgument;
-  std::memset(id, 0, sizeof *id);
-  std::snprintf(id->name, sizeof id->name, "/banyan-nccl-%d-%d", getpid(), next++);
+  *id = {};
+  std::snprintf(reinterpret_cast<char*>(id->bytes.data()), id->bytes.size(), "/banyan-nccl-%d-%d",
+                getpid(), next++);
   return 0;
 }
 
-int ncclCommInitRankConfig(void** comm, int ranks, banyan::Id id, int rank,
-                           banyan::Config* config) {
+int ncclCommInitRankConfig(void** comm, int ranks, banyan::NcclId id, int rank,
+                           banyan::NcclConfig* config) {
+  const char* const name = reinterpret_cast<const char*>(id.bytes.data());
   const bool right = comm != nullptr && config != nullptr && config->magic == 0xcafebeef &&
-                     config->size >= sizeof(banyan::Config) && config->blocking == 0 && ranks > 0 &&
-                     rank >= 0 && rank < ranks && id.name[0] == '/';
+                     config->size >= sizeof(banyan::NcclConfig) && config->blocking == 0 &&
+                     ranks > 0 && rank >= 0 && rank < ranks && name[0] == '/';
   if (!right) return banyan::kInvalidArgument;
-  *comm = new Comm(ranks, rank, id.name);
+  *comm = new Comm(ranks, rank, name);
   return banyan::kInProgress;
 }
 
