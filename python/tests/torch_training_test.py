@@ -3,7 +3,7 @@
 
 import pytest
 
-torch = pytest.importorskip('torch', reason='no torch; pip install torch --index-url of its CPU wheels')
+torch = pytest.importorskip('torch', reason='no torch; tools/install-deps --torch')
 try:
     import banyan.torch  # noqa: F401  (registers the backend)
 except ImportError as other_torch:
