@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "python/core/datatypes.h"
+#include "python/core/dispatch.h"
 #include "python/core/errors.h"
 #include "python/core/requests.h"
 #include "python/core/waiting.h"
@@ -220,32 +221,7 @@ void PreparedCall::count_by_lists() {
 }
 
 banyan_result_t PreparedCall::run(banyan_comm_t comm) const {
-  const banyan_call_t& c = call_;
-  switch (c.collective) {
-    case BANYAN_ALLREDUCE: return banyan_allreduce(c.send, c.recv, c.count, c.datatype, c.op, comm);
-    case BANYAN_REDUCE:
-      return banyan_reduce(c.send, c.recv, c.count, c.datatype, c.op, c.root, comm);
-    case BANYAN_BROADCAST:
-      return banyan_broadcast(c.send, c.recv, c.count, c.datatype, c.root, comm);
-    case BANYAN_ALLGATHER: return banyan_allgather(c.send, c.recv, c.count, c.datatype, comm);
-    case BANYAN_ALLGATHERV:
-      return banyan_allgatherv(c.send, c.count, c.recv, c.recv_counts, c.recv_displacements,
-                               c.datatype, comm);
-    case BANYAN_REDUCE_SCATTER:
-      return banyan_reduce_scatter(c.send, c.recv, c.count, c.datatype, c.op, comm);
-    case BANYAN_REDUCE_SCATTERV:
-      return banyan_reduce_scatterv(c.send, c.recv, c.recv_counts, c.datatype, c.op, comm);
-    case BANYAN_ALLTOALL: return banyan_alltoall(c.send, c.recv, c.count, c.datatype, comm);
-    case BANYAN_ALLTOALLV:
-      return banyan_alltoallv(c.send, c.send_counts, c.send_displacements, c.recv, c.recv_counts,
-                              c.recv_displacements, c.datatype, comm);
-    case BANYAN_GATHER: return banyan_gather(c.send, c.recv, c.count, c.datatype, c.root, comm);
-    case BANYAN_SCATTER: return banyan_scatter(c.send, c.recv, c.count, c.datatype, c.root, comm);
-    case BANYAN_BARRIER: return banyan_barrier(comm);
-    case BANYAN_SEND: return banyan_send(c.send, c.count, c.datatype, c.root, comm);
-    case BANYAN_RECV: return banyan_recv(c.recv, c.count, c.datatype, c.root, comm);
-  }
-  return BANYAN_ERR_INTERNAL;  // needs_of() has refused others
+  return dispatch(call_, comm);
 }
 
 void run_call(const std::shared_ptr<Communicator>& communicator, const Said& said) {

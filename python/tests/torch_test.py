@@ -1,6 +1,7 @@
 """The backend of torch.distributed: what collectives and messages do, beside the same by torch on one rank."""
 # SPDX-License-Identifier: Apache-2.0
 
+import datetime
 import os
 import signal
 import time
@@ -287,6 +288,47 @@ def groups(rank, size):
         dist.all_reduce(torch.tensor([True]), ReduceOp.AVG)
 
 
+def watched(rank, size):
+    second = datetime.timedelta(seconds=1)
+    banyan.torch.monitored_barrier()
+    start = time.monotonic()
+    if rank >= 2:
+        time.sleep(1.5)
+    with pytest.raises(dist.DistBackendError, match='Ranks 2, 3 failed to pass monitoredBarrier in 1000 ms'):
+        banyan.torch.monitored_barrier(timeout=second, wait_all_ranks=True)
+    took = time.monotonic() - start
+    assert rank >= 2 or took < 1.4
+    banyan.torch.monitored_barrier()  # who came too late is not in this one
+    if rank == 1:
+        time.sleep(1.5)
+    with pytest.raises(dist.DistBackendError, match='Rank 1 failed to pass'):
+        banyan.torch.monitored_barrier(timeout=second)
+
+
+def parts(rank, size):
+    whole = dist.group.WORLD
+    backend = whole._get_backend(torch.device('cpu'))
+    ranks = [0, 3] if rank in (0, 3) else [2, 1]
+    child = whole.split_group(ranks, group_name=f'pair of {min(ranks)}')
+    tensor = torch.tensor([float(rank)])
+    child.allreduce([tensor]).wait()
+    assert (tensor.item(), child.size()) == (3.0, 2)
+    with pytest.raises(RuntimeError, match='valid: a call by the others only'):
+        backend.shrink([rank])
+    with pytest.raises(RuntimeError, match='rank 7 is not in the group'):
+        backend.shrink([7])
+    dist.barrier()
+    if rank == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    with pytest.raises(dist.DistBackendError, match='failed rank 3'):
+        for _ in range(10000):
+            dist.all_reduce(torch.ones(100000))
+    fewer = dist.shrink_group([3], shrink_flags=dist.distributed_c10d.SHRINK_ABORT)
+    tensor = torch.tensor([float(rank)])
+    dist.all_reduce(tensor, group=fewer)
+    assert (tensor.item(), dist.get_world_size(fewer)) == (3.0, 3)
+
+
 def forked(rank, size):
     child = os.fork()
     if child == 0:
@@ -303,6 +345,14 @@ def forked(rank, size):
 
 def test_groups_and_errors():
     torch_ranks.run(groups, 3)
+
+
+def test_barrier_that_says_who_is_missing():
+    torch_ranks.run(watched, 4)
+
+
+def test_groups_of_some_ranks():
+    torch_ranks.run(parts, 4, silent=(3,))
 
 
 def test_child_of_fork():

@@ -46,7 +46,7 @@ ALLOWED = {
     'python': {'include'},
     'examples': {'include'},
     'tests': LIBRARY | {'src/reducer', 'algorithms/verify', 'transports/shm', 'transports/framed', 'compression/cuda', 'bench',
-                        'examples'},
+                        'examples', 'python'},
 }
 # One .cc each may include what matches. The programs and the examples have a main of their own each, and reports too;
 # hwloc's files are checked before hwloc reads them.

@@ -10,6 +10,7 @@ Options of a group are `banyan.torch.Options`, given as `pg_options`.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import re
 
 import torch
@@ -37,7 +38,7 @@ if _minor(_built.version) != _minor(torch.__version__):
 
 from banyan.torch._torch import ProcessGroupBanyan  # noqa: E402  (a wrong torch must be refused before it is loaded)
 
-__all__ = ['Options', 'ProcessGroupBanyan']
+__all__ = ['Options', 'ProcessGroupBanyan', 'monitored_barrier']
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +65,16 @@ def _create(group, options: Options | None):
     fields = config_fields(options.name or f'torch-{group.group_id}', options.transports, None, options.init_timeout,
                            options.determinism, options.compress)
     return ProcessGroupBanyan(group.store, group.group_rank, group.group_size, group.timeout, fields)
+
+
+def monitored_barrier(group=None, timeout: datetime.timedelta | None = None, wait_all_ranks: bool = False) -> None:
+    """As torch.distributed.monitored_barrier, which asks for gloo by name: a barrier that says who did not come.
+
+    Every rank raises, those that come too late when they do, and names the first rank that was missing; with
+    wait_all_ranks, all of them. The group goes on. timeout: None: that of the group.
+    """
+    group = dist.group.WORLD if group is None else group
+    group.monitored_barrier(datetime.timedelta(milliseconds=-1) if timeout is None else timeout, wait_all_ranks)
 
 
 dist.Backend.register_backend('banyan', _create, extended_api=True, devices=['cpu', 'cuda'])

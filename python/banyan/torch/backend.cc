@@ -50,6 +50,8 @@ ProcessGroupBanyan::ProcessGroupBanyan(const c10::intrusive_ptr<c10d::Store>& st
                                        int size, milliseconds timeout, const Settings& settings)
     : Backend(rank, size),
       process_(getpid()),
+      store_(store),
+      settings_(settings),
       timeout_ms_(timeout.count()),
       first_timeout_ms_(timeout.count()) {
   TORCH_CHECK_VALUE(timeout.count() > 0, "banyan: the timeout of the group is ", timeout.count(),
@@ -150,10 +152,13 @@ void ProcessGroupBanyan::check_rank(const char* what, int64_t rank) const {
               " is not in the group; valid: 0 to ", getSize() - 1);
 }
 
+milliseconds ProcessGroupBanyan::chosen(milliseconds asked) const {
+  return asked == c10d::kUnsetTimeout || asked.count() == 0 ? milliseconds(timeout_ms_) : asked;
+}
+
 double ProcessGroupBanyan::timeout_of(milliseconds asked) const {
-  const int64_t chosen =
-      asked == c10d::kUnsetTimeout || asked.count() == 0 ? timeout_ms_.load() : asked.count();
-  return chosen == first_timeout_ms_ ? 0 : static_cast<double>(chosen) / 1000;
+  const int64_t timeout_ms = chosen(asked).count();
+  return timeout_ms == first_timeout_ms_ ? 0 : static_cast<double>(timeout_ms) / 1000;
 }
 
 c10::intrusive_ptr<c10d::Work> ProcessGroupBanyan::noted(WorkRef work) {

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -49,6 +50,8 @@ class ProcessGroupBanyan final : public c10d::Backend {
   const std::string getBackendName() const override { return "banyan"; }
   c10::intrusive_ptr<Options> getBackendOptions() override;
   bool supportsCoalescing() const override { return true; }
+  bool supportsSplitting() const override { return true; }
+  bool supportsShrinking() const override { return true; }
   void startCoalescing() override;
   c10::intrusive_ptr<c10d::Work> endCoalescing() override;
   void setTimeout(std::chrono::milliseconds timeout) override;
@@ -57,6 +60,14 @@ class ProcessGroupBanyan final : public c10d::Backend {
   c10d::ErrorType getError() override;
   void abort() override;
   void shutdown() override;
+
+  using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
+  // Groups of some of these ranks, with these settings: all that are in the new one call it.
+  BackendPtr split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                   const c10::intrusive_ptr<Options>& options) override;
+  // With flag 1 this group ends, whatever it is doing: it has lost the ranks that are left out.
+  BackendPtr shrink(const std::vector<int64_t>& left_out, int flags,
+                    const c10::intrusive_ptr<Options>& options) override;
 
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
@@ -92,6 +103,8 @@ class ProcessGroupBanyan final : public c10d::Backend {
   WorkPtr recv(Tensors& tensors, int peer, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
+  // Rank 0 waits for the others, and tells all of them who did not come: the first, or all.
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all) override;
 
  private:
   struct Op {
@@ -109,8 +122,18 @@ class ProcessGroupBanyan final : public c10d::Backend {
   void check_rank(const char* what, int64_t rank) const;
   WorkPtr noted(WorkRef work);
   double timeout_of(std::chrono::milliseconds asked) const;
+  std::chrono::milliseconds chosen(std::chrono::milliseconds asked) const;
+  BackendPtr group_of(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                      const c10::intrusive_ptr<Options>& options);
+  std::vector<int> find_missing(int tag, std::chrono::milliseconds timeout, bool all);
+  WorkRef message(bool sends, const at::Tensor& tensor, int peer, int tag,
+                  std::chrono::milliseconds timeout);
 
   const pid_t process_;  // children of fork() have no part in this
+  const c10::intrusive_ptr<c10d::Store> store_;
+  const Settings settings_;
+  std::map<std::vector<int>, int> parts_;  // how many groups of these ranks there were
+  int barriers_ = 0;
   std::atomic<int64_t> timeout_ms_;
   const int64_t first_timeout_ms_;  // the one that the communicators were made with
   std::unique_ptr<Comm> comm_;

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <vector>
 
+#include "python/core/dispatch.h"
+
 namespace banyan::process_group {
 namespace {
 
@@ -75,35 +77,6 @@ class Config {
   banyan_compression_t compression_ = BANYAN_COMPRESSION_INIT;
   banyan_config_t config_ = BANYAN_CONFIG_INIT;
 };
-
-banyan_result_t issue(const banyan_call_t& call, banyan_comm_t comm) {
-  const auto& c = call;
-  switch (c.collective) {
-    case BANYAN_ALLREDUCE: return banyan_allreduce(c.send, c.recv, c.count, c.datatype, c.op, comm);
-    case BANYAN_REDUCE:
-      return banyan_reduce(c.send, c.recv, c.count, c.datatype, c.op, c.root, comm);
-    case BANYAN_BROADCAST:
-      return banyan_broadcast(c.send, c.recv, c.count, c.datatype, c.root, comm);
-    case BANYAN_ALLGATHER: return banyan_allgather(c.send, c.recv, c.count, c.datatype, comm);
-    case BANYAN_ALLGATHERV:
-      return banyan_allgatherv(c.send, c.count, c.recv, c.recv_counts, c.recv_displacements,
-                               c.datatype, comm);
-    case BANYAN_REDUCE_SCATTER:
-      return banyan_reduce_scatter(c.send, c.recv, c.count, c.datatype, c.op, comm);
-    case BANYAN_REDUCE_SCATTERV:
-      return banyan_reduce_scatterv(c.send, c.recv, c.recv_counts, c.datatype, c.op, comm);
-    case BANYAN_ALLTOALL: return banyan_alltoall(c.send, c.recv, c.count, c.datatype, comm);
-    case BANYAN_ALLTOALLV:
-      return banyan_alltoallv(c.send, c.send_counts, c.send_displacements, c.recv, c.recv_counts,
-                              c.recv_displacements, c.datatype, comm);
-    case BANYAN_GATHER: return banyan_gather(c.send, c.recv, c.count, c.datatype, c.root, comm);
-    case BANYAN_SCATTER: return banyan_scatter(c.send, c.recv, c.count, c.datatype, c.root, comm);
-    case BANYAN_BARRIER: return banyan_barrier(comm);
-    case BANYAN_SEND: return banyan_send(c.send, c.count, c.datatype, c.root, comm);
-    case BANYAN_RECV: return banyan_recv(c.recv, c.count, c.datatype, c.root, comm);
-  }
-  return BANYAN_ERR_INTERNAL;
-}
 
 // Requests that are destroyed after the group that started them.
 class Requests {
@@ -180,7 +153,7 @@ void Comm::run(std::span<const banyan_call_t> calls, const char* what) {
   banyan_result_t result = BANYAN_SUCCESS;
   if (grouped) check(banyan_group_start(), what, handle_);
   for (const banyan_call_t& call : calls) {
-    result = call.timeout_s > 0 ? requests.start(call) : issue(call, handle_);
+    result = call.timeout_s > 0 ? requests.start(call) : python::dispatch(call, handle_);
     if (result != BANYAN_SUCCESS) break;
   }
   if (grouped) {

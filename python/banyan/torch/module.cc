@@ -52,6 +52,7 @@ PYBIND11_MODULE(_torch, module) {
       module, "ProcessGroupBanyan", "The backend of one group; torch.distributed makes it.")
       .def(py::init(&banyan::process_group::make), py::arg("store"), py::arg("rank"),
            py::arg("size"), py::arg("timeout"), py::arg("fields"))
+      .def_property_readonly("options", &ProcessGroupBanyan::getBackendOptions)
       .def("sequence_number", &ProcessGroupBanyan::getSequenceNumberForGroup,
            "How many collectives this rank has issued.");
 }
