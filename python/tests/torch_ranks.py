@@ -34,7 +34,7 @@ def run(function, size, *arguments, timeout=20, options=None, deadline=60, silen
         results = context.SimpleQueue()
         os.environ['OMP_NUM_THREADS'] = '1'
         ranks = [context.Process(target=_rank, args=(function, rank, size, f'{folder}/store', timeout, options,
-                                                     arguments, results), daemon=True) for rank in range(size)]
+                                                     arguments, results)) for rank in range(size)]
         for process in ranks:
             process.start()
         try:

@@ -9,8 +9,10 @@ nothing is run: what the other file's tests passed and these did not is printed,
 # SPDX-License-Identifier: Apache-2.0
 
 import argparse
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +25,7 @@ BY_NAME = {'test_ddp_logging_data_cpu', 'test_monitored_barrier_gloo', 'test_mon
 def make_suite():
     """The class of tests; the ranks that it spawns import this file and make it again."""
     backend = os.environ['BANYAN_SUITE_BACKEND']
+    import torch
     from torch.testing._internal import common_distributed
     from torch.testing._internal.common_distributed import DistTestCases
     if backend == 'banyan':
@@ -39,7 +42,14 @@ def make_suite():
     class TestSuite(distributed_test.TestDistBackend, distributed_test.DistributedTest._DistTestBase):
         def setUp(self):
             super().setUp()
+            self._skip_what_needs_gpus()
             self._spawn_processes()
+
+        def _skip_what_needs_gpus(self):
+            """Where there are none. The ranks would say so themselves, some seconds later."""
+            text = inspect.getsource(inspect.unwrap(getattr(type(self), self._testMethodName)))
+            if torch.cuda.device_count() == 0 and re.search('@skip_if_(lt_x_gpu|no_gpu)|@require_n_gpus', text):
+                self.skipTest('there is no GPU')
 
         def run_test(self, name, pipe):
             if name != 'test_get_backend':

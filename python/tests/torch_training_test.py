@@ -54,6 +54,22 @@ def by_ddp(rank, size):
     assert torch.allclose(mine, flat(by_gloo), atol=1e-4)
 
 
+def with_loader(rank, size):
+    """Its workers are children of fork(), which begin and end while the group is at work."""
+    values = torch.arange(64.0).view(64, 1).repeat(1, 16)
+    sampler = torch.utils.data.DistributedSampler(values, shuffle=False)
+    loader = torch.utils.data.DataLoader(values, batch_size=8, sampler=sampler, num_workers=2)
+    trained = DistributedDataParallel(model())
+    seen = torch.zeros(1)
+    for _ in range(2):
+        for rows in loader:
+            trained(rows).sum().backward()
+            trained.zero_grad()
+            seen += rows[:, 0].sum()
+    dist.all_reduce(seen)
+    assert seen.item() == 2 * sum(range(64))
+
+
 def by_fsdp(rank, size):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
@@ -116,6 +132,10 @@ def in_detail(rank, size):
 
 def test_ddp_trains_as_over_gloo():
     torch_ranks.run(by_ddp, 2)
+
+
+def test_workers_of_a_loader():
+    torch_ranks.run(with_loader, 2)
 
 
 def test_fsdp2_trains_as_one_process():
