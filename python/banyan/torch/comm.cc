@@ -116,6 +116,8 @@ void check(banyan_result_t result, const char* what, banyan_comm_t comm) {
   int failed = -1;
   if (comm != nullptr && banyan_comm_failed_rank(comm, &failed) == BANYAN_SUCCESS && failed >= 0)
     text += " [failed rank " + std::to_string(failed) + "]";
+  // By these words programs for other backends know it.
+  if (result == BANYAN_ERR_TIMEOUT) text = "Timed out (" + text + ")";
   C10_THROW_ERROR(DistBackendError, std::string("banyan ") + what + ": " + text);
 }
 

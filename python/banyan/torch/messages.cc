@@ -259,7 +259,7 @@ void Messages::expire() {
       continue;
     }
     done_.push_back(
-        {waiting->work, error_of("banyan recv: timeout: " + sender_name(waiting->peer) +
+        {waiting->work, error_of("banyan recv: Timed out waiting: " + sender_name(waiting->peer) +
                                  " has sent nothing with tag " + std::to_string(waiting->tag) +
                                  " in " + std::to_string(waiting->timeout_s) + " s")});
     waiting = waiting_.erase(waiting);
