@@ -39,6 +39,7 @@ def accuracy(text):
     ('ddp', []),
     ('fsdp2', []),
     ('horovod_style', ['--codec', 'int8']),
+    ('local_sgd', ['--codec', 'int8']),
 ])
 def test_example_learns(name, options):
     said = said_by(name, '--steps', '100', *options)

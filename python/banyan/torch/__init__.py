@@ -36,9 +36,11 @@ if _minor(_built.version) != _minor(torch.__version__):
         'C++ interface; build banyan for it: '
         'pip install --no-build-isolation --force-reinstall --no-deps PATH_OF_BANYAN')
 
-from banyan.torch._torch import ProcessGroupBanyan  # noqa: E402  (a wrong torch must be refused before it is loaded)
+# A wrong torch must be refused before these load what was built for another.
+from banyan.torch._averaging import LocalSGD, average_parameters  # noqa: E402
+from banyan.torch._torch import ProcessGroupBanyan  # noqa: E402
 
-__all__ = ['Options', 'ProcessGroupBanyan', 'monitored_barrier']
+__all__ = ['LocalSGD', 'Options', 'ProcessGroupBanyan', 'average_parameters', 'monitored_barrier']
 
 
 @dataclasses.dataclass(frozen=True)
