@@ -38,9 +38,10 @@ if _minor(_built.version) != _minor(torch.__version__):
 
 # A wrong torch must be refused before these load what was built for another.
 from banyan.torch._averaging import LocalSGD, average_parameters  # noqa: E402
+from banyan.torch._hook import DdpHook, ddp_hook  # noqa: E402
 from banyan.torch._torch import ProcessGroupBanyan  # noqa: E402
 
-__all__ = ['LocalSGD', 'Options', 'ProcessGroupBanyan', 'average_parameters', 'monitored_barrier']
+__all__ = ['DdpHook', 'LocalSGD', 'Options', 'ProcessGroupBanyan', 'average_parameters', 'ddp_hook', 'monitored_barrier']
 
 
 @dataclasses.dataclass(frozen=True)

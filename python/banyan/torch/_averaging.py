@@ -8,7 +8,7 @@ averages of every step first, and of every few afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 import banyan
 from banyan._settings import CompressionLike
+from banyan.torch import _residuals
 from banyan.torch._groups import comm_of
 
 # So many bytes of short tensors go by one call.
@@ -82,14 +83,16 @@ class _Differences:
             parameter.copy_(common.add_(change))
 
     def save(self) -> dict[str, Any]:
-        return {'common': [common.clone() for common in self.common], 'residuals': [self._reducer.save()]}
+        return {'common': [common.clone() for common in self.common], **_residuals.saved(self._reducer, self._comm)}
 
-    def load(self, state: dict[str, Any]) -> None:
-        if len(state['common']) != len(self.common):
-            raise ValueError(f'the state has {len(state["common"])} tensors, and there are {len(self.common)}')
-        for common, saved in zip(self.common, state['common']):
-            common.copy_(saved)
-        self._reducer.load(*state['residuals'])
+    def load(self, given: _residuals.States) -> None:
+        states = _residuals.states_of(given, self._comm)
+        common = (given if isinstance(given, Mapping) else given[0])['common']
+        if len(common) != len(self.common):
+            raise ValueError(f'the state has {len(common)} tensors, and there are {len(self.common)}')
+        for mine, saved in zip(self.common, common):
+            mine.copy_(saved)
+        _residuals.load(self._reducer, states)
 
     def close(self) -> None:
         self._reducer.close()
@@ -192,24 +195,30 @@ class LocalSGD(torch.optim.Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """The optimizer's, the number of steps, and what this rank's codec has kept.
 
-        Each rank saves its own. With another number of ranks, 'residuals' of rank r of P are those of the former ranks
-        r, r + P and so on, one after the other.
+        Each rank saves its own, after an average, when all ranks have the same parameters.
         """
         state = {'optimizer': self.optimizer.state_dict(), 'steps': self.steps}
         if self._differences is not None:
             state['differences'] = self._differences.save()
         return state
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what state_dict() gave, before the first step. The model's parameters are loaded by their own."""
-        has, wants = 'differences' in state_dict, self._differences is not None
+    def load_state_dict(self, state_dict: dict[str, Any] | Sequence[dict[str, Any]]) -> None:
+        """Takes over what state_dict() gave, before the first step. The model's parameters are loaded by themselves.
+
+        state_dict: with as many ranks as before, what this rank has saved. With another number, the list of those of all
+        former ranks: rank r of P takes over what the codec of r, r + P and so on has kept.
+        """
+        states = [state_dict] if isinstance(state_dict, Mapping) else list(state_dict)
+        first = states[min(dist.get_rank(self._group), len(states) - 1)]
+        has, wants = 'differences' in first, self._differences is not None
         if has != wants:
             raise ValueError(f'the state is of a LocalSGD {"with" if has else "without"} a codec, and this one is '
                              f'{"with" if wants else "without"} one')
-        self.optimizer.load_state_dict(state_dict['optimizer'])
-        self.steps = state_dict['steps']
+        self.optimizer.load_state_dict(first['optimizer'])
+        self.steps = first['steps']
         if self._differences is not None:
-            self._differences.load(state_dict['differences'])
+            kept = [state['differences'] for state in states]
+            self._differences.load(kept[0] if isinstance(state_dict, Mapping) else kept)
 
     def close(self) -> None:
         """Averages no more, and ends what the codec has. Collective where there is a codec."""
