@@ -11,10 +11,12 @@ import torch
 import torch.multiprocessing as multiprocessing
 
 
-def _rank(function, rank, size, path, timeout, options, arguments, results):
+def _rank(function, rank, size, path, timeout, options, arguments, results, environment):
     import torch.distributed as dist
 
     import banyan.torch  # noqa: F401  (registers the backend)
+    os.environ.update(environment)
+    dist.set_debug_level_from_env()
     torch.set_num_threads(1)
     try:
         dist.init_process_group('banyan', init_method=f'file://{path}', rank=rank, world_size=size,
@@ -29,12 +31,14 @@ def _rank(function, rank, size, path, timeout, options, arguments, results):
 
 def run(function, size, *arguments, timeout=20, options=None, deadline=60, silent=()):
     """What the function returned, by rank. Ranks in `silent` may end without a word, by a signal."""
-    context = multiprocessing.get_context('spawn')
+    os.environ['OMP_NUM_THREADS'] = '1'
+    # Ranks are forked of a process that has imported what takes seconds, and made no thread.
+    context = multiprocessing.get_context('forkserver')
+    context.set_forkserver_preload(['torch', 'torch.distributed', 'torch.nn.parallel', 'banyan.torch', 'pytest'])
     with tempfile.TemporaryDirectory() as folder:
         results = context.SimpleQueue()
-        os.environ['OMP_NUM_THREADS'] = '1'
         ranks = [context.Process(target=_rank, args=(function, rank, size, f'{folder}/store', timeout, options,
-                                                     arguments, results)) for rank in range(size)]
+                                                     arguments, results, dict(os.environ))) for rank in range(size)]
         for process in ranks:
             process.start()
         try:

@@ -138,7 +138,9 @@ class LocalSGD(torch.optim.Optimizer):
         return [parameter for group in self.optimizer.param_groups for parameter in group['params']]
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__['optimizer'], name)  # such as what hooks of steps are kept in
+        if 'optimizer' not in self.__dict__:
+            raise AttributeError(name)  # of what is not made yet
+        return getattr(self.optimizer, name)  # such as what hooks of steps are kept in
 
     def _begin_alike(self, parameters: list[torch.Tensor]) -> None:
         _all_flat([parameter.detach() for parameter in parameters],

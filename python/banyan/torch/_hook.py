@@ -20,7 +20,7 @@ from banyan._settings import CompressionLike
 from banyan.torch import _residuals
 from banyan.torch._groups import comm_of
 
-# Of the figures of a reducer, those that are sums over its steps.
+# These figures of a reducer are sums over its steps.
 _SUMS = ('steps', 'bytes_raw', 'bytes_sent', 'nonfinite', 'fallbacks', 'codec_seconds', 'wait_seconds')
 
 
