@@ -291,6 +291,8 @@ def groups(rank, size):
 def watched(rank, size):
     second = datetime.timedelta(seconds=1)
     banyan.torch.monitored_barrier()
+    with pytest.raises(dist.DistBackendError, match=f'Rank {rank} timed out in monitoredBarrier'):
+        banyan.torch.monitored_barrier(timeout=datetime.timedelta(seconds=0))
     start = time.monotonic()
     if rank >= 2:
         time.sleep(1.5)

@@ -120,8 +120,12 @@ std::vector<int> ProcessGroupBanyan::find_missing(int tag, milliseconds timeout,
 void ProcessGroupBanyan::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all) {
   check_usable("monitored_barrier");
   if (getSize() == 1) return;
-  const milliseconds timeout = chosen(options.timeout);
+  const bool unset = options.timeout == c10d::kUnsetTimeout;
+  const milliseconds timeout = unset ? milliseconds(timeout_ms_) : options.timeout;
   const int number = ++barriers_;
+  if (timeout.count() <= 0)
+    C10_THROW_ERROR(DistBackendError, "Rank " + std::to_string(getRank()) +
+                                          " timed out in monitoredBarrier after 0 ms");
   // By rank: whether it is missing.
   at::Tensor verdict = at::zeros({getSize()}, at::kByte);
   if (getRank() == 0) {
