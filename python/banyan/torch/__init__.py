@@ -3,7 +3,8 @@
     import banyan.torch
     torch.distributed.init_process_group('banyan')
 
-Options of a group are `banyan.torch.Options`, given as `pg_options`.
+Options of a group are `banyan.torch.Options`, given as `pg_options`. For groups of any backend, `ddp_hook` lets
+DistributedDataParallel sum gradients by a codec.
 """
 # SPDX-License-Identifier: Apache-2.0
 
@@ -35,9 +36,11 @@ if _minor(_built.version) != _minor(torch.__version__):
         'C++ interface; build banyan for it: '
         'pip install --no-build-isolation --force-reinstall --no-deps PATH_OF_BANYAN')
 
-from banyan.torch._torch import ProcessGroupBanyan  # noqa: E402  (a wrong torch must be refused before it is loaded)
+# A wrong torch must be refused before any of it is loaded.
+from banyan.torch._hook import DdpHook, ddp_hook  # noqa: E402
+from banyan.torch._torch import ProcessGroupBanyan  # noqa: E402
 
-__all__ = ['Options', 'ProcessGroupBanyan']
+__all__ = ['DdpHook', 'Options', 'ProcessGroupBanyan', 'ddp_hook']
 
 
 @dataclasses.dataclass(frozen=True)
