@@ -19,8 +19,7 @@ import torch.distributed as dist  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 import torch_ranks  # noqa: E402
-
-INPUTS, CLASSES = 64, 8
+from torch_task import CLASSES, INPUTS, batch, flat  # noqa: E402
 
 
 def model(seed=1, dtype=torch.float32):
@@ -29,30 +28,19 @@ def model(seed=1, dtype=torch.float32):
                                torch.nn.Linear(96, CLASSES)).to(dtype)
 
 
-def batch(rank, step, dtype=torch.float32):
-    """Inputs, and classes that a linear model of a fixed seed has for them."""
-    values = torch.randn(32, INPUTS, generator=torch.Generator().manual_seed(1000 * step + rank))
-    right = values @ torch.randn(INPUTS, CLASSES, generator=torch.Generator().manual_seed(7))
-    return values.to(dtype), right.argmax(1)
-
-
 def steps(trained, rank, numbers, rate=0.1, momentum=0.0, optimizer=None, parts=1):
     dtype = next(trained.parameters()).dtype
     optimizer = optimizer or torch.optim.SGD(trained.parameters(), rate, momentum=momentum)
     loss = None
     for number in numbers:
         for part in range(parts):
-            values, right = batch(rank, number * parts + part, dtype)
+            values, right = batch(rank, number * parts + part)
             with contextlib.nullcontext() if part == parts - 1 else trained.no_sync():
-                loss = torch.nn.functional.cross_entropy(trained(values).float(), right)
+                loss = torch.nn.functional.cross_entropy(trained(values.to(dtype)).float(), right)
                 loss.backward()
         optimizer.step()
         optimizer.zero_grad()
     return loss.item()
-
-
-def flat(module):
-    return torch.cat([parameter.detach().reshape(-1) for parameter in module.parameters()])
 
 
 def same_on_all(trained):
@@ -96,16 +84,12 @@ def exactly(rank, size):
         same_on_all(hooked)
         narrow = flat(plain).dtype == torch.bfloat16
         assert torch.allclose(flat(hooked), flat(plain), atol=1e-2 if narrow else 1e-6), index
-        hooked.eval()(batch(rank, 0, next(hooked.parameters()).dtype)[0])
+        hooked.eval()(batch(rank, 0)[0].to(next(hooked.parameters()).dtype))
         assert hook.stats()['step'] == 4 and hook.error is None
         hook.close()
         hook.close()
     with pytest.raises(RuntimeError, match='the hook is closed'):
         steps(hooked, rank, [9])
-
-
-def test_exact_gradients_are_those_of_ddp():
-    torch_ranks.run(exactly, 2)
 
 
 def by_codecs(rank, size):
@@ -137,10 +121,6 @@ def by_codecs(rank, size):
     steps(none, rank, range(2))
     kept, none_kept = (each.state_dict()['ranks'][rank].numel() for each in (hook, forgets))
     assert none_kept < 4 * 96 * 96 < kept  # bytes of the residuals of one layer
-
-
-def test_codecs_and_rules():
-    torch_ranks.run(by_codecs, 2)
 
 
 def resumed(rank, size):
@@ -177,10 +157,6 @@ def resumed(rank, size):
     cut = {**mine, 'ranks': {rank: mine['ranks'][rank][:-3]}}
     with pytest.raises(banyan.Corrupt):
         fresh.load_state_dict(cut)
-
-
-def test_state_goes_on_bit_for_bit():
-    torch_ranks.run(resumed, 2)
 
 
 class Weighed(torch.nn.Module):
@@ -255,10 +231,6 @@ def wrong_use(rank, size):
     assert isinstance(hook.error, TypeError)
 
 
-def test_wrong_use_is_told():
-    torch_ranks.run(wrong_use, 2)
-
-
 def killed(rank, size):
     trained = DistributedDataParallel(model(), bucket_cap_mb=0.01)
     hook = banyan.torch.ddp_hook(trained, 'int8')
@@ -273,6 +245,21 @@ def killed(rank, size):
     hook.close()
     dist.distributed_c10d._abort_process_group()
     return took
+
+
+def training(rank, size):
+    exactly(rank, size)
+    by_codecs(rank, size)
+
+
+def using(rank, size):
+    resumed(rank, size)
+    wrong_use(rank, size)
+
+
+@pytest.mark.parametrize('function', [training, using], ids=lambda function: function.__name__)
+def test_hook(function):
+    torch_ranks.run(function, 2)
 
 
 def test_killed_rank_is_named():

@@ -4,7 +4,7 @@
     torch.distributed.init_process_group('banyan')
 
 Options of a group are `banyan.torch.Options`, given as `pg_options`. For groups of any backend, `ddp_hook` lets
-DistributedDataParallel sum gradients by a codec.
+DistributedDataParallel sum gradients by a codec, and `LocalSGD` averages parameters every k steps.
 """
 # SPDX-License-Identifier: Apache-2.0
 
@@ -37,10 +37,11 @@ if _minor(_built.version) != _minor(torch.__version__):
         'pip install --no-build-isolation --force-reinstall --no-deps PATH_OF_BANYAN')
 
 # A wrong torch must be refused before any of it is loaded.
+from banyan.torch._averaging import LocalSGD, average_parameters  # noqa: E402
 from banyan.torch._hook import DdpHook, ddp_hook  # noqa: E402
 from banyan.torch._torch import ProcessGroupBanyan  # noqa: E402
 
-__all__ = ['DdpHook', 'Options', 'ProcessGroupBanyan', 'ddp_hook']
+__all__ = ['DdpHook', 'LocalSGD', 'Options', 'ProcessGroupBanyan', 'average_parameters', 'ddp_hook']
 
 
 @dataclasses.dataclass(frozen=True)
