@@ -92,6 +92,32 @@ def exactly(rank, size):
         steps(hooked, rank, [9])
 
 
+def in_other_ways(rank, size):
+    """Two models in one graph, then ranks that have no data left."""
+    gloo = dist.new_group(backend='gloo')
+    made = {}
+    for hooked in (True, False):
+        first, second = (DistributedDataParallel(torch.nn.Linear(INPUTS, INPUTS, bias=seed == 1), process_group=gloo,
+                                                 bucket_cap_mb=0.001) for seed in (1, 2))
+        hooks = [banyan.torch.ddp_hook(each, 'off') for each in (first, second) if hooked]
+        with torch.no_grad():
+            for each in (*first.parameters(), *second.parameters()):
+                each.copy_(torch.linspace(-1, 1, each.numel()).view_as(each))
+        optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], 0.01)
+        for step in range(3):
+            torch.tanh(second(torch.tanh(first(batch(rank, step)[0])))).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        with first.join():
+            for step in range(1 + 2 * rank):
+                first(batch(rank, step)[0]).square().mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        made[hooked] = torch.cat([flat(first), flat(second)])
+        assert [hook.stats()['step'] for hook in hooks] == [6, 3] * hooked
+    assert torch.allclose(made[True], made[False], atol=1e-6)
+
+
 def by_codecs(rank, size):
     wanted = steps(DistributedDataParallel(model()), rank, range(60))
     fewer = {}
@@ -249,6 +275,7 @@ def killed(rank, size):
 
 def training(rank, size):
     exactly(rank, size)
+    in_other_ways(rank, size)
     by_codecs(rank, size)
 
 

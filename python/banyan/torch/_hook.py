@@ -125,10 +125,6 @@ class DdpHook:
         if None in names:
             raise ValueError('DDP has a parameter that the model did not have when ddp_hook() was called; right is to '
                              'call it after the last change of the model')
-        twice = self._seen.intersection(names)
-        if twice:
-            raise banyan.InvalidUsage(f'the gradient of {min(twice)!r} came twice; the last backward pass did not end, and '
-                                      'this one cannot')
         wait_for_devices([buffer])
         for name, gradient in zip(names, bucket.gradients()):
             self._reducer.ready(name, gradient)
