@@ -1,45 +1,41 @@
-#!/usr/bin/env python3
-"""Trains on Fashion-MNIST by FSDP2: each rank keeps a share of the parameters, and gathers those of a layer when it
-computes there.
+"""FSDP2 over Banyan: each rank holds a share of the parameters, and of the optimizer's state.
 
     torchrun --nproc-per-node 2 examples/python/fsdp2.py
 """
 # SPDX-License-Identifier: Apache-2.0
 
+import banyan.torch  # noqa: F401  (registers the backend)
 import fashion_mnist
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-import banyan.torch  # noqa: F401  (registers the backend)
-
 
 def main():
-    options = fashion_mnist.options(__doc__).parse_args()
+    given = fashion_mnist.options(__doc__, backend='banyan')
     torch.set_num_threads(1)
-    dist.init_process_group('banyan')
+    dist.init_process_group(given.backend)
     rank, size = dist.get_rank(), dist.get_world_size()
-
+    model = fashion_mnist.network(given.seed)
     mesh = init_device_mesh('cpu', (size,))
-    model = fashion_mnist.network()
     for layer in model:
-        if isinstance(layer, torch.nn.Linear):
-            fully_shard(layer, mesh=mesh)
+        fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    optimizer = torch.optim.SGD(model.parameters(), options.rate, momentum=0.9)
-    for step, (images, classes) in enumerate(fashion_mnist.batches(options, rank, size)):
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+    for step, (images, classes) in enumerate(fashion_mnist.batches(given, rank, size)):
         loss = torch.nn.functional.cross_entropy(model(images), classes)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        if rank == 0 and step % 100 == 0:
-            print(f'step {step}: loss {loss.item():.3f}', flush=True)
-
-    known = fashion_mnist.accuracy(model, options)  # on all ranks: each has a part of the model
+        if rank == 0 and (step + 1) % 100 == 0:
+            print(f'step {step + 1}: loss {loss.item():.4f}', flush=True)
+    known = fashion_mnist.accuracy(model, given.data)  # all ranks: a forward pass gathers the parameters
     if rank == 0:
-        print(f'accuracy {100 * known:.2f} %')
-    dist.barrier()
+        held = sum(parameter.to_local().numel() for parameter in model.parameters())
+        whole = sum(parameter.numel() for parameter in model.parameters())
+        print(f'rank 0 holds {held} of {whole} parameters')
+        print(f'loss {loss.item():.4f}, accuracy {known:.2f} %')
     dist.destroy_process_group()
 
 

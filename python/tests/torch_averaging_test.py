@@ -1,7 +1,7 @@
-"""Averages of parameters, and training that averages every few steps."""
+"""Parameters averaged every k steps: by hand, by LocalSGD, by codecs of differences; states, schedulers, wrong use."""
 # SPDX-License-Identifier: Apache-2.0
 
-import copy
+import io
 
 import pytest
 
@@ -12,130 +12,171 @@ except ImportError as other_torch:
     pytest.skip(str(other_torch), allow_module_level=True)
 
 import torch.distributed as dist  # noqa: E402
-from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 import torch_ranks  # noqa: E402
+from banyan.torch import LocalSGD  # noqa: E402
+from torch_task import CLASSES, INPUTS, batch, flat  # noqa: E402
 
 
-def network(seed=1):
+def model(seed=1):
     torch.manual_seed(seed)
-    return torch.nn.Sequential(torch.nn.Linear(16, 300), torch.nn.ReLU(), torch.nn.Linear(300, 4))
+    return torch.nn.Sequential(torch.nn.Linear(INPUTS, 96), torch.nn.Tanh(), torch.nn.Linear(96, CLASSES))
 
 
-def train(model, optimizer, rank, first, last):
-    losses = []
-    for step in range(first, last):
-        generator = torch.Generator().manual_seed(100 * step + rank)
-        values = torch.randn(8, 16, generator=generator)
-        loss = torch.nn.functional.mse_loss(model(values), values[:, :4])
+def steps(trained, optimizer, ranks, numbers):
+    """Steps on the batches of these ranks as one."""
+    for number in numbers:
+        parts = [batch(rank, number) for rank in ranks]
+        values, right = (torch.cat([part[each] for part in parts]) for each in (0, 1))
+        loss = torch.nn.functional.cross_entropy(trained(values), right)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        losses.append(loss.item())
-    return losses
+    return loss.item()
 
 
-def flat(model):
-    return torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()])
+def spread(vector):
+    """The largest difference between the ranks."""
+    least, most = vector.clone(), vector.clone()
+    dist.all_reduce(least, dist.ReduceOp.MIN)
+    dist.all_reduce(most, dist.ReduceOp.MAX)
+    return (most - least).max().item()
 
 
-def are_alike(model):
-    mine = flat(model)
-    everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
-    dist.all_gather(everyone, mine)
-    return all(torch.equal(other, mine) for other in everyone)
+def by_hand(rank, size):
+    gloo = dist.new_group(backend='gloo')
+    shapes = [(3, 5), (), (7,), (0, 4), (2, 3, 4)]
+    for group in (None, gloo):
+        for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+            given = [[torch.full(shape, each + index + 0.5, dtype=dtype) for index, shape in enumerate(shapes)]
+                     for each in range(size)]
+            tensors = [*given[rank], torch.full((5, 3), float(rank)).t()]
+            banyan.torch.average_parameters((each.requires_grad_() for each in tensors[:-1]), group)
+            banyan.torch.average_parameters(tensors[-1:], group)
+            for index, tensor in enumerate(tensors[:-1]):
+                assert torch.equal(tensor, torch.full(shapes[index], (size - 1) / 2 + index + 0.5, dtype=dtype))
+            assert (tensors[-1] == (size - 1) / 2).all()
+    with pytest.raises(TypeError, match='parameter 1 is of torch.int64; valid: dense tensors of torch.float32'):
+        banyan.torch.average_parameters([torch.ones(2), torch.ones(2, dtype=torch.int64)])
+    pair = dist.new_group([0, 1])
+    if rank > 1:
+        with pytest.raises(ValueError, match='not in the process group'):
+            banyan.torch.average_parameters([torch.ones(2)], pair)
 
 
-def averages(rank, size):
-    mean = (size - 1) / 2
-    tensors = [torch.full(shape, float(rank), dtype=dtype) for shape in ((), (0,), (3,), (5, 7), (3000, 2000))
-               for dtype in (torch.float32, torch.float64, torch.bfloat16)]
-    tensors.append(torch.arange(12.0).view(3, 4).t() + rank)
-    banyan.torch.average_parameters(tensors)
-    assert all((tensor == mean).all() for tensor in tensors[:-1])
-    assert torch.equal(tensors[-1], torch.arange(12.0).view(3, 4).t() + mean)
-    with pytest.raises(TypeError, match='valid: floating-point'):
-        banyan.torch.average_parameters([torch.ones(3, dtype=torch.int64)])
+def local(rank, size):
+    alone = model()
+    steps(alone, torch.optim.SGD(alone.parameters(), 0.1, momentum=0.9), range(size), range(6))
+    trained = model(seed=rank + 1)  # LocalSGD gives all of them those of rank 0
+    optimizer = LocalSGD(torch.optim.SGD(trained.parameters(), 0.1, momentum=0.9), every=1)
+    steps(trained, optimizer, [rank], range(6))
+    assert torch.allclose(flat(trained), flat(alone), atol=1e-5)  # means of steps are steps of means
+    assert spread(flat(trained)) == 0
+
+    losses = {}
+    for codec in (None, 'int8', 'topk:0.05'):
+        trained = model()
+        inner = torch.optim.SGD(trained.parameters(), 0.1, momentum=0.5)
+        optimizer = LocalSGD(inner, every=4, warmup_steps=2, codec=codec, average_momentum=True,
+                             named_parameters=trained.named_parameters())
+        together = []
+        for number in range(12):
+            steps(trained, optimizer, [rank], [number])
+            together.append(spread(flat(trained)) == 0)
+        assert together == [number in (0, 1, 5, 9) for number in range(12)]
+        optimizer.average()
+        assert spread(flat(trained)) == 0
+        assert spread(torch.cat([inner.state[each]['momentum_buffer'].flatten() for each in trained.parameters()])) == 0
+        losses[codec] = steps(trained, optimizer, [rank], range(12, 80))
+        assert losses[codec] < 1.1 and losses[codec] == pytest.approx(losses[None], abs=0.2), losses
+        if codec is not None:
+            figures = optimizer.stats()
+            assert figures['residual_norm'] > 0 and figures['bytes_sent'] < 0.6 * figures['bytes_raw']
+            optimizer.close()
+            optimizer.close()
 
 
-def every_step(rank, size):
-    alone, together = network(seed=rank), DistributedDataParallel(network(seed=0))
-    optimizer = banyan.torch.LocalSGD(torch.optim.SGD(alone.parameters(), 0.1), every=1)
-    train(alone, optimizer, rank, 0, 5)
-    train(together, torch.optim.SGD(together.parameters(), 0.1), rank, 0, 5)
-    assert torch.allclose(flat(alone), flat(together), atol=1e-6)
-    assert are_alike(alone)
+def resumed(rank, size):
+    def begin(saved=None):
+        trained = model()
+        optimizer = LocalSGD(torch.optim.Adam(trained.parameters(), 0.01), 2, codec='topk:0.05')
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.9)
+        if saved is not None:
+            for part, state in zip((trained, optimizer, schedule), saved):
+                part.load_state_dict(state)
+        return trained, optimizer, schedule
+
+    def go_on(job, numbers):
+        for number in numbers:
+            steps(job[0], job[1], [rank], [number])
+            job[2].step()
+        return flat(job[0])
+
+    whole, half = begin(), begin()
+    right = go_on(whole, range(8))
+    go_on(half, range(3))  # between two averagings
+    file = io.BytesIO()
+    torch.save([part.state_dict() for part in half], file)
+    file.seek(0)
+    again = begin(torch.load(file, weights_only=True))
+    assert again[1].steps == 3 and again[1].param_groups[0]['lr'] == pytest.approx(0.01 * 0.9 ** 3)
+    assert torch.equal(go_on(again, range(3, 8)), right) and spread(right) == 0
+    plain = LocalSGD(torch.optim.Adam(model().parameters(), 0.01), 2)
+    with pytest.raises(ValueError, match='was saved with a codec'):
+        plain.load_state_dict(half[1].state_dict())
+    with pytest.raises(ValueError, match="has no 'local_sgd'"):
+        plain.load_state_dict(plain.optimizer.state_dict())
+    other = LocalSGD(torch.optim.Adam(torch.nn.Linear(80, 90).parameters()), 2, codec='topk:0.05')
+    with pytest.raises(ValueError, match='the state is of parameters'):
+        other.load_state_dict(half[1].state_dict())
 
 
-def every_few(rank, size, codec):
-    model = network(seed=rank)
-    optimizer = banyan.torch.LocalSGD(torch.optim.SGD(model.parameters(), 0.05, momentum=0.9), every=4, warmup_steps=2,
-                                      codec=codec)
-    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 50, 0.5)
-    assert are_alike(model)
-    alike = []
-    for step in range(10):
-        train(model, optimizer, rank, step, step + 1)
-        alike.append(are_alike(model))
-    assert alike == [True, True, False, False, False, True, False, False, False, True]
-    losses = train(model, optimizer, rank, 10, 120)
-    for _ in range(50):
-        schedule.step()
-    assert optimizer.param_groups[0]['lr'] == 0.025 and optimizer.optimizer.param_groups[0]['lr'] == 0.025
-    assert not are_alike(model) or size == 1
-    optimizer.average()
-    assert are_alike(model)
-    optimizer.close()
-    return losses[0], losses[-1]
+def as_an_optimizer(rank, size):
+    trained = model()
+    late = torch.nn.Parameter(torch.ones(3))
+    optimizer = LocalSGD(torch.optim.SGD(trained.parameters(), 0.1), 2)
+    assert isinstance(optimizer, torch.optim.Optimizer) and 'every=2' in repr(optimizer)
+    optimizer.add_param_group({'params': [late], 'lr': 1.0})
+    seen = []
+    optimizer.register_step_post_hook(lambda *_: seen.append(late.detach().clone()))
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (late * (rank + 1)).sum()
+        loss.backward()
+        return loss
+
+    assert optimizer.step(closure).item() == 3 * (rank + 1)
+    optimizer.step(closure)
+    assert (seen[1] == 1 - 2 * (rank + 1)).all()
+    assert (late == 1 - (size + 1)).all()
+
+    inner = torch.optim.SGD(trained.parameters(), 0.1)
+    for arguments, options, error, text in (((inner, 0), {}, ValueError, 'every is 0'),
+                                            ((inner, 1.5), {}, ValueError, 'every is 1.5'),
+                                            ((trained, 2), {}, TypeError, 'right is a torch.optim.Optimizer'),
+                                            ((inner, 2), {'warmup_steps': -1}, ValueError, 'warmup_steps is -1'),
+                                            ((inner, 2), {'timeout': 3.0}, TypeError, 'timeout is for a communicator'),
+                                            ((inner, 2), {'codec': 'int9'}, banyan.InvalidArgument, 'int9'),
+                                            ((inner, 2), {'named_parameters': []}, ValueError, 'no name for 4 of the 4')):
+        with pytest.raises(error, match=text):
+            LocalSGD(*arguments, **options)
+    with pytest.raises(ValueError, match='no figures without a codec'):
+        optimizer.stats()
+    coded = LocalSGD(inner, 2, codec='int8')
+    with pytest.raises(ValueError, match='cannot be added'):
+        coded.add_param_group({'params': [late]})
 
 
-def stopped_and_resumed(rank, size, codec):
-    def begun():
-        model = network()
-        inner = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
-        return model, banyan.torch.LocalSGD(inner, every=2, codec=codec, average_state=True)
-
-    model, optimizer = begun()
-    train(model, optimizer, rank, 0, 5)
-    saved = copy.deepcopy({'model': model.state_dict(), 'optimizer': optimizer.state_dict()})
-    with pytest.raises(ValueError, match='this one is without one'):
-        banyan.torch.LocalSGD(torch.optim.SGD(network().parameters(), 0.05), every=2).load_state_dict(saved['optimizer'])
-    again, resumed = begun()
-    again.load_state_dict(saved['model'])
-    resumed.load_state_dict(saved['optimizer'])
-    train(model, optimizer, rank, 5, 9)
-    train(again, resumed, rank, 5, 9)
-    assert torch.equal(flat(model), flat(again)) and resumed.steps == 9
-    momenta = [optimizer.state[parameter]['momentum_buffer'].clone() for parameter in model.parameters()]
-    optimizer.average()
-    for before, parameter in zip(momenta, model.parameters()):
-        dist.all_reduce(before, dist.ReduceOp.AVG)
-        assert torch.equal(before, optimizer.state[parameter]['momentum_buffer'])
-    with pytest.raises(ValueError, match='before'):
-        optimizer.add_param_group({'params': [torch.ones(2, requires_grad=True)]})
+def test_means_of_parameters():
+    torch_ranks.run(by_hand, 3)
 
 
-def test_averages_of_any_shape():
-    torch_ranks.run(averages, 3)
+def by_optimizers(rank, size):
+    local(rank, size)
+    resumed(rank, size)
+    as_an_optimizer(rank, size)
 
 
-def test_every_step_is_as_by_ddp():
-    torch_ranks.run(every_step, 2)
-
-
-@pytest.mark.parametrize('codec', [None, 'int8', 'topk:0.05'])
-def test_every_few_steps(codec):
-    for first, last in torch_ranks.run(every_few, 2, codec).values():
-        assert last < first / 2
-
-
-def test_a_state_goes_on_bit_for_bit():
-    torch_ranks.run(stopped_and_resumed, 2, 'int8')
-
-
-def test_wrong_arguments_are_told():
-    inner = torch.optim.SGD(network().parameters(), 0.1)
-    with pytest.raises(ValueError, match='valid: from 1'):
-        banyan.torch.LocalSGD(inner, every=0)
-    with pytest.raises(TypeError, match='valid: a torch.optim.Optimizer'):
-        banyan.torch.LocalSGD(network().parameters(), every=2)
+def test_local_sgd():
+    torch_ranks.run(by_optimizers, 2)

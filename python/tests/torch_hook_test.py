@@ -1,6 +1,8 @@
-"""The hook of DistributedDataParallel on the reducer: what it trains, keeps, tells, and how it fails."""
+"""The communication hook of DDP: means as DDP's own, codecs by name, states, figures, failures."""
 # SPDX-License-Identifier: Apache-2.0
 
+import contextlib
+import io
 import os
 import signal
 import time
@@ -17,187 +19,277 @@ import torch.distributed as dist  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 import torch_ranks  # noqa: E402
+from torch_task import CLASSES, INPUTS, batch, flat  # noqa: E402
 
 
-class Network(torch.nn.Module):
-    """With a layer that not every step uses, one that is frozen, and one that is convolved in other strides."""
+def model(seed=1, dtype=torch.float32):
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(INPUTS, 96), torch.nn.Tanh(), torch.nn.Linear(96, 96), torch.nn.Tanh(),
+                               torch.nn.Linear(96, CLASSES)).to(dtype)
+
+
+def steps(trained, rank, numbers, rate=0.1, momentum=0.0, optimizer=None, parts=1):
+    dtype = next(trained.parameters()).dtype
+    optimizer = optimizer or torch.optim.SGD(trained.parameters(), rate, momentum=momentum)
+    loss = None
+    for number in numbers:
+        for part in range(parts):
+            values, right = batch(rank, number * parts + part)
+            with contextlib.nullcontext() if part == parts - 1 else trained.no_sync():
+                loss = torch.nn.functional.cross_entropy(trained(values.to(dtype)).float(), right)
+                loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return loss.item()
+
+
+def same_on_all(trained):
+    mine = flat(trained)
+    everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(everyone, mine)
+    assert all(torch.equal(other, mine) for other in everyone)
+    return mine
+
+
+class Odd(torch.nn.Module):
+    """Its parts are tied, frozen, or used on some steps only."""
 
     def __init__(self):
         super().__init__()
-        torch.manual_seed(1)
-        self.first = torch.nn.Linear(16, 400)
-        self.rare = torch.nn.Linear(400, 400)
-        self.frozen = torch.nn.Linear(400, 36).requires_grad_(False)
-        self.image = torch.nn.Conv2d(4, 6, 3).to(memory_format=torch.channels_last)
-        self.last = torch.nn.Linear(6, 4)
+        self.layers = model()
+        self.again = self.layers[0]
+        self.frozen = torch.nn.Linear(4, 4).requires_grad_(False)
+        self.branch = torch.nn.Linear(CLASSES, CLASSES)
+        self.calls = 0
 
-    def forward(self, values, rare=True):
-        hidden = self.first(values).relu()
-        hidden = self.rare(hidden) if rare else hidden
-        return self.last(self.image(self.frozen(hidden).view(-1, 4, 3, 3)).flatten(1))
-
-
-def wrapped(group=None, **options):
-    options = {'find_unused_parameters': True, 'bucket_cap_mb': 0.3, **options}
-    return DistributedDataParallel(Network(), process_group=group, **options)
+    def forward(self, values):
+        self.calls += 1
+        results = self.layers(torch.tanh(values + self.again(values)[:, :INPUTS]))
+        return results + self.branch(results) if self.calls % 2 else results
 
 
-def train(model, rank, first, last, rare=lambda step: step % 3 != 1, batches=1000):
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    losses = []
-    for step in range(first, last):
-        generator = torch.Generator().manual_seed(100 * (step % batches) + rank)
-        values = torch.randn(8, 16, generator=generator)
-        loss = torch.nn.functional.mse_loss(model(values, rare(step)), values[:, :4])
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    return losses
-
-
-def flat(model):
-    return torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()])
-
-
-def are_alike(model):
-    mine = flat(model)
-    everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
-    dist.all_gather(everyone, mine)
-    return all(torch.equal(other, mine) for other in everyone)
-
-
-def as_without(rank, size):
-    for options in ({}, {'gradient_as_bucket_view': True}, {'find_unused_parameters': False, 'static_graph': True},
-                    {'bucket_cap_mb': 0.001}):
-        rare = (lambda step: True) if 'static_graph' in options else (lambda step: step % 3 != 1)
-        plain = wrapped(**options)
-        hooked = wrapped(**options)
-        hook = banyan.torch.ddp_hook(hooked)
-        assert train(hooked, rank, 0, 6, rare=rare) == pytest.approx(train(plain, rank, 0, 6, rare=rare), rel=1e-5)
-        assert torch.allclose(flat(hooked), flat(plain), atol=1e-6) and are_alike(hooked)
+def exactly(rank, size):
+    gloo = dist.new_group(backend='gloo')
+    cases = [(model, {}, {}), (model, {'bucket_cap_mb': 0.001, 'gradient_as_bucket_view': True}, {'parts': 2}),
+             (model, {'bucket_cap_mb': 0.001, 'static_graph': True}, {}),
+             (Odd, {'find_unused_parameters': True, 'bucket_cap_mb': 0.001}, {}),
+             (lambda: model(dtype=torch.bfloat16), {}, {}), (lambda: model(dtype=torch.float64), {}, {})]
+    for index, (make, options, way) in enumerate(cases):
+        torch.manual_seed(3)
+        hooked = DistributedDataParallel(make(), process_group=gloo if index % 2 else None, **options)
+        hook = banyan.torch.ddp_hook(hooked, 'off')
+        torch.manual_seed(3)
+        plain = DistributedDataParallel(make(), process_group=gloo, **options)
+        assert steps(hooked, rank, range(4), **way) == pytest.approx(steps(plain, rank, range(4), **way), rel=1e-3)
+        same_on_all(hooked)
+        narrow = flat(plain).dtype == torch.bfloat16
+        assert torch.allclose(flat(hooked), flat(plain), atol=1e-2 if narrow else 1e-6), index
+        hooked.eval()(batch(rank, 0)[0].to(next(hooked.parameters()).dtype))
+        assert hook.stats()['step'] == 4 and hook.error is None
         hook.close()
+        hook.close()
+    with pytest.raises(RuntimeError, match='the hook is closed'):
+        steps(hooked, rank, [9])
 
 
-def over_gloo(rank, size):
-    """Of a group of some ranks, by another backend, with steps that no rank sends."""
-    group = dist.new_group([0, 2], backend='gloo')
-    if rank == 1:
-        return
-    plain, hooked = wrapped(group), wrapped(group)
-    hook = banyan.torch.ddp_hook(hooked, timeout=10)
-    for model in (plain, hooked):
-        for step in range(4):
-            values = torch.randn(8, 16, generator=torch.Generator().manual_seed(step + 10 * rank))
-            with model.no_sync():
-                model(values).square().mean().backward()
-            model(values.neg()).square().mean().backward()
-    for one, other in zip(plain.parameters(), hooked.parameters()):
-        assert one.grad is None and other.grad is None or torch.allclose(one.grad, other.grad, atol=1e-6)
-    hook.close()
+def in_other_ways(rank, size):
+    """Two models in one graph, then ranks that have no data left."""
+    gloo = dist.new_group(backend='gloo')
+    made = {}
+    for hooked in (True, False):
+        first, second = (DistributedDataParallel(torch.nn.Linear(INPUTS, INPUTS, bias=seed == 1), process_group=gloo,
+                                                 bucket_cap_mb=0.001) for seed in (1, 2))
+        hooks = [banyan.torch.ddp_hook(each, 'off') for each in (first, second) if hooked]
+        with torch.no_grad():
+            for each in (*first.parameters(), *second.parameters()):
+                each.copy_(torch.linspace(-1, 1, each.numel()).view_as(each))
+        optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], 0.01)
+        for step in range(3):
+            torch.tanh(second(torch.tanh(first(batch(rank, step)[0])))).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        with first.join():
+            for step in range(1 + 2 * rank):
+                first(batch(rank, step)[0]).square().mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        made[hooked] = torch.cat([flat(first), flat(second)])
+        assert [hook.stats()['step'] for hook in hooks] == [6, 3] * hooked
+    assert torch.allclose(made[True], made[False], atol=1e-6)
 
 
-def by_codecs(rank, size, codec, rules):
-    exact, coded = wrapped(), wrapped()
-    hook = banyan.torch.ddp_hook(coded, codec, rules=rules)
-    assert hook.stats() == {}
-    wanted = train(exact, rank, 0, 60, batches=1)
-    losses = train(coded, rank, 0, 60, batches=1)
-    assert are_alike(coded)
-    assert losses[-1] < 0.7 * losses[0] and losses[-1] == pytest.approx(wanted[-1], rel=0.6)
-    stats = hook.stats()
-    assert stats['step'] == 60 and 0 < stats['ratio'] < 1 and stats['nonfinite'] == 0
-    assert stats['bytes_raw'] == 4 * sum(parameter.numel() for parameter in coded.parameters() if parameter.requires_grad)
-    coded_one, exact_one = hook.totals('rare.weight'), hook.totals('first.bias')
-    assert coded_one['residual_norm'] > 0 and exact_one['residual_norm'] == 0
-    assert coded_one['bytes_sent'] < coded_one['bytes_raw'] / 2
-    with pytest.raises(ValueError, match='frozen.weight'):
-        hook.totals('frozen.weight')
-    hook.close()
+def by_codecs(rank, size):
+    wanted = steps(DistributedDataParallel(model()), rank, range(60))
+    fewer = {}
+    for codec in ('int8', 'topk:0.05'):
+        trained = DistributedDataParallel(model(), bucket_cap_mb=0.01)
+        hook = banyan.torch.ddp_hook(trained, codec)
+        assert steps(trained, rank, range(60)) == pytest.approx(wanted, abs=0.1)
+        same_on_all(trained)
+        figures = hook.stats()
+        assert figures['step'] == 60 and figures['residual_norm'] > 0 and 0 < figures['error_nmse'] < 1
+        assert figures['bytes_raw'] == flat(trained).numel() * 4
+        assert figures['bytes_sent'] * 59 < hook.totals()['bytes_sent'] < figures['bytes_sent'] * 61
+        assert figures['ratio'] == figures['bytes_raw'] / figures['bytes_sent']
+        assert figures['nonfinite'] == 0 and figures['wait_seconds'] >= 0 and figures['codec_seconds'] > 0
+        fewer[codec] = figures['ratio']
+    assert 2 < fewer['int8'] < 4 < fewer['topk:0.05']
 
-
-def saved_after(rank, size, steps):
-    model = wrapped()
-    hook = banyan.torch.ddp_hook(model, 'topk:0.02')
-    train(model, rank, 0, steps)
-    return model, hook
+    trained = DistributedDataParallel(model())
+    hook = banyan.torch.ddp_hook(trained, 'topk:0.01', rules={'0.*': 'off', '[2-4].weight': 'int8', '*.bias': 'fp16'})
+    steps(trained, rank, range(3))
+    lost = {name: hook.totals(name)['residual_norm'] for name, _ in trained.module.named_parameters()}
+    assert lost['0.weight'] == 0 < lost['2.weight'] < 0.1  # topk would leave much more
+    ratio = {name: hook.totals(name)['bytes_raw'] / hook.totals(name)['bytes_sent'] for name in ('0.weight', '2.weight')}
+    assert ratio['0.weight'] < 1.1 and 2 < ratio['2.weight'] < 4.1, ratio
+    none = DistributedDataParallel(model())
+    forgets = banyan.torch.ddp_hook(none, 'int8', feedback=False)
+    steps(none, rank, range(2))
+    kept, none_kept = (each.state_dict()['ranks'][rank].numel() for each in (hook, forgets))
+    assert none_kept < 4 * 96 * 96 < kept  # bytes of the residuals of one layer
 
 
 def resumed(rank, size):
-    through, _ = saved_after(rank, size, 6)
-    half, hook = saved_after(rank, size, 3)
-    saved = {'model': half.module.state_dict(), 'hook': hook.state_dict()}
-    again = wrapped()
-    again.module.load_state_dict(saved['model'])
-    resumed_hook = banyan.torch.ddp_hook(again, 'topk:0.02')
-    with pytest.raises(ValueError, match='valid: its own'):
-        resumed_hook.load_state_dict({**saved['hook'], 'rank': 1 - rank})
-    resumed_hook.load_state_dict(saved['hook'])
-    train(again, rank, 3, 6)
-    assert torch.equal(flat(through), flat(again))
+    def begin(saved=None):
+        trained = DistributedDataParallel(model())
+        optimizer = torch.optim.SGD(trained.parameters(), 0.1)
+        hook = banyan.torch.ddp_hook(trained, 'topk:0.02', rules='4.*=int8', momentum=0.9, clip_norm=10.0, warmup_steps=4)
+        if saved is not None:
+            for part, state in zip((trained, optimizer, hook), saved):
+                part.load_state_dict(state)
+        return trained, optimizer, hook
+
+    trained, optimizer, _ = begin()
+    steps(trained, rank, range(6), optimizer=optimizer)
+    half = begin()
+    steps(half[0], rank, range(3), optimizer=half[1])
+    for everything in (False, True):
+        file = io.BytesIO()
+        torch.save([half[0].state_dict(), half[1].state_dict(), half[2].state_dict(all_ranks=everything)], file)
+        file.seek(0)
+        again = begin(torch.load(file, weights_only=True))
+        steps(again[0], rank, range(3, 6), optimizer=again[1])
+        assert torch.equal(flat(again[0]), flat(trained))
+    mine = half[2].state_dict()
+    with pytest.raises(banyan.InvalidUsage):
+        again[2].load_state_dict(mine)  # after its first step
+    fresh = begin()[2]
+    for wrong in ({}, {**mine, 'version': 2}, {**mine, 'size': 0}, {**mine, 'ranks': {rank: torch.ones(3)}},
+                  {**mine, 'ranks': {}}):
+        with pytest.raises(ValueError, match='right is'):
+            fresh.load_state_dict(wrong)
+    with pytest.raises(ValueError, match='right are those of one job'):
+        fresh.load_state_dict(mine, {**mine, 'size': 3})
+    cut = {**mine, 'ranks': {rank: mine['ranks'][rank][:-3]}}
+    with pytest.raises(banyan.Corrupt):
+        fresh.load_state_dict(cut)
 
 
-def residuals_of(rank, size):
-    return saved_after(rank, size, 3)[1].state_dict()
+class Weighed(torch.nn.Module):
+    """The gradient of its weight is what it is called with."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(64, 80))
+
+    def forward(self, gradient):
+        return (self.weight * gradient).sum()
 
 
-def all_that_was_left(rank, size, states):
-    """With no gradients left to compress, exact steps give back what others have kept: their sum."""
-    model = wrapped()
-    hook = banyan.torch.ddp_hook(model)
-    with pytest.raises(ValueError, match='a list of those of all former ranks'):
-        hook.load_state_dict(states[:-1])
-    hook.load_state_dict(states)
-    (model(torch.zeros(2, 16)) * 0).sum().backward()
-    return {name: (getattr(model.module, name).weight.grad * size).sum(0).tolist() for name in ('first', 'rare', 'last')}
+def step_of(members, codec, gradient, *states):
+    """The sum that came out of a step of a group's ranks, and its hook."""
+    trained = DistributedDataParallel(Weighed(), process_group=members)
+    hook = banyan.torch.ddp_hook(trained, codec)
+    if states:
+        hook.load_state_dict(*states)
+    trained(gradient).backward()
+    return trained.module.weight.grad * dist.get_world_size(members), hook
+
+
+def with_others(rank, size):
+    members = {count: dist.new_group(range(count), backend='gloo') for count in (2, 3, 4)}
+    given = [torch.randn(64, 80, generator=torch.Generator().manual_seed(each)) for each in range(size)]
+    for before, now in ((4, 2), (2, 3)):
+        if rank < before:
+            came, hook = step_of(members[before], 'topk:0.1', given[rank])
+            state = hook.state_dict()
+            left = sum(given[:before]) - came
+        parts = [None] * size
+        dist.all_gather_object(parts, state if rank < before else None)
+        files = [parts[each] for each in range(rank, before, now)] or parts[:1]
+        if rank < now:
+            later, _ = step_of(members[now], 'off', torch.zeros(64, 80), *files)
+            if rank < before:
+                assert left.norm() > 1 and torch.allclose(later, left, atol=1e-5)
+            if now < before:
+                with pytest.raises(ValueError, match=r'have none of \[\d\]'):
+                    step_of(members[now], 'off', torch.zeros(64, 80), state)
+        dist.barrier()
+
+
+def test_another_number_of_ranks_conserves_what_is_left():
+    torch_ranks.run(with_others, 4)
+
+
+def wrong_use(rank, size):
+    plain = model()
+    with pytest.raises(TypeError, match='right is a torch.nn.parallel.DistributedDataParallel'):
+        banyan.torch.ddp_hook(plain, 'int8')
+    trained = DistributedDataParallel(plain)
+    for options, error, text in (({'rules': 'no codec'}, ValueError, 'valid: GLOB=CODEC'),
+                                 ({'rules': 7}, TypeError, 'rules is a int'),
+                                 ({'codec': 'int9'}, banyan.InvalidArgument, 'int9'),
+                                 ({'codec': 7}, TypeError, 'compress is a int'),
+                                 ({'compress': 'int8'}, TypeError, 'right is codec'),
+                                 ({'momentum': 2.0}, banyan.InvalidArgument, 'momentum'),
+                                 ({'timeout': -1}, ValueError, 'timeout is -1')):
+        with pytest.raises(error, match=text):
+            banyan.torch.ddp_hook(trained, **options)
+    banyan.torch.ddp_hook(trained, 'int8')
+    with pytest.raises(RuntimeError, match='only be called once'):
+        banyan.torch.ddp_hook(trained, 'int8')
+    steps(trained, rank, range(2))
+
+    sparse = DistributedDataParallel(torch.nn.Embedding(10, 4, sparse=True))
+    hook = banyan.torch.ddp_hook(sparse)
+    with pytest.raises(RuntimeError, match='a gradient is sparse'):
+        sparse(torch.tensor([1, 2])).sum().backward()
+    assert isinstance(hook.error, TypeError)
 
 
 def killed(rank, size):
-    model = wrapped()
-    banyan.torch.ddp_hook(model, 'int8')
-    train(model, rank, 0, 3)
+    trained = DistributedDataParallel(model(), bucket_cap_mb=0.01)
+    hook = banyan.torch.ddp_hook(trained, 'int8')
+    steps(trained, rank, range(3))
     if rank == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
+        trained.module[2].register_full_backward_pre_hook(lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     start = time.monotonic()
-    with pytest.raises(RuntimeError, match='failed rank 1'):
-        train(model, rank, 3, 100000)
+    with pytest.raises(RuntimeError, match='rank 1'):
+        steps(trained, rank, range(3, 10000))
     took = time.monotonic() - start
+    assert isinstance(hook.error, banyan.PeerLost) and hook.error.failed_rank == 1
+    hook.close()
     dist.distributed_c10d._abort_process_group()
     return took
 
 
-def test_exact_hooks_train_as_without_one():
-    torch_ranks.run(as_without, 2)
+def training(rank, size):
+    exactly(rank, size)
+    in_other_ways(rank, size)
+    by_codecs(rank, size)
 
 
-def test_groups_of_other_backends():
-    torch_ranks.run(over_gloo, 3)
+def using(rank, size):
+    resumed(rank, size)
+    wrong_use(rank, size)
 
 
-@pytest.mark.parametrize('codec, rules', [('int8', None), ('topk:0.05', None), (None, 'rare.*=int4;first.weight=fp16;*=exact')])
-def test_codecs_train(codec, rules):
-    torch_ranks.run(by_codecs, 2, codec, rules)
+@pytest.mark.parametrize('function', [training, using], ids=lambda function: function.__name__)
+def test_hook(function):
+    torch_ranks.run(function, 2)
 
 
-def test_a_state_goes_on_bit_for_bit():
-    torch_ranks.run(resumed, 2)
-
-
-def test_a_state_goes_to_another_number_of_ranks():
-    states = list(torch_ranks.run(residuals_of, 3).values())
-    by_two = torch_ranks.run(all_that_was_left, 2, states)
-    by_one = torch_ranks.run(all_that_was_left, 1, states)
-    for name, left in by_one[0].items():
-        assert torch.allclose(torch.tensor(left), torch.tensor(by_two[0][name]), atol=1e-6)
-    assert torch.tensor(by_one[0]['rare']).abs().sum() > 0
-
-
-def test_a_killed_rank_is_named():
+def test_killed_rank_is_named():
     said = torch_ranks.run(killed, 3, silent=(1,))
     assert set(said) == {0, 2}
     assert max(said.values()) < 5  # a second, where nobody else has the processors
-
-
-def test_wrong_arguments_are_told():
-    with pytest.raises(TypeError, match='valid: a DistributedDataParallel'):
-        banyan.torch.ddp_hook(Network())

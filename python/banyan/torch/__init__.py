@@ -3,7 +3,8 @@
     import banyan.torch
     torch.distributed.init_process_group('banyan')
 
-Options of a group are `banyan.torch.Options`, given as `pg_options`.
+Options of a group are `banyan.torch.Options`, given as `pg_options`. For groups of any backend, `ddp_hook` lets
+DistributedDataParallel sum gradients by a codec, and `LocalSGD` averages parameters every k steps.
 """
 # SPDX-License-Identifier: Apache-2.0
 
@@ -36,7 +37,7 @@ if _minor(_built.version) != _minor(torch.__version__):
         'C++ interface; build banyan for it: '
         'pip install --no-build-isolation --force-reinstall --no-deps PATH_OF_BANYAN')
 
-# A wrong torch must be refused before these load what was built for another.
+# A wrong torch must be refused before any of it is loaded.
 from banyan.torch._averaging import LocalSGD, average_parameters  # noqa: E402
 from banyan.torch._hook import DdpHook, ddp_hook  # noqa: E402
 from banyan.torch._torch import ProcessGroupBanyan  # noqa: E402

@@ -1,14 +1,10 @@
-"""A communication hook of DistributedDataParallel on the gradient reducer: a codec for each tensor, with what it drops
-kept for the next step.
-"""
+"""The communication hook for DistributedDataParallel: gradients go through a reducer, by codecs with error feedback."""
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
-
-import dataclasses
-import datetime
 import queue
 import threading
+import weakref
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -17,191 +13,216 @@ from torch.nn.parallel import DistributedDataParallel
 
 import banyan
 from banyan._settings import CompressionLike
-from banyan.torch import _residuals
-from banyan.torch._groups import comm_of
+from banyan.torch._naming import Rules, load_states, reducer_over, saved_state, tensors_of, wait_for_devices
 
-# These figures of a reducer are sums over its steps.
-_SUMS = ('steps', 'bytes_raw', 'bytes_sent', 'nonfinite', 'fallbacks', 'codec_seconds', 'wait_seconds')
-
-
-@dataclasses.dataclass
-class _Bucket:
-    """One of DDP's on its way."""
-
-    buffer: torch.Tensor
-    names: list[str]
-    gradients: list[torch.Tensor]
-    future: torch.futures.Future
-    event: Any  # of CUDA, behind what computes the gradients; None: they are there
+_COUNTED = ('bytes_raw', 'bytes_sent', 'nonfinite', 'fallbacks', 'codec_seconds', 'wait_seconds')
+_Bucket = tuple[torch.futures.Future, list[str], torch.Tensor]  # names of the tensors in it, and its memory
 
 
-def _timeout_of(group: Any, device: torch.device) -> float | None:
-    """Seconds that the group's calls may take; None: its backend does not say."""
-    try:
-        timeout = group._get_backend(device).options._timeout
-    except (AttributeError, RuntimeError):
-        return None
-    return timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else None
+class _Progress:
+    """What the hook and the thread that waits for it both know."""
+
+    def __init__(self, reducer: banyan.Reducer) -> None:
+        self.reducer = reducer
+        self.error: BaseException | None = None
+        self.before = self.after = reducer.stats()
+
+    def fail(self, error: BaseException) -> BaseException:
+        """The first error is what counts. Without a traceback it keeps nothing alive."""
+        if self.error is None:
+            self.error = error.with_traceback(None)
+        return self.error
+
+    def outcomes(self, step: list[_Bucket]) -> list[tuple[torch.futures.Future, Any]]:
+        """Waits for a step's buckets, and has the memory of each, or an error, for what DDP waits for."""
+        found: list[tuple[torch.futures.Future, Any]] = []
+        for future, names, buffer in step:
+            try:
+                for name in names:
+                    self.reducer.wait(name)
+                found.append((future, buffer))
+            except Exception as error:
+                found.append((future, self.fail(error)))
+        try:
+            self.before, self.after = self.after, self.reducer.stats()
+        except banyan.Error as error:
+            self.fail(error)
+        return found
 
 
-def _as_it_lies(gradient: torch.Tensor) -> torch.Tensor:
-    """DDP has a gradient in the strides of its parameter, without gaps, the same on all ranks."""
-    return gradient if gradient.is_contiguous() else gradient.as_strided((gradient.numel(),), (1,))
+def _wait_for_steps(steps: 'queue.SimpleQueue[tuple[_Progress, list[_Bucket]] | None]') -> None:
+    while (given := steps.get()) is not None:
+        outcomes = given[0].outcomes(given[1])
+        del given  # DDP has the hook until it has the results: a communicator must not end in this thread
+        while outcomes:
+            future, outcome = outcomes.pop(0)
+            future.set_result(outcome)
+            del future, outcome
+
+
+def _value(future: torch.futures.Future) -> torch.Tensor:
+    outcome = future.value()
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
+
+
+# The annotations are checked by torch, as values.
+def banyan_hook(state: 'DdpHook', bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """What DDP calls once a bucket's gradients are there. Its result is their means over the ranks, which a thread waits
+    for from the step's last bucket on: what has all gradients of its own only waits for other ranks."""
+    return state._reduce(bucket)
 
 
 class DdpHook:
-    """What ddp_hook() returns."""
+    """What ddp_hook() returned: the hook's state, its figures, and its end."""
 
-    def __init__(self, model: DistributedDataParallel, settings: dict[str, Any], codec: CompressionLike,
-                 timeout: float | None) -> None:
-        if not isinstance(model, DistributedDataParallel):
-            raise TypeError(f'model is a {type(model).__name__}; valid: a DistributedDataParallel')
-        left_out = set(model.parameters_to_ignore)
-        named = {name: parameter for name, parameter in model.module.named_parameters()
-                 if parameter.requires_grad and name not in left_out}
-        self._names = {parameter: name for name, parameter in named.items()}
-        device = next(iter(named.values())).device
-        if timeout is None:
-            timeout = _timeout_of(model.process_group, device)
-        self._comm = comm_of(model.process_group, compress=codec, timeout=timeout, name='ddp_hook')
-        try:
-            self._reducer = banyan.Reducer(self._comm, named, **settings)
-            model.register_comm_hook(self, DdpHook._take)
-        except BaseException:
-            self._comm.abort()
-            raise
-        self._lock = threading.Lock()
-        self._stats: dict[str, Any] = {}
-        self._before = self._reducer.stats()
-        self._waited = 0  # tensors of this step
-        self._coming: queue.SimpleQueue = queue.SimpleQueue()  # to be ready when their events are
-        self._ready: queue.SimpleQueue = queue.SimpleQueue()
-        self._threads = [threading.Thread(target=work, name=f'banyan ddp_hook: {work.__name__}', daemon=True)
-                         for work in ([self._finish_buckets] + ([self._await_events] if device.type == 'cuda' else []))]
-        self._closed = False
-        for thread in self._threads:
-            thread.start()
+    def __init__(self, model: DistributedDataParallel, tensors: list[banyan.Tensor], names: dict[torch.Tensor, str],
+                 settings: dict[str, Any], config: dict[str, Any]) -> None:
+        self._group = model.process_group
+        self._names = names
+        self._pending: list[_Bucket] = []
+        self._seen: set[str] = set()
+        self._comm, self._reducer = reducer_over(self._group, tensors, settings, config)
+        self._progress = _Progress(self._reducer)
+        self._steps: queue.SimpleQueue[tuple[_Progress, list[_Bucket]] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._end = weakref.finalize(self, self._steps.put, None)
+        self._end.atexit = False  # the interpreter's end does not wait for the thread
 
-    # In a thread of autograd's, which goes on with the backward pass. torch reads annotations here, and as types only.
-    def _take(self, bucket):
-        if self._closed:
-            raise banyan.InvalidUsage('the ddp_hook of this model is closed; wrap the model anew to train on')
+    @property
+    def error(self) -> BaseException | None:
+        """What ended it, such as a banyan.PeerLost with its failed_rank: backward() raises its text as RuntimeError."""
+        return self._progress.error
+
+    def _reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         buffer = bucket.buffer()
-        on_gpu = buffer.device.type == 'cuda'
-        event = torch.cuda.Event() if on_gpu else None
-        coming = _Bucket(buffer, [self._names[parameter] for parameter in bucket.parameters()], bucket.gradients(),
-                         torch.futures.Future(devices=[buffer.device]) if on_gpu else torch.futures.Future(), event)
-        if on_gpu:
-            event.record()
-            self._coming.put(coming)
-        else:
-            self._make_ready(coming)
-        return coming.future
-
-    def _make_ready(self, bucket: _Bucket) -> None:
-        try:
-            for name, gradient in zip(bucket.names, bucket.gradients):
-                self._reducer.ready(name, _as_it_lies(gradient))
-        except banyan.Error as error:
-            self._fail(bucket, error)
-        else:
-            self._ready.put(bucket)
-
-    def _await_events(self) -> None:
-        for bucket in iter(self._coming.get, None):
-            bucket.event.synchronize()
-            self._make_ready(bucket)
-
-    def _finish_buckets(self) -> None:
-        for bucket in iter(self._ready.get, None):
+        future: torch.futures.Future = torch.futures.Future(devices=[buffer.device] if buffer.is_cuda else None)
+        result = future.then(_value)
+        failed = self._progress.error
+        if failed is None:
             try:
-                for name in bucket.names:
-                    self._reducer.wait(name)
-            except banyan.Error as error:
-                self._fail(bucket, error)
-                continue
-            self._count(len(bucket.names))
-            bucket.future.set_result(bucket.buffer)
+                names = self._send(bucket, buffer)
+                if bucket.is_last():
+                    self._check_whole()
+                self._pending.append((future, names, buffer))
+            except Exception as error:
+                failed = self._progress.fail(error)
+        if failed is not None:
+            waiting, self._pending = self._pending, []
+            for each in [*(each for each, _, _ in waiting), future]:
+                each.set_result(failed)
+        elif bucket.is_last():
+            self._wait_elsewhere()
+        return result
 
-    def _fail(self, bucket: _Bucket, error: banyan.Error) -> None:
-        failed = '' if error.failed_rank is None else f' [failed rank {error.failed_rank}]'
-        bucket.future.set_exception(dist.DistBackendError(f'banyan ddp_hook: {error}{failed}'))
+    def _send(self, bucket: dist.GradBucket, buffer: torch.Tensor) -> list[str]:
+        if self._comm.closed:
+            raise banyan.InvalidUsage('the hook is closed; a model without it is a new DistributedDataParallel')
+        if buffer.is_sparse:
+            raise TypeError('a gradient is sparse; valid: dense ones, as of nn.Embedding with sparse=False')
+        names = [self._names.get(parameter) for parameter in bucket.parameters()]
+        if None in names:
+            raise ValueError('DDP has a parameter that the model did not have when ddp_hook() was called; right is to '
+                             'call it after the last change of the model')
+        wait_for_devices([buffer])
+        for name, gradient in zip(names, bucket.gradients()):
+            self._reducer.ready(name, gradient)
+        self._seen.update(names)
+        return names
 
-    def _count(self, tensors: int) -> None:
-        self._waited += tensors
-        if self._waited < len(self._names):
-            return
-        self._waited = 0
-        now = self._reducer.stats()
-        stats = {name: now[name] - self._before[name] if name in _SUMS else now[name] for name in now}
-        stats['step'] = now['steps']
-        stats['ratio'] = stats['bytes_sent'] / stats['bytes_raw'] if stats['bytes_raw'] else 1.0
-        del stats['steps']
-        with self._lock:
-            self._before, self._stats = now, stats
+    def _check_whole(self) -> None:
+        missing = set(self._names.values()) - self._seen
+        if missing:
+            raise ValueError(f'DDP has no bucket for {min(missing)!r}; right is to call ddp_hook() after the last change of '
+                             'the model')
 
-    def stats(self) -> dict[str, Any]:
-        """Of the last step; empty before there was one.
+    def _wait_elsewhere(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=_wait_for_steps, args=(self._steps,), daemon=True, name='banyan-ddp-hook')
+            self._thread.start()
+        step, self._pending = self._pending, []
+        self._seen.clear()
+        self._steps.put((self._progress, step))
 
-        step: its number. bytes_raw: of the gradients. bytes_sent: by this rank. ratio: the latter by the former.
-        nonfinite: elements that were NaN or infinite. fallbacks: tensors that went over to exact messages for a while.
-        error_nmse, residual_norm: of what messages missed, by a sample. codec_seconds, wait_seconds: of this rank.
+    def stats(self) -> dict[str, int | float]:
+        """Figures of the last step on this rank, over all tensors.
+
+        step: its number since the hook was made, from 1. bytes_raw: of gradients. bytes_sent: by this rank. ratio: the
+        former over the latter. error_nmse: what messages did not say, squared, over what they had to. residual_norm: of
+        what is left for the next step. nonfinite: elements. fallbacks: tensors that turned exact for a while.
+        codec_seconds, wait_seconds: in codecs, and in which the backward pass had ended and the sums had not.
         """
-        with self._lock:
-            return dict(self._stats)
+        before, after = self._progress.before, self._progress.after
+        figures: dict[str, int | float] = {name: after[name] - before[name] for name in _COUNTED}
+        sent = figures['bytes_sent']
+        return {'step': after['steps'], **figures, 'ratio': figures['bytes_raw'] / sent if sent else 1.0,
+                'error_nmse': after['error_nmse'], 'residual_norm': after['residual_norm']}
 
-    def totals(self, tensor: str | None = None) -> dict[str, Any]:
-        """Of all steps so far, of one tensor by name or of all: as banyan.Reducer.stats()."""
+    def totals(self, tensor: str | None = None) -> dict[str, int | float]:
+        """Sums since the hook was made, of a tensor by its name, or of all; error_nmse and residual_norm are those of the
+        last step. Reducer.stats() says what each is."""
         return self._reducer.stats(tensor)
 
-    def state_dict(self) -> dict[str, Any]:
-        """What this rank keeps between steps: residuals, momenta, how many steps there were. After a backward pass.
+    def state_dict(self, all_ranks: bool = False) -> dict[str, Any]:
+        """What is left for the next step, and momenta. Between steps.
 
-        Each rank saves its own.
+        all_ranks: collective, and has all ranks' on each of them, so that one file will do. Otherwise every rank saves
+        its own. It goes with the model's and the optimizer's.
         """
-        return _residuals.saved(self._reducer, self._comm)
+        return saved_state(self._reducer, self._group, all_ranks)
 
-    def load_state_dict(self, state: _residuals.States) -> None:
-        """Takes over what was saved, before the first step.
+    def load_state_dict(self, *states: Mapping[str, Any]) -> None:
+        """Goes on from what state_dict() returned, before the first step. Local; every rank calls it.
 
-        state: with as many ranks as before, what this rank has saved: the training goes on bit for bit. With another
-        number, the list of the states of all former ranks: rank r of P takes those of r, r + P and so on.
+        The same number of ranks goes on bit for bit. With another one, rank r of P takes what the former ranks r, r + P
+        and so on have left, and their sum is conserved: give it one state of all ranks, or those of these.
         """
-        _residuals.load(self._reducer, _residuals.states_of(state, self._comm))
+        load_states(self._reducer, states, self._group)
 
     def close(self) -> None:
-        """Ends it, between steps. The model cannot be trained on then. Collective; again: nothing."""
-        if self._closed:
+        """Ends it, between steps. Collective, unless it has failed. Again: nothing. The model cannot be trained on."""
+        if self._comm.closed:
             return
-        self._closed = True
-        self._coming.put(None)
-        self._ready.put(None)
-        for thread in self._threads:
-            thread.join()
+        self._end()
         self._reducer.close()
         self._comm.close()
 
 
-def ddp_hook(model: DistributedDataParallel, codec: CompressionLike = None, feedback: bool = True,
-             rules: str | None = None, *, momentum: float = 0.0, clip_norm: float = 0.0, warmup_steps: int = 0,
-             bucket_bytes: int = 0, timeout: float | None = None) -> DdpHook:
-    """Has the gradients of a model averaged by a banyan.Reducer, in place of DistributedDataParallel's own way.
+def ddp_hook(model: DistributedDataParallel, codec: CompressionLike = None, feedback: bool = True, rules: Rules = None, *,
+             momentum: float = 0.0, clip_norm: float = 0.0, warmup_steps: int = 0, bucket_bytes: int = 0,
+             **config: Any) -> DdpHook:
+    """Lets a DistributedDataParallel model sum its gradients by a codec, with error feedback. Collective.
 
-        model = DistributedDataParallel(model)
-        hook = banyan.torch.ddp_hook(model, 'int8')
+    Gradients are means over the ranks of the model's process group, of any backend, and the same bits on all of them.
+    Call it once, before the first backward pass.
 
-    Collective over the model's process group, of any backend, before the first backward pass. A model has one hook.
-    Tensors have the names that model.module.named_parameters() has. Gradients travel while the backward pass goes on.
-
-    codec: how they travel: 'int8', 'topk:0.01', a banyan.Compression. None: exact, or as BANYAN_COMPRESS says.
-    feedback: what messages do not say is kept, and sent with the next step's.
-    rules: 'GLOB=CODEC;...' by names. None: tensors of one dimension and those below 4,096 elements are exact.
-    momentum, clip_norm, warmup_steps, bucket_bytes: as banyan.Reducer has them. With momentum correction the
-        optimizer's own momentum must be off for the tensors with a sparse codec.
-    timeout: seconds that a call may take. None: the group's.
-
-    A rank that dies, or never comes, makes backward() raise torch.distributed.DistBackendError with its number.
+    codec: of tensors of two dimensions and more with 4,096 elements and more: 'int8', 'topk:0.01', 'off', 'auto', a
+        banyan.Compression. None: BANYAN_COMPRESS, and exact without it.
+    feedback: what compression drops is kept, and sent with the next step's gradients.
+    rules: 'GLOB=CODEC;...', or a mapping of globs to codecs: the first that matches a parameter's name in model.module
+        decides, for small ones, too. Globs are those of Python's fnmatch.
+    momentum: of momentum correction, for tensors by topk, randk, threshold and sign; the optimizer's own momentum must be
+        off for those.
+    clip_norm: the gradient of each compressed tensor is scaled to a norm of at most clip_norm / sqrt(ranks). 0: it is not.
+    warmup_steps: the density of topk and randk falls to its value over so many steps.
+    bucket_bytes: of the reducer's messages; DDP's own buckets only say when gradients are ready. 0: chosen.
+    config: settings of the communicator, as banyan.init() has them: timeout, init_timeout, transports, determinism, name.
     """
-    settings = {'op': 'avg', 'error_feedback': feedback, 'rules': rules, 'momentum': momentum, 'clip_norm': clip_norm,
-                'warmup_steps': warmup_steps, 'bucket_bytes': bucket_bytes}
-    return DdpHook(model, settings, codec, timeout)
+    if not isinstance(model, DistributedDataParallel):
+        raise TypeError(f'model is a {type(model).__name__}; right is a torch.nn.parallel.DistributedDataParallel')
+    if 'compress' in config:
+        raise TypeError('compress is no setting of ddp_hook(); right is codec')
+    named = [(name, parameter) for name, parameter in model.module.named_parameters()
+             if parameter.requires_grad and name not in model.parameters_to_ignore]
+    tensors = tensors_of(named, codec, rules)
+    settings = {'bucket_bytes': bucket_bytes, 'error_feedback': feedback, 'momentum': momentum, 'clip_norm': clip_norm,
+                'warmup_steps': warmup_steps}
+    hook = DdpHook(model, tensors, {parameter: name for name, parameter in named}, settings,
+                   {'name': 'ddp-hook', **config})
+    try:
+        model.register_comm_hook(hook, banyan_hook)
+    except BaseException:
+        hook.close()
+        raise
+    return hook
