@@ -126,6 +126,12 @@ def resumed(rank, size):
         plain.load_state_dict(half[1].state_dict())
     with pytest.raises(ValueError, match="has no 'local_sgd'"):
         plain.load_state_dict(plain.optimizer.state_dict())
+    with pytest.raises(ValueError, match='the state has -1 steps'):
+        plain.load_state_dict({**plain.state_dict(), 'local_sgd': {'steps': -1, 'differences': None}})
+    fresh = begin()[1]
+    for wrong in ({}, {'common': {'0': 7}, 'left': {}}, {'common': {}}):
+        with pytest.raises(ValueError, match="no tensors as 'common'"):
+            fresh.load_state_dict({**fresh.state_dict(), 'local_sgd': {'steps': 1, 'differences': wrong}})
     other = LocalSGD(torch.optim.Adam(torch.nn.Linear(80, 90).parameters()), 2, codec='topk:0.05')
     with pytest.raises(ValueError, match='the state is of parameters'):
         other.load_state_dict(half[1].state_dict())

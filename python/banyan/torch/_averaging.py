@@ -82,6 +82,9 @@ class _Differences:
 
     def load_state_dict(self, states: Sequence[Any]) -> None:
         for state in states:
+            if not isinstance(state, Mapping) or not {'common', 'left'} <= set(state) or not all(
+                    isinstance(common, torch.Tensor) for common in dict(state['common']).values()):
+                raise ValueError("the state has no tensors as 'common', or no 'left'; right is what state_dict() returned")
             shapes = {name: tuple(common.shape) for name, common in state['common'].items()}
             right = {name: tuple(common.shape) for name, common in self._common.items()}
             if shapes != right:
@@ -241,6 +244,8 @@ class LocalSGD(torch.optim.Optimizer):
         own = [state.pop('local_sgd', None) for state in states]
         if any(not isinstance(each, Mapping) or not {'steps', 'differences'} <= set(each) for each in own):
             raise ValueError("the state has no 'local_sgd'; right is what LocalSGD.state_dict() returned")
+        if not isinstance(own[0]['steps'], int) or own[0]['steps'] < 0:
+            raise ValueError(f'the state has {own[0]["steps"]!r} steps; right is a whole number from 0')
         has = [each['differences'] is not None for each in own]
         if any(each != (self._differences is not None) for each in has):
             raise ValueError(f'the state was saved {"with" if has[0] else "without"} a codec; right is the same now')
