@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import contextlib
+import datetime
 import io
 import os
 import signal
@@ -20,6 +21,8 @@ from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 import torch_ranks  # noqa: E402
 from torch_task import CLASSES, INPUTS, batch, flat  # noqa: E402
+
+TIMEOUT = datetime.timedelta(seconds=1)
 
 
 def model(seed=1, dtype=torch.float32):
@@ -293,3 +296,23 @@ def test_killed_rank_is_named():
     said = torch_ranks.run(killed, 3, silent=(1,))
     assert set(said) == {0, 2}
     assert max(said.values()) < 5  # a second, where nobody else has the processors
+
+
+def late(rank, size):
+    """The timeout is the group's, whatever its backend."""
+    trained = DistributedDataParallel(model(), process_group=dist.new_group(backend='gloo', timeout=TIMEOUT))
+    hook = banyan.torch.ddp_hook(trained, 'int8')
+    steps(trained, rank, range(2))
+    if rank == 1:
+        time.sleep(3)
+        return 0.0
+    start = time.monotonic()
+    with pytest.raises(RuntimeError, match='rank 1'):
+        steps(trained, rank, range(2, 3))
+    took = time.monotonic() - start
+    assert isinstance(hook.error, banyan.Timeout)
+    return took
+
+
+def test_rank_that_never_comes_is_named():
+    assert 0.9 < torch_ranks.run(late, 2)[0] < 2.9

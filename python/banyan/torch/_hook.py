@@ -208,6 +208,7 @@ def ddp_hook(model: DistributedDataParallel, codec: CompressionLike = None, feed
     warmup_steps: the density of topk and randk falls to its value over so many steps.
     bucket_bytes: of the reducer's messages; DDP's own buckets only say when gradients are ready. 0: chosen.
     config: settings of the communicator, as banyan.init() has them: timeout, init_timeout, transports, determinism, name.
+        Without a timeout it is the group's.
     """
     if not isinstance(model, DistributedDataParallel):
         raise TypeError(f'model is a {type(model).__name__}; right is a torch.nn.parallel.DistributedDataParallel')

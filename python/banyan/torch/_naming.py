@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union
@@ -32,12 +33,25 @@ def place_in(group: dist.ProcessGroup | None) -> tuple[int, int]:
     return rank, dist.get_world_size(group)
 
 
+def timeout_of(group: dist.ProcessGroup | None) -> float | None:
+    """Seconds that the group's calls may take. None: its backend does not say."""
+    group = dist.group.WORLD if group is None else group
+    for device in group._device_types:
+        asked = getattr(getattr(group._get_backend(device), 'options', None), '_timeout', None)
+        if isinstance(asked, datetime.timedelta):
+            return asked.total_seconds()
+    return None
+
+
 def reducer_over(group: dist.ProcessGroup | None, tensors: Sequence[banyan.Tensor], settings: Mapping[str, Any],
                  config: Mapping[str, Any]) -> tuple[banyan.Comm, banyan.Reducer]:
-    """Makes a reducer, and a communicator for it, of a process group's ranks, whatever its backend. Collective."""
+    """Makes a reducer, and a communicator for it, of a process group's ranks, whatever its backend. Collective.
+
+    A timeout that the settings do not have is the group's.
+    """
     def gather(mine: bytes) -> list[bytes]:
         return gathered(mine, group)
-    comm = banyan.Comm.over(*place_in(group), gather, **config)
+    comm = banyan.Comm.over(*place_in(group), gather, **{'timeout': timeout_of(group), **config})
     try:
         return comm, banyan.Reducer(comm, tensors, **settings)
     except BaseException:
