@@ -4,6 +4,7 @@
 #include "compression/cuda/blocks.h"
 #include "compression/cuda/codec_blocks.h"
 #include "compression/cuda/fold_blocks.h"
+#include "compression/cuda/sign_blocks.h"
 #include "compression/cuda/sparse_blocks.h"
 #include "compression/cuda/topk_blocks.h"
 

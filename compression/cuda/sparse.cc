@@ -14,6 +14,8 @@ static_assert(kCudaRegion == kRegion);
 static_assert(static_cast<uint8_t>(SparseForm::kList) == sparse::kList);
 static_assert(static_cast<uint8_t>(SparseForm::kBitmap) == sparse::kBitmap);
 static_assert(static_cast<uint8_t>(SparseForm::kDense) == sparse::kDense);
+static_assert(static_cast<uint8_t>(SparseForm::kAllNan) == sparse::kAllNan);
+static_assert(kCudaSignRegion == sparse::kSignPlaces);
 
 SparseBars bars_of(const sparse::Rule<float>& rule) {
   return {rule.behind.mask, rule.before.least, rule.behind.least, rule.split};
@@ -21,7 +23,8 @@ SparseBars bars_of(const sparse::Rule<float>& rule) {
 
 SparseBars bars_of(CodecId codec, const Coding& coding) {
   switch (codec) {
-    case kThreshold: return bars_of(sparse::of_magnitude<float>(coding.parameter));
+    case kThreshold:
+    case kSign: return bars_of(sparse::of_magnitude<float>(coding.parameter));
     case kTopk: return bars_of(sparse::selected<float>(*coding.selection, coding.first));
     default: return bars_of(sparse::not_plus_zero<float>());
   }
@@ -34,9 +37,9 @@ uint32_t bytes_of(const Coding& coding) {
 }  // namespace
 
 bool has_cuda_sparse(CodecId codec, const Coding& coding, DataType type) {
-  const bool here = codec == kThreshold || codec == kTopk || codec == kNonzero;
-  return here && type == DataType::kFloat32 &&
-         (coding.carried == DataType::kFloat32 || coding.carried == DataType::kFloat16);
+  const bool carries = codec == kThreshold || codec == kTopk || codec == kNonzero;
+  const bool carried = coding.carried == DataType::kFloat32 || coding.carried == DataType::kFloat16;
+  return type == DataType::kFloat32 && (codec == kSign || (carries && carried));
 }
 
 Result<CudaSparse> CudaSparse::load(const CudaFunctions& cuda, const CudaImage& image) {
@@ -53,12 +56,15 @@ Status CudaSparse::find_all() {
   constexpr std::array<const char*, kKernels> kNames{
       "sparse_count_values", "sparse_count_bits",  "sparse_scan_pieces", "sparse_scan_regions",
       "sparse_scan_lists",   "sparse_write",       "sparse_read",        "sparse_read_add",
-      "sparse_scatter",      "sparse_scatter_add",
+      "sparse_scatter",      "sparse_scatter_add", "sign_count",         "sign_scan_regions",
+      "sign_write",          "sign_scan_lists",    "sign_scatter",       "sign_scatter_add",
   };
   return module_->find_all(kNames, kernels_);
 }
 
-bool CudaSparse::is_message(const Coding& coding, CodecMessage message, uint64_t count) {
+bool CudaSparse::is_message(CodecId codec, const Coding& coding, CodecMessage message,
+                            uint64_t count) {
+  if (codec == kSign) return sparse::is_in_words(message, count);
   return sparse::is_in_forms(message, count, size_of(coding.carried));
 }
 
@@ -68,6 +74,16 @@ size_t CudaSparse::room(uint64_t count) {
 
 Status CudaSparse::launch(Kernel kernel, uint64_t items, CudaSparseCall call, Stream stream) const {
   return module_->launch(kernels_[kernel], cuda_blocks_of_warps(items), &call, stream);
+}
+
+Status CudaSparse::encode_signs(const CudaSparseCall& call, Stream stream) const {
+  const uint64_t pieces = sparse_pieces(call.count);
+  if (call.count > 0) {
+    BANYAN_TRY(launch(kCountSpoilable, pieces, call, stream));
+    BANYAN_TRY(launch(kScanPieces, sparse_regions(call.count), call, stream));
+  }
+  BANYAN_TRY(launch(kScanSigns, 1, call, stream));
+  return call.count > 0 ? launch(kWriteSigns, pieces, call, stream) : Status();
 }
 
 Status CudaSparse::encode(CodecId codec, const Coding& coding, const std::byte* values,
@@ -81,8 +97,10 @@ Status CudaSparse::encode(CodecId codec, const Coding& coding, const std::byte* 
   call.other = left;
   call.bars = bars_of(codec, coding);
   call.bytes = bytes_of(coding);
-  call.message_bytes = count * call.bytes + 1;
+  call.size = static_cast<float>(coding.parameter);
+  call.message_bytes = codecs()[codec - size_t{1}].capacity(coding, DataType::kFloat32, count) + 1;
   call.said = said;
+  if (codec == kSign) return encode_signs(call, stream);
   const uint64_t pieces = sparse_pieces(count);
   if (count > 0) {
     BANYAN_TRY(launch(kCountValues, pieces, call, stream));
@@ -92,7 +110,18 @@ Status CudaSparse::encode(CodecId codec, const Coding& coding, const std::byte* 
   return count > 0 ? launch(kWrite, pieces, call, stream) : Status();
 }
 
-Status CudaSparse::read(const Coding& coding, CodecMessage message, uint64_t count,
+Status CudaSparse::read_lists(CodecId codec, CudaSparseCall call, Stream stream) const {
+  const bool adds = call.other != nullptr;
+  const bool is_list = call.form == static_cast<uint32_t>(SparseForm::kList);
+  if (!is_list || call.other != call.values)
+    BANYAN_TRY(launch(adds ? kReadAdd : kRead, sparse_pieces(call.count), call, stream));
+  if (!is_list) return {};
+  if (codec == kSign)
+    return launch(adds ? kScatterSignsAdd : kScatterSigns, sign_lists(call.count), call, stream);
+  return launch(adds ? kScatterAdd : kScatter, sparse_regions(call.count), call, stream);
+}
+
+Status CudaSparse::read(CodecId codec, const Coding& coding, CodecMessage message, uint64_t count,
                         const std::byte* addend, std::byte* values, std::byte* room,
                         Stream stream) const {
   if (count == 0) return {};
@@ -100,32 +129,28 @@ Status CudaSparse::read(const Coding& coding, CodecMessage message, uint64_t cou
   call.message = const_cast<std::byte*>(message.bytes);
   call.message_bytes = message.size;
   call.values = values;
-  call.other = const_cast<std::byte*>(addend);
+  // A sum with NaN is NaN, whatever the addend is.
+  call.other = message.flags == sparse::kAllNan ? nullptr : const_cast<std::byte*>(addend);
   call.bytes = bytes_of(coding);
-  const uint64_t pieces = sparse_pieces(count);
-  const uint64_t regions = sparse_regions(count);
+  call.size = static_cast<float>(coding.parameter);
   if (message.flags == sparse::kBitmap) {
-    BANYAN_TRY(launch(kCountBits, pieces, call, stream));
-    BANYAN_TRY(launch(kScanPieces, regions, call, stream));
+    BANYAN_TRY(launch(kCountBits, sparse_pieces(count), call, stream));
+    BANYAN_TRY(launch(kScanPieces, sparse_regions(count), call, stream));
   }
-  if (message.flags != sparse::kDense) BANYAN_TRY(launch(kScanLists, 1, call, stream));
-  // What values are of which a list says nothing.
-  const bool adds = addend != nullptr;
-  const bool is_list = message.flags == sparse::kList;
-  if (!is_list || addend != values)
-    BANYAN_TRY(launch(adds ? kReadAdd : kRead, pieces, call, stream));
-  return is_list ? launch(adds ? kScatterAdd : kScatter, regions, call, stream) : Status();
+  if (message.flags == sparse::kList || message.flags == sparse::kBitmap)
+    BANYAN_TRY(launch(codec == kSign ? kScanSignLists : kScanLists, 1, call, stream));
+  return read_lists(codec, call, stream);
 }
 
-Status CudaSparse::decode(const Coding& coding, CodecMessage message, uint64_t count,
+Status CudaSparse::decode(CodecId codec, const Coding& coding, CodecMessage message, uint64_t count,
                           std::byte* values, std::byte* room, Stream stream) const {
-  return read(coding, message, count, nullptr, values, room, stream);
+  return read(codec, coding, message, count, nullptr, values, room, stream);
 }
 
-Status CudaSparse::decode_add(const Coding& coding, CodecMessage message, uint64_t count,
-                              const std::byte* addend, std::byte* sum, std::byte* room,
-                              Stream stream) const {
-  return read(coding, message, count, addend, sum, room, stream);
+Status CudaSparse::decode_add(CodecId codec, const Coding& coding, CodecMessage message,
+                              uint64_t count, const std::byte* addend, std::byte* sum,
+                              std::byte* room, Stream stream) const {
+  return read(codec, coding, message, count, addend, sum, room, stream);
 }
 
 }  // namespace banyan

@@ -1,6 +1,6 @@
 // Sparse codecs on the memory of a GPU, to the bytes of those on the host (compression/codecs.h):
-// threshold, topk of a selection, and nonzero, in the forms of codecs/sparse_forms.h. Each is a few
-// launches on a stream, one after the other.
+// threshold, topk of a selection, nonzero and sign, in the forms of codecs/sparse_forms.h. Each is
+// a few launches on a stream, one after the other.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -49,12 +49,12 @@ class CudaSparse {
                 std::byte* message, std::byte* left, std::byte* room, uint64_t* said,
                 Stream stream) const;
   // Whether a stranger's message says values, and so many. The host reads it.
-  static bool is_message(const Coding& coding, CodecMessage message, uint64_t count);
+  static bool is_message(CodecId codec, const Coding& coding, CodecMessage message, uint64_t count);
   // Requires is_message(), as what follows does.
-  Status decode(const Coding& coding, CodecMessage message, uint64_t count, std::byte* values,
-                std::byte* room, Stream stream) const;
+  Status decode(CodecId codec, const Coding& coding, CodecMessage message, uint64_t count,
+                std::byte* values, std::byte* room, Stream stream) const;
   // `sum` may be `addend`.
-  Status decode_add(const Coding& coding, CodecMessage message, uint64_t count,
+  Status decode_add(CodecId codec, const Coding& coding, CodecMessage message, uint64_t count,
                     const std::byte* addend, std::byte* sum, std::byte* room, Stream stream) const;
 
  private:
@@ -69,6 +69,12 @@ class CudaSparse {
     kReadAdd,
     kScatter,
     kScatterAdd,
+    kCountSpoilable,
+    kScanSigns,
+    kWriteSigns,
+    kScanSignLists,
+    kScatterSigns,
+    kScatterSignsAdd,
     kKernels
   };
 
@@ -76,9 +82,12 @@ class CudaSparse {
   Status find_all();
   // As many warps as there are items.
   Status launch(Kernel kernel, uint64_t items, CudaSparseCall call, Stream stream) const;
+  Status encode_signs(const CudaSparseCall& call, Stream stream) const;
   // Null addends are none.
-  Status read(const Coding& coding, CodecMessage message, uint64_t count, const std::byte* addend,
-              std::byte* values, std::byte* room, Stream stream) const;
+  Status read(CodecId codec, const Coding& coding, CodecMessage message, uint64_t count,
+              const std::byte* addend, std::byte* values, std::byte* room, Stream stream) const;
+  // What values are of which nothing is said, and then what lists say, if the form has these.
+  Status read_lists(CodecId codec, CudaSparseCall call, Stream stream) const;
 
   std::shared_ptr<const CudaModule> module_;
   std::array<CudaModule::Function, kKernels> kernels_{};

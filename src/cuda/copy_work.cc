@@ -156,12 +156,13 @@ LocalWork::End CopyWork::read_sparse(OpenGpu& gpu, const LocalStep& local, uint6
   if (local.message_bytes == 0) return {cookie, Outcome::kCorrupt};
   const uint64_t bytes = local.message_bytes - 1;
   const CodecMessage message{slot, bytes, static_cast<uint8_t>(slot[bytes])};
-  if (!CudaSparse::is_message(coding, message, count)) return {cookie, Outcome::kCorrupt};
+  if (!CudaSparse::is_message(step.codec, coding, message, count))
+    return {cookie, Outcome::kCorrupt};
   const Status begun =
       gpu.in().begin_in_room(cookie, CudaSparse::room(count), [&](Handle stream, std::byte* room) {
         const CudaSparse& sparse = gpu.kernels()->sparse;
-        return adds ? sparse.decode_add(coding, message, count, src, dst, room, stream)
-                    : sparse.decode(coding, message, count, dst, room, stream);
+        return adds ? sparse.decode_add(step.codec, coding, message, count, src, dst, room, stream)
+                    : sparse.decode(step.codec, coding, message, count, dst, room, stream);
       });
   return begun.ok() ? End{cookie, Outcome::kPending} : failed(cookie, begun);
 }

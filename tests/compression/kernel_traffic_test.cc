@@ -45,6 +45,7 @@ Traffic& traffic() {
 #include "compression/cuda/blocks.h"
 #include "compression/cuda/codec_blocks.h"
 #include "compression/cuda/fold_blocks.h"
+#include "compression/cuda/sign_blocks.h"
 #include "compression/cuda/topk_blocks.h"
 #include "tests/support/host_kernels.h"
 
@@ -224,6 +225,12 @@ TEST(KernelTraffic, OfSparseCodecsIsOneGo) {
   expect_goes(3, run_counting_pieces<WriteSparse, CudaSparseCall>, both);
   expect_goes(2, run_counting_pieces<ReadSparse<false>, CudaSparseCall>, all);
   expect_goes(3, run_counting_pieces<ReadSparse<true>, CudaSparseCall>, both);
+  for (uint64_t piece = 0; piece < offsets.size(); ++piece)
+    offsets[piece] = static_cast<uint32_t>(piece * kCudaPiece);
+  plan.form = SparseForm::kList;  // words are half as long as values
+  expect_goes(1.5, run_counting_pieces<WriteSigns, CudaSparseCall>, all);
+  expect_goes(2.5, run_counting_pieces<WriteSigns, CudaSparseCall>, both);
+  expect_goes(1, run_counting_pieces<CountSpoilable, CudaSparseCall>, all);
   expect_goes(1, run_counting_pieces<CountTies, CudaTopkCall>, topk);
   const auto histogram = [](const CudaTopkCall& call) {
     for (unsigned block = 0; block < kCount / kCudaEach / kCudaThreads; ++block) {

@@ -5,6 +5,7 @@
 #include "compression/cuda/blocks.h"
 #include "compression/cuda/codec_blocks.h"
 #include "compression/cuda/fold_blocks.h"
+#include "compression/cuda/sign_blocks.h"
 #include "compression/cuda/sparse_blocks.h"
 #include "compression/cuda/topk_blocks.h"
 
@@ -89,14 +90,14 @@ void run_counted(const void* told, unsigned blocks) {
 std::vector<KernelMemory> memory_of_sparse(const void* told) {
   const auto& call = *static_cast<const CudaSparseCall*>(told);
   const uint64_t values = call.count * sizeof(float);
-  const uint64_t regions = sparse_regions(call.count);
+  const uint64_t lists = sign_lists(call.count);
   const bool encodes = call.said != nullptr;
   return {{offsetof(CudaSparseCall, message), call.message_bytes},
           {offsetof(CudaSparseCall, values), call.values == nullptr ? 0 : values},
           {offsetof(CudaSparseCall, other), call.other == nullptr ? 0 : values},
           {offsetof(CudaSparseCall, offsets), sparse_pieces(call.count) * sizeof(uint32_t)},
-          {offsetof(CudaSparseCall, totals), regions * sizeof(uint32_t)},
-          {offsetof(CudaSparseCall, starts), regions * sizeof(uint64_t)},
+          {offsetof(CudaSparseCall, totals), lists * sizeof(uint32_t)},
+          {offsetof(CudaSparseCall, starts), lists * sizeof(uint64_t)},
           {offsetof(CudaSparseCall, plan), sizeof(SparsePlan)},
           {offsetof(CudaSparseCall, said), encodes ? sizeof(uint64_t) : 0}};
 }
