@@ -210,7 +210,7 @@ class Cases {
     const auto encode = [=, this](std::byte* left) {
       must(sparse_.encode(kThreshold, coding, bytes_at(device_.source(dst_bytes_)), count,
                           bytes_at(device_.result(dst_bytes_ + 1)), left,
-                          bytes_at(device_.result(CudaSparse::room(count))),
+                          bytes_at(device_.result(CudaSparse::room(kThreshold, count))),
                           static_cast<uint64_t*>(pointer(device_.result(sizeof(uint64_t)))),
                           device_.stream));
     };

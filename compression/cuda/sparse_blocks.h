@@ -252,7 +252,7 @@ struct PiecesOfMessage : Pieces<CudaSparseCall> {
     const auto form = static_cast<SparseForm>(call.form);
     mine.said = form == SparseForm::kDense ? there : 0;
     if (form == SparseForm::kBitmap && here > 0)
-      mine.said = there & load_anywhere<uint8_t>(call.message + at / kCudaEach);
+      mine.said = there & load_anywhere<uint8_t>(call.bits + at / kCudaEach);
     return ones_in(mine.said);
   }
 };
@@ -271,7 +271,7 @@ struct ReadSparse : PiecesOfMessage {
     uint64_t index = at;
     const std::byte* values = call.message;
     if (form == SparseForm::kBitmap) {
-      values += sparse_values_at(form, call.count, 0);
+      values += call.values_at;
       index = call.starts[piece / kCudaRegionPieces] + call.offsets[piece] + before;
     }
     const float unsaid = form == SparseForm::kAllNan ? bits_as<float>(Float32::kNan) : 0;

@@ -41,6 +41,10 @@ struct CudaSparseCall {
   float size = 0;              // of `sign`: what it says, or the negative of it
   uint32_t bytes = 4;          // of a value in a message: 4 or 2, float32 or float16
   uint32_t form = 0;           // of a decoder: SparseForm
+  uint64_t wanted = 0;         // of an encoder of randk: values in the message
+  // Where a bitmap is, and where in the message its values begin. That of randk is in the room.
+  const std::byte* bits = nullptr;
+  uint64_t values_at = 0;
   // Room in the memory of the GPU.
   uint32_t* offsets =
       nullptr;  // by piece: its values before sparse_scan_pieces, then where it begins
@@ -87,10 +91,13 @@ BANYAN_HOST_DEVICE SparseForm shortest_form(uint64_t count, uint64_t kept, uint3
   return has_bits ? SparseForm::kBitmap : SparseForm::kDense;
 }
 
-// Room for the counts of so many values, at a multiple of 8. The most lists are those of `sign`.
+// Room for the counts of so many values, and itself a multiple of 8, as it begins at one. The most
+// lists are those of `sign`.
 inline size_t sparse_room(uint64_t count) {
-  return sizeof(SparsePlan) + sign_lists(count) * (sizeof(uint64_t) + sizeof(uint32_t)) +
-         sparse_pieces(count) * sizeof(uint32_t);
+  const uint64_t bytes = sizeof(SparsePlan) +
+                         sign_lists(count) * (sizeof(uint64_t) + sizeof(uint32_t)) +
+                         sparse_pieces(count) * sizeof(uint32_t);
+  return (bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
 }
 
 // A call that has that room, the widest parts first.

@@ -138,7 +138,7 @@ Status CopyWork::begin_sparse(OpenGpu& gpu, const LocalStep& local, uint64_t coo
     std::memcpy(&selection, local.spaces.at(step.src2), sizeof selection);
     coding.selection = &selection;
   }
-  return gpu.out().begin_counted(cookie, CudaSparse::room(count),
+  return gpu.out().begin_counted(cookie, CudaSparse::room(step.codec, count),
                                  [&](Handle stream, std::byte* room, uint64_t* said) {
                                    return kernels.sparse.encode(step.codec, coding, src, count, dst,
                                                                 nullptr, room, said, stream);
@@ -158,8 +158,8 @@ LocalWork::End CopyWork::read_sparse(OpenGpu& gpu, const LocalStep& local, uint6
   const CodecMessage message{slot, bytes, static_cast<uint8_t>(slot[bytes])};
   if (!CudaSparse::is_message(step.codec, coding, message, count))
     return {cookie, Outcome::kCorrupt};
-  const Status begun =
-      gpu.in().begin_in_room(cookie, CudaSparse::room(count), [&](Handle stream, std::byte* room) {
+  const Status begun = gpu.in().begin_in_room(
+      cookie, CudaSparse::room(step.codec, count), [&](Handle stream, std::byte* room) {
         const CudaSparse& sparse = gpu.kernels()->sparse;
         return adds ? sparse.decode_add(step.codec, coding, message, count, src, dst, room, stream)
                     : sparse.decode(step.codec, coding, message, count, dst, room, stream);

@@ -151,6 +151,10 @@ TEST_F(CudaBlocks, HaveTheSparseCodecsOfTheHostAtEveryLength) {
   check_sparse_lengths(tested_sparse());
 }
 
+TEST_F(CudaBlocks, ChooseOfManyPlacesAsTheHostDoes) {
+  check_long_choice(tested_sparse());
+}
+
 TEST_F(CudaBlocks, SelectTheLargestAsTheHostDoes) {
   check_topk(tested_sparse());
 }

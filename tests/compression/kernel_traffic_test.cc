@@ -45,7 +45,7 @@ Traffic& traffic() {
 #include "compression/cuda/blocks.h"
 #include "compression/cuda/codec_blocks.h"
 #include "compression/cuda/fold_blocks.h"
-#include "compression/cuda/sign_blocks.h"
+#include "compression/cuda/randk_blocks.h"
 #include "compression/cuda/topk_blocks.h"
 #include "tests/support/host_kernels.h"
 
@@ -230,6 +230,15 @@ TEST(KernelTraffic, OfSparseCodecsIsOneGo) {
   plan.form = SparseForm::kList;  // words are half as long as values
   expect_goes(1.5, run_counting_pieces<WriteSigns, CudaSparseCall>, all);
   expect_goes(2.5, run_counting_pieces<WriteSigns, CudaSparseCall>, both);
+  const std::vector<std::byte> bits(kCount / 8, std::byte{0xff});
+  plan.form = SparseForm::kBitmap;
+  CudaSparseCall chosen = all;
+  chosen.form = static_cast<uint32_t>(SparseForm::kBitmap);
+  chosen.bits = bits.data();
+  constexpr double kBits = 1.0 / 32;
+  expect_goes(2 + kBits, run_counting_pieces<WriteChosen, CudaSparseCall>, chosen);
+  chosen.other = other.data();
+  expect_goes(3 + kBits, run_counting_pieces<WriteChosen, CudaSparseCall>, chosen);
   expect_goes(1, run_counting_pieces<CountSpoilable, CudaSparseCall>, all);
   expect_goes(1, run_counting_pieces<CountTies, CudaTopkCall>, topk);
   const auto histogram = [](const CudaTopkCall& call) {

@@ -102,8 +102,9 @@ TEST_F(SparseSteps, SelectAndEncodeAsTheHost) {
     const Memory& mixed = mixed_values(kType, kCount, seed);
     const Memory values = seed == 3 ? finite_of(kType, mixed) : mixed;
     standin_.poke(input_, values.data(), kBytes);
-    for (const CodecId codec : {kThreshold, kTopk, kNonzero, kSign}) {
-      Coding coding{.parameter = codec == kTopk ? 0.01 : 2.0};
+    for (const CodecId codec : {kThreshold, kTopk, kNonzero, kSign, kRandk}) {
+      const bool is_share = codec == kTopk || codec == kRandk;
+      Coding coding{.parameter = is_share ? 0.01 : 2.0, .seed = seed};
       Step step = step_of(Op::kEncode, codec, kGiven, kMessage);
       if (codec == kTopk) {
         step.src2 = kSelected;
@@ -124,9 +125,9 @@ TEST_F(SparseSteps, SelectAndEncodeAsTheHost) {
 TEST_F(SparseSteps, RefuseWhatTheHostRefuses) {
   std::mt19937_64 random(11);
   int refused = 0, taken = 0;
-  constexpr std::pair<CodecId, double> kSorts[] = {{kThreshold, 1e30}, {kThreshold, 100},
-                                                   {kThreshold, 2},    {kThreshold, 0},
-                                                   {kSign, 2},         {kSign, 1e30}};
+  constexpr std::pair<CodecId, double> kSorts[] = {
+      {kThreshold, 1e30}, {kThreshold, 100}, {kThreshold, 2}, {kThreshold, 0},
+      {kSign, 2},         {kSign, 1e30},     {kRandk, 0.01}};
   for (const auto& [codec, threshold] : kSorts) {
     const Memory before = finite_of(kType, mixed_values(kType, kCount, 5));
     const Coding coding{.parameter = threshold};

@@ -29,7 +29,7 @@ TEST_P(DeviceCodecCalls, AreThoseOfTheHost) {
     for (const banyan_op_t op : {BANYAN_SUM, BANYAN_AVG})
       for (const char* name :
            {"int8", "int4", "e4m3", "e5m2", "fp16", "bf16", "dyn8", "topk:0.01", "topk:0.01:resel",
-            "threshold:0.9", "threshold:0.999:fp16", "threshold:0.001", "sign:0.9"})
+            "threshold:0.9", "threshold:0.999:fp16", "threshold:0.001", "sign:0.9", "randk:0.01"})
         for (const bool in_place : {false, true}) {
           banyan_compression_t codec = BANYAN_COMPRESSION_INIT;
           codec.fidelity = BANYAN_CODEC;

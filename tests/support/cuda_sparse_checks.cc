@@ -43,12 +43,14 @@ class SparseCheck {
         sort_(sort),
         values_(values),
         count_(values.size() / sizeof(float)),
-        room_(tested.memory, Memory(CudaSparse::room(count_), kCanary), 0, kGuard),
+        room_(tested.memory, Memory(CudaSparse::room(sort.codec, count_), kCanary), 0, kGuard),
         said_(tested.memory, Memory(sizeof(uint64_t), kCanary), 0, kGuard),
         what_(fmt::format("{} {} as {}, {}", codec_.name, sort.parameter, name_of(sort.carried),
                           count_)) {
     coding_.parameter = sort.parameter;
     coding_.carried = sort.carried;
+    coding_.seed = 0x1234'5678'9abc'def0 + count_;
+    coding_.step = (uint64_t{7} << 32) + count_ / 3;
     coding_.first = first;
     if (codec_.select == nullptr) return;
     selection_ = codec_.select(coding_, kType, values.data(), count_);
@@ -131,6 +133,7 @@ void for_every_sparse_sort(const Check& check) {
       {kThreshold, 1e30, kType}, {kThreshold, 3, kType}, {kThreshold, 0, kType},
       {kTopk, 0.003, kType},     {kTopk, 0.2, kType},    {kTopk, 1, kType},
       {kNonzero, 0, kType},      {kSign, 1e30, kType},   {kSign, 0.01, kType},
+      {kRandk, 0.003, kType},    {kRandk, 0.3, kType},   {kRandk, 0.9, kType},
       {kSign, 1e39, kType},      {kSign, 1e-60, kType},
   };
   for (SparseSort sort : kSorts)
@@ -161,7 +164,7 @@ void check_these(const TestedSparse& tested, const SparseSort& sort, const Memor
 void check_both(const TestedSparse& tested, const SparseSort& sort, const Memory& values,
                 uint64_t first, const SparseOffsets& at) {
   ASSERT_NO_FATAL_FAILURE(check_these(tested, sort, values, first, at));
-  if (sort.codec != kSign) return;
+  if (sort.codec != kSign && sort.codec != kRandk) return;
   ASSERT_NO_FATAL_FAILURE(check_these(tested, sort, finite_of(kType, values), first, at));
 }
 
@@ -191,6 +194,17 @@ void check_sparse_lengths(const TestedSparse& tested) {
     ASSERT_NO_FATAL_FAILURE(check.encodes({}));
     ASSERT_EQ(check.form(), wanted++);
   }
+}
+
+void check_long_choice(const TestedSparse& tested) {
+  Memory values(((uint64_t{1} << 23) + 5000) * sizeof(float));
+  for (uint64_t i = 0; i < values.size() / sizeof(float); ++i) {
+    const auto value = static_cast<float>(i);
+    std::memcpy(values.data() + i * sizeof value, &value, sizeof value);
+  }
+  SparseCheck check(tested, {kRandk, 2e-5, kType}, values, 0);
+  ASSERT_NO_FATAL_FAILURE(check.encodes({}));
+  ASSERT_NO_FATAL_FAILURE(check.decodes(values, {}));
 }
 
 void check_sparse_alignments(const TestedSparse& tested) {

@@ -3,10 +3,10 @@
 #include "tests/support/host_kernels.h"
 
 #include "compression/cuda/blocks.h"
+#include "compression/cuda/choice_blocks.h"
 #include "compression/cuda/codec_blocks.h"
 #include "compression/cuda/fold_blocks.h"
-#include "compression/cuda/sign_blocks.h"
-#include "compression/cuda/sparse_blocks.h"
+#include "compression/cuda/randk_blocks.h"
 #include "compression/cuda/topk_blocks.h"
 
 namespace banyan::test {
@@ -95,11 +95,27 @@ std::vector<KernelMemory> memory_of_sparse(const void* told) {
   return {{offsetof(CudaSparseCall, message), call.message_bytes},
           {offsetof(CudaSparseCall, values), call.values == nullptr ? 0 : values},
           {offsetof(CudaSparseCall, other), call.other == nullptr ? 0 : values},
+          {offsetof(CudaSparseCall, bits), call.bits == nullptr ? 0 : (call.count + 7) / 8},
           {offsetof(CudaSparseCall, offsets), sparse_pieces(call.count) * sizeof(uint32_t)},
           {offsetof(CudaSparseCall, totals), lists * sizeof(uint32_t)},
           {offsetof(CudaSparseCall, starts), lists * sizeof(uint64_t)},
           {offsetof(CudaSparseCall, plan), sizeof(SparsePlan)},
           {offsetof(CudaSparseCall, said), encodes ? sizeof(uint64_t) : 0}};
+}
+
+template <class Function>
+void run_choice(const void* told, unsigned blocks) {
+  run_all_rounds<Function>(*static_cast<const CudaChoiceCall*>(told), blocks);
+}
+
+std::vector<KernelMemory> memory_of_choice(const void* told) {
+  const auto& call = *static_cast<const CudaChoiceCall*>(told);
+  const uint64_t spans = choice_spans(call.count, call.log);
+  const uint64_t parts = call.of_parts == nullptr ? 0 : choice_spans(call.count, call.log_part);
+  return {
+      {offsetof(CudaChoiceCall, of_spans), call.of_spans == nullptr ? 0 : spans * sizeof(uint32_t)},
+      {offsetof(CudaChoiceCall, of_parts), parts * sizeof(uint32_t)},
+      {offsetof(CudaChoiceCall, bits), call.bits == nullptr ? 0 : choice_bits(call.count)}};
 }
 
 template <class Function>
@@ -133,11 +149,14 @@ std::vector<KernelMemory> memory_of_topk(const void* told) {
   {#name, run_folds<__VA_ARGS__>, sizeof(CudaFoldCall), memory_of_fold<__VA_ARGS__>},
 #define SPARSE_KERNEL(name, ...) \
   {#name, run_counted<__VA_ARGS__, CudaSparseCall>, sizeof(CudaSparseCall), memory_of_sparse},
+#define CHOICE_KERNEL(name, ...) \
+  {#name, run_choice<__VA_ARGS__>, sizeof(CudaChoiceCall), memory_of_choice},
 #define TOPK_KERNEL(name, ...) \
   {#name, run_counted<__VA_ARGS__, CudaTopkCall>, sizeof(CudaTopkCall), memory_of_topk},
 #define TOPK_BLOCK_KERNEL(name, ...) \
   {#name, run_topk_blocks<__VA_ARGS__>, sizeof(CudaTopkCall), memory_of_topk},
 constexpr HostKernel kHostKernels[] = {
+#include "compression/cuda/choice_kernels.inc"
 #include "compression/cuda/codec_kernels.inc"
 #include "compression/cuda/fold_kernels.inc"
 #include "compression/cuda/kernels.inc"
@@ -149,6 +168,7 @@ constexpr HostKernel kHostKernels[] = {
 #undef FOLD_KERNEL
 #undef CODED_FOLD_KERNEL
 #undef SPARSE_KERNEL
+#undef CHOICE_KERNEL
 #undef TOPK_KERNEL
 #undef TOPK_BLOCK_KERNEL
 
