@@ -5,6 +5,7 @@
 #include "compression/cuda/choice_blocks.h"
 #include "compression/cuda/codec_blocks.h"
 #include "compression/cuda/fold_blocks.h"
+#include "compression/cuda/onebit_blocks.h"
 #include "compression/cuda/randk_blocks.h"
 #include "compression/cuda/topk_blocks.h"
 
@@ -21,6 +22,8 @@
 #define FOLD_KERNEL(name, ...) KERNEL_BY(run_fold, CudaFoldCall, name, __VA_ARGS__)
 #define SPARSE_KERNEL(name, ...) KERNEL_BY(run_counting, CudaSparseCall, name, __VA_ARGS__)
 #define CHOICE_KERNEL(name, ...) KERNEL_BY(run_rounds, CudaChoiceCall, name, __VA_ARGS__)
+#define ONEBIT_KERNEL(name, ...) KERNEL_BY(run_counting, CudaCodecCall, name, __VA_ARGS__)
+#define ONEBIT_ENCODE_KERNEL(name, ...) KERNEL_BY(run_onebit, CudaCodecCall, name, __VA_ARGS__)
 #define TOPK_KERNEL(name, ...) KERNEL_BY(run_counting, CudaTopkCall, name, __VA_ARGS__)
 #define TOPK_BLOCK_KERNEL(name, ...) KERNEL_BY(run_block, CudaTopkCall, name, __VA_ARGS__)
 
@@ -28,5 +31,6 @@
 #include "compression/cuda/codec_kernels.inc"
 #include "compression/cuda/fold_kernels.inc"
 #include "compression/cuda/kernels.inc"
+#include "compression/cuda/onebit_kernels.inc"
 #include "compression/cuda/sparse_kernels.inc"
 #include "compression/cuda/topk_kernels.inc"

@@ -45,6 +45,7 @@ Traffic& traffic() {
 #include "compression/cuda/blocks.h"
 #include "compression/cuda/codec_blocks.h"
 #include "compression/cuda/fold_blocks.h"
+#include "compression/cuda/onebit_blocks.h"
 #include "compression/cuda/randk_blocks.h"
 #include "compression/cuda/topk_blocks.h"
 #include "tests/support/host_kernels.h"
@@ -189,6 +190,31 @@ TEST(KernelTraffic, OfCodecsIsThatOfOperands) {
     call.other = other.data();
     expect_little(row, call, ", with what is left");
   }
+}
+
+// The flag is a byte behind the message, which what begins writes, and blocks that are spoilt.
+TEST(KernelTraffic, OfOnebitIsThatOfOperands) {
+  Buffer message, values, other;
+  CudaCodecCall call{.message = message.data(), .values = values.data(), .count = kCount};
+  const Row<CudaCodecCall> row{"encode_onebit_float32", [](const CudaCodecCall& told) {
+                                 for (uint64_t piece = 0; piece < pieces_of(told); ++piece) {
+                                   CudaLane lanes[kCudaLanes];
+                                   for (unsigned lane = 0; lane < kCudaLanes; ++lane)
+                                     EncodeOnebit<Float32>::begin(told, piece, lane, lanes[lane]);
+                                   const OnebitBlock block = onebit_of(lanes);
+                                   for (unsigned lane = 0; lane < kCudaLanes; ++lane)
+                                     EncodeOnebit<Float32>::end(told, piece, lane, lanes[lane],
+                                                                block);
+                                   if (piece % kCudaWarps == kCudaWarps - 1)
+                                     test::traffic().end_of_work();
+                                 }
+                                 BeginOnebit::Lane none;
+                                 BeginOnebit::end(told, 0, 0, none, 0, 0);
+                                 test::traffic().end_of_work();
+                               }};
+  expect_little(row, call);
+  call.other = other.data();
+  expect_little(row, call, ", with what is left");
 }
 
 // They go over the values, or the message, once each.

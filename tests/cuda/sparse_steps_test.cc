@@ -1,5 +1,5 @@
-// Sparse codecs as local steps on a GPU: they make what those of the host make, and a message that
-// the host refuses is corrupt there, too, and changes nothing.
+// Sparse codecs and onebit as local steps on a GPU: they make what those of the host make, and a
+// message that the host refuses is corrupt there, too, and changes nothing.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <gtest/gtest.h>
@@ -102,7 +102,7 @@ TEST_F(SparseSteps, SelectAndEncodeAsTheHost) {
     const Memory& mixed = mixed_values(kType, kCount, seed);
     const Memory values = seed == 3 ? finite_of(kType, mixed) : mixed;
     standin_.poke(input_, values.data(), kBytes);
-    for (const CodecId codec : {kThreshold, kTopk, kNonzero, kSign, kRandk}) {
+    for (const CodecId codec : {kThreshold, kTopk, kNonzero, kSign, kRandk, kOnebit}) {
       const bool is_share = codec == kTopk || codec == kRandk;
       Coding coding{.parameter = is_share ? 0.01 : 2.0, .seed = seed};
       Step step = step_of(Op::kEncode, codec, kGiven, kMessage);
@@ -127,7 +127,7 @@ TEST_F(SparseSteps, RefuseWhatTheHostRefuses) {
   int refused = 0, taken = 0;
   constexpr std::pair<CodecId, double> kSorts[] = {
       {kThreshold, 1e30}, {kThreshold, 100}, {kThreshold, 2}, {kThreshold, 0},
-      {kSign, 2},         {kSign, 1e30},     {kRandk, 0.01}};
+      {kSign, 2},         {kSign, 1e30},     {kRandk, 0.01},  {kOnebit, 0}};
   for (const auto& [codec, threshold] : kSorts) {
     const Memory before = finite_of(kType, mixed_values(kType, kCount, 5));
     const Coding coding{.parameter = threshold};

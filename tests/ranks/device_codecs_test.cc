@@ -27,9 +27,9 @@ TEST_P(DeviceCodecCalls, AreThoseOfTheHost) {
     for (size_t i = 0; i < kCount; ++i)
       given[i] = static_cast<float>((i * 7 + static_cast<size_t>(self.rank())) % 1000) / 500 - 1;
     for (const banyan_op_t op : {BANYAN_SUM, BANYAN_AVG})
-      for (const char* name :
-           {"int8", "int4", "e4m3", "e5m2", "fp16", "bf16", "dyn8", "topk:0.01", "topk:0.01:resel",
-            "threshold:0.9", "threshold:0.999:fp16", "threshold:0.001", "sign:0.9", "randk:0.01"})
+      for (const char* name : {"int8", "int4", "e4m3", "e5m2", "fp16", "bf16", "dyn8", "topk:0.01",
+                               "topk:0.01:resel", "threshold:0.9", "threshold:0.999:fp16",
+                               "threshold:0.001", "sign:0.9", "randk:0.01", "onebit"})
         for (const bool in_place : {false, true}) {
           banyan_compression_t codec = BANYAN_COMPRESSION_INIT;
           codec.fidelity = BANYAN_CODEC;

@@ -6,6 +6,7 @@
 #include "compression/cuda/choice_blocks.h"
 #include "compression/cuda/codec_blocks.h"
 #include "compression/cuda/fold_blocks.h"
+#include "compression/cuda/onebit_blocks.h"
 #include "compression/cuda/randk_blocks.h"
 #include "compression/cuda/topk_blocks.h"
 
@@ -104,6 +105,25 @@ std::vector<KernelMemory> memory_of_sparse(const void* told) {
 }
 
 template <class Function>
+void run_onebit_blocks(const void* told, unsigned blocks) {
+  run_all_onebit<Function>(*static_cast<const CudaCodecCall*>(told), blocks);
+}
+
+// What begins touches no values.
+template <class Function>
+std::vector<KernelMemory> memory_of_onebit(const void* told) {
+  const auto& call = *static_cast<const CudaCodecCall*>(told);
+  std::vector<KernelMemory> memory{{offsetof(CudaCodecCall, message),
+                                    static_cast<uint64_t>(onebit_flag(call) - call.message) + 1}};
+  if constexpr (requires { typename Function::Storage; }) {
+    const uint64_t values = call.count * sizeof(typename Function::Storage);
+    memory.push_back({offsetof(CudaCodecCall, values), values});
+    memory.push_back({offsetof(CudaCodecCall, other), call.other == nullptr ? 0 : values});
+  }
+  return memory;
+}
+
+template <class Function>
 void run_choice(const void* told, unsigned blocks) {
   run_all_rounds<Function>(*static_cast<const CudaChoiceCall*>(told), blocks);
 }
@@ -151,6 +171,11 @@ std::vector<KernelMemory> memory_of_topk(const void* told) {
   {#name, run_counted<__VA_ARGS__, CudaSparseCall>, sizeof(CudaSparseCall), memory_of_sparse},
 #define CHOICE_KERNEL(name, ...) \
   {#name, run_choice<__VA_ARGS__>, sizeof(CudaChoiceCall), memory_of_choice},
+#define ONEBIT_KERNEL(name, ...)                                          \
+  {#name, run_counted<__VA_ARGS__, CudaCodecCall>, sizeof(CudaCodecCall), \
+   memory_of_onebit<__VA_ARGS__>},
+#define ONEBIT_ENCODE_KERNEL(name, ...) \
+  {#name, run_onebit_blocks<__VA_ARGS__>, sizeof(CudaCodecCall), memory_of_onebit<__VA_ARGS__>},
 #define TOPK_KERNEL(name, ...) \
   {#name, run_counted<__VA_ARGS__, CudaTopkCall>, sizeof(CudaTopkCall), memory_of_topk},
 #define TOPK_BLOCK_KERNEL(name, ...) \
@@ -160,6 +185,7 @@ constexpr HostKernel kHostKernels[] = {
 #include "compression/cuda/codec_kernels.inc"
 #include "compression/cuda/fold_kernels.inc"
 #include "compression/cuda/kernels.inc"
+#include "compression/cuda/onebit_kernels.inc"
 #include "compression/cuda/sparse_kernels.inc"
 #include "compression/cuda/topk_kernels.inc"
 };
@@ -169,6 +195,8 @@ constexpr HostKernel kHostKernels[] = {
 #undef CODED_FOLD_KERNEL
 #undef SPARSE_KERNEL
 #undef CHOICE_KERNEL
+#undef ONEBIT_KERNEL
+#undef ONEBIT_ENCODE_KERNEL
 #undef TOPK_KERNEL
 #undef TOPK_BLOCK_KERNEL
 
