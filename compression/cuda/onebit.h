@@ -31,7 +31,7 @@ class CudaOnebit {
   // That of a module that is loaded.
   static Result<CudaOnebit> find_in(std::shared_ptr<const CudaModule> module);
 
-  // Of a message with its flag behind it.
+  // As long as a message is, with its flag behind it.
   static uint64_t message_bytes(uint64_t count);
   // Writes so many bytes. What the message does not say goes to `left`, which may be null, or
   // `values`.
