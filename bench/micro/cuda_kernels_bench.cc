@@ -22,6 +22,7 @@
 #include "compression/cuda/codecs.h"
 #include "compression/cuda/folds.h"
 #include "compression/cuda/kernels.h"
+#include "compression/cuda/onebit.h"
 #include "compression/cuda/sparse.h"
 #include "compression/cuda/topk.h"
 
@@ -151,6 +152,7 @@ struct LoadedKernels {
   CudaFolds folds;
   CudaSparse sparse;
   CudaTopk topk;
+  CudaOnebit onebit;
 };
 
 class Cases {
@@ -162,6 +164,7 @@ class Cases {
         folds_(kernels.folds),
         sparse_(kernels.sparse),
         topk_(kernels.topk),
+        onebit_(kernels.onebit),
         dst_bytes_(dst_bytes) {}
 
   void add_type(DataType type) {
@@ -202,21 +205,41 @@ class Cases {
     });
   }
 
+  void add_onebit() {
+    const size_t count = dst_bytes_ / sizeof(float);
+    const size_t message = CudaOnebit::message_bytes(count);
+    const auto encode = [=, this](std::byte* left) {
+      must(onebit_.encode(DataType::kFloat32, bytes_at(device_.source(dst_bytes_)), count,
+                          bytes_at(device_.result(message)), left, device_.stream));
+    };
+    add("onebit encode", DataType::kFloat32, dst_bytes_ + message, [=] { encode(nullptr); });
+    add("onebit encode and keep", DataType::kFloat32, 2 * dst_bytes_ + message,
+        [=, this] { encode(bytes_at(device_.result(dst_bytes_))); });
+    add("onebit decode-add", DataType::kFloat32, 2 * dst_bytes_ + message, [=, this] {
+      must(onebit_.decode_add(DataType::kFloat32, {bytes_at(device_.source(message)), message - 1},
+                              count, bytes_at(device_.source(dst_bytes_)),
+                              bytes_at(device_.result(dst_bytes_)), device_.stream));
+    });
+  }
+
   // Few of the values are said, so that bytes are those of vectors: read once, though the kernels
   // go over them more often, and what is left.
   void add_sparse() {
     const size_t count = dst_bytes_ / sizeof(float);
-    const Coding coding{.parameter = kFew};
-    const auto encode = [=, this](std::byte* left) {
-      must(sparse_.encode(kThreshold, coding, bytes_at(device_.source(dst_bytes_)), count,
+    const auto encode = [=, this](CodecId codec, std::byte* left) {
+      const Coding coding{.parameter = codec == kRandk ? 0.001 : kFew};
+      must(sparse_.encode(codec, coding, bytes_at(device_.source(dst_bytes_)), count,
                           bytes_at(device_.result(dst_bytes_ + 1)), left,
-                          bytes_at(device_.result(CudaSparse::room(count))),
+                          bytes_at(device_.result(CudaSparse::room(codec, count))),
                           static_cast<uint64_t*>(pointer(device_.result(sizeof(uint64_t)))),
                           device_.stream));
     };
-    add("threshold encode", DataType::kFloat32, dst_bytes_, [=] { encode(nullptr); });
-    add("threshold encode and keep", DataType::kFloat32, 2 * dst_bytes_,
-        [=, this] { encode(bytes_at(device_.result(dst_bytes_))); });
+    for (const CodecId codec : {kThreshold, kSign, kRandk}) {
+      const std::string name(codecs()[codec - size_t{1}].name);
+      add(name + " encode", DataType::kFloat32, dst_bytes_, [=] { encode(codec, nullptr); });
+      add(name + " encode and keep", DataType::kFloat32, 2 * dst_bytes_,
+          [=, this] { encode(codec, bytes_at(device_.result(dst_bytes_))); });
+    }
     add("topk select", DataType::kFloat32, dst_bytes_, [=, this] {
       must(topk_.select({.parameter = 0.001}, bytes_at(device_.source(dst_bytes_)), count,
                         static_cast<Selection*>(pointer(device_.result(sizeof(Selection)))),
@@ -325,6 +348,7 @@ class Cases {
   const CudaFolds& folds_;
   const CudaSparse& sparse_;
   const CudaTopk& topk_;
+  const CudaOnebit& onebit_;
   size_t dst_bytes_;
   std::vector<Case> cases_;
 };
@@ -342,8 +366,8 @@ void measure(int rounds) {
   if (!cuda) leave(77, "skipped: there is no libcuda.so.1");
   Device device(*cuda);
   const LoadedKernels kernels{loaded<CudaKernels>(*cuda), loaded<CudaCodecs>(*cuda),
-                              loaded<CudaFolds>(*cuda), loaded<CudaSparse>(*cuda),
-                              loaded<CudaTopk>(*cuda)};
+                              loaded<CudaFolds>(*cuda),   loaded<CudaSparse>(*cuda),
+                              loaded<CudaTopk>(*cuda),    loaded<CudaOnebit>(*cuda)};
   for (const size_t mebibytes : {64, 256}) {
     Cases cases(device, kernels, mebibytes << 20);
     for (const DataType type :
@@ -357,6 +381,7 @@ void measure(int rounds) {
       cases.add_shifted(type);
     }
     for (const CodecId codec : {kInt8, kInt4, kDyn8, kE4m3, kE5m2}) cases.add_codec(codec);
+    cases.add_onebit();
     cases.add_sparse();
     for (const size_t ranks : {2, 4, 8}) {
       for (const DataType type : {DataType::kFloat32, DataType::kBfloat16})

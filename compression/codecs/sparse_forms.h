@@ -6,7 +6,8 @@
 //            whose bit is 1
 //   dense    all values, +0 for those of which nothing is said
 //
-// If two are equally long, the one above is taken. All is little-endian.
+// If two are equally long, the one above is taken. Those of "sign" are words in lists. All is
+// little-endian.
 //
 // Internal linkage for the reason that float_formats.h gives.
 // SPDX-License-Identifier: Apache-2.0
@@ -86,6 +87,15 @@ inline bool are_lists(CodecMessage message, uint64_t count, uint64_t region, siz
     }
     return ascend && least <= here;
   });
+}
+
+// As `sign` says values: places in the lower 15 bits of words, in regions of so many.
+inline constexpr uint64_t kSignPlaces = 32'768;
+
+// Whether a stranger's message is one of `sign`.
+inline bool is_in_words(CodecMessage message, uint64_t count) {
+  if (message.flags == kAllNan) return message.size == 0;
+  return message.flags == 0 && are_lists(message, count, kSignPlaces, 0);
 }
 
 // Calls `function(start, words, index, here)` for words of one region's list, at most kTogether:

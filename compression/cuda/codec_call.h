@@ -22,6 +22,7 @@ struct CudaCodecCall {
   uint32_t step = 0;
   uint32_t tensor = 0;
   uint32_t by_chance = 0;  // 0: nothing does
+  uint32_t spoilt = 0;     // 1: of a decoder of onebit, whose message says NaN
 };
 
 // What combines the messages of several ranks is told this, and encodes the sum: into

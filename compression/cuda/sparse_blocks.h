@@ -48,6 +48,12 @@ BANYAN_HOST_DEVICE void carry(std::byte* values, uint64_t index, uint32_t bytes,
   }
 }
 
+// What is not finite leaves nothing.
+BANYAN_HOST_DEVICE float finite_or_zero(float rest) {
+  const bool finite = (bits_as<uint32_t>(rest) & Float32::kMagnitude) < Float32::kTopExponent;
+  return finite ? rest : 0;
+}
+
 // A lane's values, and one bit for each that the message says.
 struct SparseLane {
   CudaLane values;
@@ -126,7 +132,8 @@ struct ScanPieces {
   }
 };
 
-// One warp: each lane has some regions, one after the other.
+// One warp: each lane has some regions of so many values, one after the other.
+template <uint64_t kValues>
 struct RegionsOfLane {
   struct Lane {
     uint64_t first;
@@ -134,7 +141,7 @@ struct RegionsOfLane {
   };
   BANYAN_HOST_DEVICE static uint64_t items(const CudaSparseCall&) { return 1; }
   BANYAN_HOST_DEVICE static Lane of(const CudaSparseCall& call, unsigned lane) {
-    const uint64_t regions = sparse_regions(call.count);
+    const uint64_t regions = sparse_lists(call.count, kValues);
     const uint64_t each = (regions + kCudaLanes - 1) / kCudaLanes;
     const uint64_t first = lane * each < regions ? lane * each : regions;
     return {first, first + each < regions ? first + each : regions};
@@ -142,7 +149,7 @@ struct RegionsOfLane {
 };
 
 // An encoder knows then how its message is formed, and how long it is.
-struct ScanRegions : RegionsOfLane {
+struct ScanRegions : RegionsOfLane<kCudaRegion> {
   BANYAN_HOST_DEVICE static uint64_t begin(const CudaSparseCall& call, uint64_t, unsigned lane,
                                            Lane& mine) {
     mine = of(call, lane);
@@ -170,7 +177,9 @@ struct ScanRegions : RegionsOfLane {
 };
 
 // A decoder has them in the message, or has counted the bits there.
-struct ScanLists : RegionsOfLane {
+template <uint64_t kValues>
+struct ScanLists : RegionsOfLane<kValues> {
+  using typename RegionsOfLane<kValues>::Lane;
   BANYAN_HOST_DEVICE static uint32_t in_region(const CudaSparseCall& call, uint64_t region) {
     return call.form == static_cast<uint32_t>(SparseForm::kList)
                ? load_anywhere<uint32_t>(call.message + region * sizeof(uint32_t))
@@ -178,7 +187,7 @@ struct ScanLists : RegionsOfLane {
   }
   BANYAN_HOST_DEVICE static uint64_t begin(const CudaSparseCall& call, uint64_t, unsigned lane,
                                            Lane& mine) {
-    mine = of(call, lane);
+    mine = RegionsOfLane<kValues>::of(call, lane);
     uint64_t sum = 0;
     for (uint64_t region = mine.first; region < mine.end; region++) sum += in_region(call, region);
     return sum;
@@ -220,10 +229,8 @@ struct WriteSparse : PiecesOfValues {
         carry(values, index, call.bytes, value);
         index++;
       }
-      // What is left of what is said is what rounding lost. What is not finite leaves nothing.
-      const float rest = is_said ? value - carried(value, call.bytes) : value;
-      const bool finite = (bits_as<uint32_t>(rest) & Float32::kMagnitude) < Float32::kTopExponent;
-      mine.values.values[i] = finite ? rest : 0;
+      // What is left of what is said is what rounding lost.
+      mine.values.values[i] = finite_or_zero(is_said ? value - carried(value, call.bytes) : value);
     }
     if (plan.form == SparseForm::kDense) {
       if (call.bytes == sizeof(float))
@@ -235,7 +242,7 @@ struct WriteSparse : PiecesOfValues {
   }
 };
 
-// Pieces of a bitmap, or of values one after the other. Of a list nothing is said here.
+// Pieces of a bitmap, or of values one after the other. Of other forms nothing is said here.
 struct PiecesOfMessage : Pieces<CudaSparseCall> {
   BANYAN_HOST_DEVICE static uint64_t begin(const CudaSparseCall& call, uint64_t piece,
                                            unsigned lane, Lane& mine) {
@@ -245,7 +252,7 @@ struct PiecesOfMessage : Pieces<CudaSparseCall> {
     const auto form = static_cast<SparseForm>(call.form);
     mine.said = form == SparseForm::kDense ? there : 0;
     if (form == SparseForm::kBitmap && here > 0)
-      mine.said = there & load_anywhere<uint8_t>(call.message + at / kCudaEach);
+      mine.said = there & load_anywhere<uint8_t>(call.bits + at / kCudaEach);
     return ones_in(mine.said);
   }
 };
@@ -264,14 +271,15 @@ struct ReadSparse : PiecesOfMessage {
     uint64_t index = at;
     const std::byte* values = call.message;
     if (form == SparseForm::kBitmap) {
-      values += sparse_values_at(form, call.count, 0);
+      values += call.values_at;
       index = call.starts[piece / kCudaRegionPieces] + call.offsets[piece] + before;
     }
+    const float unsaid = form == SparseForm::kAllNan ? bits_as<float>(Float32::kNan) : 0;
     CudaLane terms;
     if constexpr (Adds) terms = load_lane<Float32>(call.other, at, call.count);
     BANYAN_UNROLLED
     for (unsigned i = 0; i < kCudaEach; i++) {
-      const float term = Adds ? terms.values[i] : 0;
+      const float term = Adds ? terms.values[i] : unsaid;
       mine.values.values[i] = term;
       if ((mine.said >> i & 1) == 0) continue;
       const float value = carried_at(values, index++, call.bytes);
@@ -281,16 +289,29 @@ struct ReadSparse : PiecesOfMessage {
   }
 };
 
-// A warp has a list. Its lanes have nothing to count.
-template <bool Adds>
-struct ScatterSparse {
+// A warp has a list, of a region of so many values. Its lanes have nothing to count.
+template <bool Adds, uint64_t kValues>
+struct ListOfWarp {
   struct Lane {};
   BANYAN_HOST_DEVICE static uint64_t items(const CudaSparseCall& call) {
-    return sparse_regions(call.count);
+    return sparse_lists(call.count, kValues);
   }
   BANYAN_HOST_DEVICE static uint64_t begin(const CudaSparseCall&, uint64_t, unsigned, Lane&) {
     return 0;
   }
+  BANYAN_HOST_DEVICE static void put(const CudaSparseCall& call, uint64_t index, float value) {
+    std::byte* const to = call.values + index * sizeof(float);
+    if constexpr (Adds) {
+      store_anywhere<float>(to, sum_with(load_anywhere<float>(to), value));
+    } else {
+      store_anywhere<float>(to, value);
+    }
+  }
+};
+
+template <bool Adds>
+struct ScatterSparse : ListOfWarp<Adds, kCudaRegion> {
+  using typename ListOfWarp<Adds, kCudaRegion>::Lane;
   BANYAN_HOST_DEVICE static void end(const CudaSparseCall& call, uint64_t region, unsigned lane,
                                      Lane&, uint64_t, uint64_t) {
     const SparsePlan plan = *call.plan;
@@ -302,13 +323,7 @@ struct ScatterSparse {
     for (uint32_t i = lane; i < listed; i += kCudaLanes) {
       const uint64_t place =
           region * kCudaRegion + load_anywhere<uint16_t>(words + (start + i) * sizeof(uint16_t));
-      const float value = carried_at(values, start + i, call.bytes);
-      std::byte* const to = call.values + place * sizeof(float);
-      if constexpr (Adds) {
-        store_anywhere<float>(to, sum_with(load_anywhere<float>(to), value));
-      } else {
-        store_anywhere<float>(to, value);
-      }
+      ListOfWarp<Adds, kCudaRegion>::put(call, place, carried_at(values, start + i, call.bytes));
     }
   }
 };

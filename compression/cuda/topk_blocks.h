@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "compression/cuda/count_in.h"
 #include "compression/cuda/sparse_blocks.h"
 #include "compression/cuda/topk_call.h"
 
@@ -21,15 +22,6 @@ namespace {
 BANYAN_HOST_DEVICE uint32_t topk_key(float value) {
   const uint32_t magnitude = bits_as<uint32_t>(value) & Float32::kMagnitude;
   return magnitude > Float32::kTopExponent ? Float32::kNan : magnitude;
-}
-
-template <typename Word>
-BANYAN_HOST_DEVICE void count_in(Word& bin, Word more) {
-#ifdef __CUDA_ARCH__
-  atomicAdd(&bin, more);
-#else
-  bin += more;
-#endif
 }
 
 // The bins of a block, which are added to those of all.

@@ -97,6 +97,7 @@ LocalWork::End CopyWork::run_kernel(const LocalStep& local, uint64_t cookie) {
   const uint64_t count = (encodes ? step.src : step.dst).size / size_of(step.type);
   const Coding coding = coding_of(local);
   if (has_cuda_sparse(step.codec, coding, step.type)) return run_sparse(**gpu, local, cookie);
+  if (step.codec == kOnebit) return run_onebit(**gpu, local, cookie);
   uint64_t bytes = 0;
   if (step.codec != kNoCodec) {
     bytes = codecs()[step.codec - size_t{1}].capacity(coding, step.type, count);
@@ -138,7 +139,7 @@ Status CopyWork::begin_sparse(OpenGpu& gpu, const LocalStep& local, uint64_t coo
     std::memcpy(&selection, local.spaces.at(step.src2), sizeof selection);
     coding.selection = &selection;
   }
-  return gpu.out().begin_counted(cookie, CudaSparse::room(count),
+  return gpu.out().begin_counted(cookie, CudaSparse::room(step.codec, count),
                                  [&](Handle stream, std::byte* room, uint64_t* said) {
                                    return kernels.sparse.encode(step.codec, coding, src, count, dst,
                                                                 nullptr, room, said, stream);
@@ -156,12 +157,13 @@ LocalWork::End CopyWork::read_sparse(OpenGpu& gpu, const LocalStep& local, uint6
   if (local.message_bytes == 0) return {cookie, Outcome::kCorrupt};
   const uint64_t bytes = local.message_bytes - 1;
   const CodecMessage message{slot, bytes, static_cast<uint8_t>(slot[bytes])};
-  if (!CudaSparse::is_message(coding, message, count)) return {cookie, Outcome::kCorrupt};
-  const Status begun =
-      gpu.in().begin_in_room(cookie, CudaSparse::room(count), [&](Handle stream, std::byte* room) {
+  if (!CudaSparse::is_message(step.codec, coding, message, count))
+    return {cookie, Outcome::kCorrupt};
+  const Status begun = gpu.in().begin_in_room(
+      cookie, CudaSparse::room(step.codec, count), [&](Handle stream, std::byte* room) {
         const CudaSparse& sparse = gpu.kernels()->sparse;
-        return adds ? sparse.decode_add(coding, message, count, src, dst, room, stream)
-                    : sparse.decode(coding, message, count, dst, room, stream);
+        return adds ? sparse.decode_add(step.codec, coding, message, count, src, dst, room, stream)
+                    : sparse.decode(step.codec, coding, message, count, dst, room, stream);
       });
   return begun.ok() ? End{cookie, Outcome::kPending} : failed(cookie, begun);
 }
@@ -171,6 +173,34 @@ LocalWork::End CopyWork::run_sparse(OpenGpu& gpu, const LocalStep& local, uint64
   const Op op = local.step.op;
   if (op != Op::kEncode && op != Op::kSelect) return read_sparse(gpu, local, cookie);
   const Status begun = begin_sparse(gpu, local, cookie);
+  return begun.ok() ? End{cookie, Outcome::kPending} : failed(cookie, begun);
+}
+
+// The flag of its messages travels behind them.
+LocalWork::End CopyWork::run_onebit(OpenGpu& gpu, const LocalStep& local, uint64_t cookie) {
+  const Step& step = local.step;
+  const bool encodes = step.op == Op::kEncode;
+  const bool adds = step.op == Op::kDecodeAdd;
+  const uint64_t count = (encodes ? step.src : step.dst).size / size_of(step.type);
+  std::byte* const dst = local.spaces.at(step.dst);
+  const std::byte* const src = local.spaces.at(step.src);
+  CodecMessage message{.bytes = adds ? local.spaces.at(step.src2) : src};
+  if (!encodes) {
+    if (local.message_bytes == 0) return {cookie, Outcome::kCorrupt};
+    message.size = local.message_bytes - 1;
+    message.flags = static_cast<uint8_t>(message.bytes[message.size]);
+    if (!CudaOnebit::is_message(message, count)) return {cookie, Outcome::kCorrupt};
+  }
+  const CudaOnebit& onebit = gpu.kernels()->onebit;
+  const auto enqueue = [&](Handle stream) -> Status {
+    if (encodes) return onebit.encode(step.type, src, count, dst, nullptr, stream);
+    return adds ? onebit.decode_add(step.type, message, count, src, dst, stream)
+                : onebit.decode(step.type, message, count, dst, stream);
+  };
+  const CurrentContext current = gpu.make_current();
+  CopyLine& line = encodes ? gpu.out() : gpu.in();
+  const uint64_t bytes = encodes ? CudaOnebit::message_bytes(count) : 0;
+  const Status begun = line.begin(cookie, bytes, enqueue);
   return begun.ok() ? End{cookie, Outcome::kPending} : failed(cookie, begun);
 }
 

@@ -94,6 +94,7 @@ class CopyWork final : public LocalWork, public Pinning {
   static Status begin_sparse(OpenGpu& gpu, const LocalStep& local, uint64_t cookie);
   End read_sparse(OpenGpu& gpu, const LocalStep& local, uint64_t cookie);
   End run_sparse(OpenGpu& gpu, const LocalStep& local, uint64_t cookie);
+  End run_onebit(OpenGpu& gpu, const LocalStep& local, uint64_t cookie);
   End run_copy(const LocalStep& step, uint64_t cookie);
   End run_offer(const LocalStep& local, uint64_t cookie);
   End run_decide(const LocalStep& local, uint64_t cookie);

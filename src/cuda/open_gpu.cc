@@ -23,8 +23,10 @@ Result<KernelsOfGpu> find_kernels(const CudaFunctions& cuda) {
   BANYAN_TRY(sparse.status());
   Result<CudaTopk> topk = CudaTopk::find_in(module);
   BANYAN_TRY(topk.status());
-  return KernelsOfGpu{std::move(*codecs), std::move(*sums), std::move(*folds), std::move(*sparse),
-                      std::move(*topk)};
+  Result<CudaOnebit> onebit = CudaOnebit::find_in(module);
+  BANYAN_TRY(onebit.status());
+  return KernelsOfGpu{std::move(*codecs), std::move(*sums), std::move(*folds),
+                      std::move(*sparse), std::move(*topk), std::move(*onebit)};
 }
 
 // The type of the values in its messages, where a codec does nothing but round.
@@ -36,7 +38,7 @@ std::optional<DataType> cast_to(CodecId codec) {
 }  // namespace
 
 bool is_codec_of_gpus(CodecId codec, DataType accumulator) {
-  return cast_to(codec) || has_cuda_codec(codec, DataType::kFloat32) ||
+  return cast_to(codec) || codec == kOnebit || has_cuda_codec(codec, DataType::kFloat32) ||
          has_cuda_sparse(codec, {}, accumulator);
 }
 

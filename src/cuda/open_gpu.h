@@ -17,6 +17,7 @@
 #include "compression/cuda/codecs.h"
 #include "compression/cuda/folds.h"
 #include "compression/cuda/kernels.h"
+#include "compression/cuda/onebit.h"
 #include "compression/cuda/sparse.h"
 #include "compression/cuda/topk.h"
 #include "src/base/cuda_driver.h"
@@ -34,8 +35,9 @@ struct KernelsOfGpu {
   CudaFolds folds;
   CudaSparse sparse;
   CudaTopk topk;
+  CudaOnebit onebit;
 
-  // By any codec that GPUs have but sparse ones, as CudaCodecs has them. Casts, which are of
+  // By any codec of scaled blocks but onebit, as CudaCodecs has them. Casts, which are of
   // float32, are done by what narrows and widens sums.
   Status encode(CodecId codec, const Coding& coding, DataType type, const std::byte* values,
                 uint64_t count, std::byte* message, Stream stream) const;

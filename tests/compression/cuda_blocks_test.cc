@@ -104,17 +104,20 @@ class CudaBlocks : public testing::Test {
     ASSERT_TRUE(folds_.ok()) << folds_.status().message();
     ASSERT_TRUE(sparse_.ok()) << sparse_.status().message();
     ASSERT_TRUE(topk_.ok()) << topk_.status().message();
+    ASSERT_TRUE(onebit_.ok()) << onebit_.status().message();
   }
   void TearDown() override { driver = {}; }
   test::Tested tested() { return {*kernels_, memory_}; }
   test::TestedFolds tested_folds() { return {*folds_, memory_}; }
   test::TestedCodecs tested_codecs() { return {*codecs_, memory_}; }
+  test::TestedOnebit tested_onebit() { return {*onebit_, memory_}; }
   test::TestedSparse tested_sparse() { return {*sparse_, *topk_, memory_}; }
 
   Result<CudaKernels> kernels_ = CudaKernels::load(functions(), kImage);
   Result<CudaCodecs> codecs_ = CudaCodecs::load(functions(), kImage);
   Result<CudaFolds> folds_ = CudaFolds::load(functions(), kImage);
   Result<CudaSparse> sparse_ = CudaSparse::load(functions(), kImage);
+  Result<CudaOnebit> onebit_ = CudaOnebit::load(functions(), kImage);
   Result<CudaTopk> topk_ = CudaTopk::load(functions(), kImage);
   HostMemory memory_;
 };
@@ -151,6 +154,10 @@ TEST_F(CudaBlocks, HaveTheSparseCodecsOfTheHostAtEveryLength) {
   check_sparse_lengths(tested_sparse());
 }
 
+TEST_F(CudaBlocks, ChooseOfManyPlacesAsTheHostDoes) {
+  check_long_choice(tested_sparse());
+}
+
 TEST_F(CudaBlocks, SelectTheLargestAsTheHostDoes) {
   check_topk(tested_sparse());
 }
@@ -169,6 +176,12 @@ TEST_F(CudaBlocks, HaveTheCodecsOfTheHostAtEveryAlignment) {
 
 TEST_F(CudaBlocks, DecodeMessagesOfStrangers) {
   check_codec_strangers(tested_codecs());
+}
+
+TEST_F(CudaBlocks, HaveOnebitOfTheHost) {
+  check_onebit_lengths(tested_onebit());
+  check_onebit_alignments(tested_onebit());
+  check_onebit_strangers(tested_onebit());
 }
 
 TEST_F(CudaBlocks, FoldMessagesAsTheHostDoes) {

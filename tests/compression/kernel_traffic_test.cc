@@ -45,6 +45,8 @@ Traffic& traffic() {
 #include "compression/cuda/blocks.h"
 #include "compression/cuda/codec_blocks.h"
 #include "compression/cuda/fold_blocks.h"
+#include "compression/cuda/onebit_blocks.h"
+#include "compression/cuda/randk_blocks.h"
 #include "compression/cuda/topk_blocks.h"
 #include "tests/support/host_kernels.h"
 
@@ -190,6 +192,31 @@ TEST(KernelTraffic, OfCodecsIsThatOfOperands) {
   }
 }
 
+// The flag is a byte behind the message, which what begins writes, and blocks that are spoilt.
+TEST(KernelTraffic, OfOnebitIsThatOfOperands) {
+  Buffer message, values, other;
+  CudaCodecCall call{.message = message.data(), .values = values.data(), .count = kCount};
+  const Row<CudaCodecCall> row{"encode_onebit_float32", [](const CudaCodecCall& told) {
+                                 for (uint64_t piece = 0; piece < pieces_of(told); ++piece) {
+                                   CudaLane lanes[kCudaLanes];
+                                   for (unsigned lane = 0; lane < kCudaLanes; ++lane)
+                                     EncodeOnebit<Float32>::begin(told, piece, lane, lanes[lane]);
+                                   const OnebitBlock block = onebit_of(lanes);
+                                   for (unsigned lane = 0; lane < kCudaLanes; ++lane)
+                                     EncodeOnebit<Float32>::end(told, piece, lane, lanes[lane],
+                                                                block);
+                                   if (piece % kCudaWarps == kCudaWarps - 1)
+                                     test::traffic().end_of_work();
+                                 }
+                                 BeginOnebit::Lane none;
+                                 BeginOnebit::end(told, 0, 0, none, 0, 0);
+                                 test::traffic().end_of_work();
+                               }};
+  expect_little(row, call);
+  call.other = other.data();
+  expect_little(row, call, ", with what is left");
+}
+
 // They go over the values, or the message, once each.
 TEST(KernelTraffic, OfSparseCodecsIsOneGo) {
   Buffer message, values, other;
@@ -224,6 +251,21 @@ TEST(KernelTraffic, OfSparseCodecsIsOneGo) {
   expect_goes(3, run_counting_pieces<WriteSparse, CudaSparseCall>, both);
   expect_goes(2, run_counting_pieces<ReadSparse<false>, CudaSparseCall>, all);
   expect_goes(3, run_counting_pieces<ReadSparse<true>, CudaSparseCall>, both);
+  for (uint64_t piece = 0; piece < offsets.size(); ++piece)
+    offsets[piece] = static_cast<uint32_t>(piece * kCudaPiece);
+  plan.form = SparseForm::kList;  // words are half as long as values
+  expect_goes(1.5, run_counting_pieces<WriteSigns, CudaSparseCall>, all);
+  expect_goes(2.5, run_counting_pieces<WriteSigns, CudaSparseCall>, both);
+  const std::vector<std::byte> bits(kCount / 8, std::byte{0xff});
+  plan.form = SparseForm::kBitmap;
+  CudaSparseCall chosen = all;
+  chosen.form = static_cast<uint32_t>(SparseForm::kBitmap);
+  chosen.bits = bits.data();
+  constexpr double kBits = 1.0 / 32;
+  expect_goes(2 + kBits, run_counting_pieces<WriteChosen, CudaSparseCall>, chosen);
+  chosen.other = other.data();
+  expect_goes(3 + kBits, run_counting_pieces<WriteChosen, CudaSparseCall>, chosen);
+  expect_goes(1, run_counting_pieces<CountSpoilable, CudaSparseCall>, all);
   expect_goes(1, run_counting_pieces<CountTies, CudaTopkCall>, topk);
   const auto histogram = [](const CudaTopkCall& call) {
     for (unsigned block = 0; block < kCount / kCudaEach / kCudaThreads; ++block) {

@@ -21,6 +21,7 @@ CODECS = '(int8|int4|dyn8|e4m3|e5m2)'
 INTEGERS = 'u?int(8|32|64)'
 # The first that matches; as the table names them.
 ROWS = (
+    ('`onebit`', 'onebit_begin|[a-z_]*_onebit_.*'),
     ('codecs: encode', rf'encode_{CODECS}_(float32|float16|bfloat16)'),
     ('codecs: decode and add', rf'decode_add_{CODECS}_(float32|float16|bfloat16)'),
     ('codecs: decode', rf'decode_{CODECS}_(float32|float16|bfloat16)'),
@@ -38,6 +39,8 @@ ROWS = (
     ('multiplying (`decode` and `encode`)', 'scale_.*'),
     ('dividing (`encode`)', 'divide_.*'),
     ('sparse codecs', 'sparse_.*'),
+    ('`sign` and `randk`', '(sign|randk)_.*'),
+    ('choices of `randk`', 'choice_.*'),
     ('`topk`', 'topk_.*'),
 )
 SPILLING = {
@@ -45,7 +48,7 @@ SPILLING = {
     ('decode_add_e4m3_bfloat16', '9.0'), ('decode_add_e5m2_bfloat16', '9.0'),
 }
 
-SHARED = {'topk_histogram': 8192}  # bytes of a block
+SHARED = {'topk_histogram': 8192, 'choice_cut': 12312, 'choice_fill': 536}  # bytes of a block
 
 Kernel = collections.namedtuple('Kernel', 'name architecture registers spilled shared')
 

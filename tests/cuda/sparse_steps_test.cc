@@ -1,5 +1,5 @@
-// Sparse codecs as local steps on a GPU: they make what those of the host make, and a message that
-// the host refuses is corrupt there, too, and changes nothing.
+// Sparse codecs and onebit as local steps on a GPU: they make what those of the host make, and a
+// message that the host refuses is corrupt there, too, and changes nothing.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "compression/codecs.h"
@@ -76,11 +77,11 @@ class SparseSteps : public WithStandinCuda {
     while (end.outcome == LocalWork::Outcome::kPending) (void)work_->poll({&end, 1});
     return end;
   }
-  LocalWork::End decode(Op op, CodecId codec, uint64_t message_bytes) {
+  LocalWork::End decode(Op op, CodecId codec, const Coding& coding, uint64_t message_bytes) {
     const bool adds = op == Op::kDecodeAdd;
     Step step = step_of(op, codec, adds ? kResult : kMessage, kResult);
     if (adds) step.src2 = kMessage;
-    return run(step, {}, message_bytes);
+    return run(step, coding, message_bytes);
   }
   std::byte* message() const { return scratch_ + kMessage.offset; }
   Memory result() const {
@@ -98,10 +99,12 @@ class SparseSteps : public WithStandinCuda {
 
 TEST_F(SparseSteps, SelectAndEncodeAsTheHost) {
   for (const uint64_t seed : {1, 2, 3}) {
-    const Memory& values = mixed_values(kType, kCount, seed);
+    const Memory& mixed = mixed_values(kType, kCount, seed);
+    const Memory values = seed == 3 ? finite_of(kType, mixed) : mixed;
     standin_.poke(input_, values.data(), kBytes);
-    for (const CodecId codec : {kThreshold, kTopk, kNonzero}) {
-      Coding coding{.parameter = codec == kTopk ? 0.01 : 2.0};
+    for (const CodecId codec : {kThreshold, kTopk, kNonzero, kSign, kRandk, kOnebit}) {
+      const bool is_share = codec == kTopk || codec == kRandk;
+      Coding coding{.parameter = is_share ? 0.01 : 2.0, .seed = seed};
       Step step = step_of(Op::kEncode, codec, kGiven, kMessage);
       if (codec == kTopk) {
         step.src2 = kSelected;
@@ -122,10 +125,13 @@ TEST_F(SparseSteps, SelectAndEncodeAsTheHost) {
 TEST_F(SparseSteps, RefuseWhatTheHostRefuses) {
   std::mt19937_64 random(11);
   int refused = 0, taken = 0;
-  for (const double threshold : {1e30, 100.0, 2.0, 0.0}) {
-    const Memory& before = mixed_values(kType, kCount, 5);
+  constexpr std::pair<CodecId, double> kSorts[] = {
+      {kThreshold, 1e30}, {kThreshold, 100}, {kThreshold, 2}, {kThreshold, 0},
+      {kSign, 2},         {kSign, 1e30},     {kRandk, 0.01},  {kOnebit, 0}};
+  for (const auto& [codec, threshold] : kSorts) {
+    const Memory before = finite_of(kType, mixed_values(kType, kCount, 5));
     const Coding coding{.parameter = threshold};
-    const Message message = encoded(host(kThreshold), coding, kType, before);
+    const Message message = encoded(host(codec), coding, kType, before);
     for (int round = 0; round < 60; ++round) {
       Memory changed = message.bytes;
       changed.push_back(std::byte{message.said.flags});
@@ -142,14 +148,14 @@ TEST_F(SparseSteps, RefuseWhatTheHostRefuses) {
       if (is_good) {
         const CodecMessage view{changed.data(), changed.size() - 1,
                                 static_cast<uint8_t>(changed.back())};
-        is_good = adds ? host(kThreshold)
-                             .decode_add(coding, kType, view, kCount, before.data(), wanted.data())
-                       : host(kThreshold).decode(coding, kType, view, kCount, wanted.data());
+        is_good =
+            adds ? host(codec).decode_add(coding, kType, view, kCount, before.data(), wanted.data())
+                 : host(codec).decode(coding, kType, view, kCount, wanted.data());
       }
       const LocalWork::End end =
-          decode(adds ? Op::kDecodeAdd : Op::kDecode, kThreshold, changed.size());
+          decode(adds ? Op::kDecodeAdd : Op::kDecode, codec, coding, changed.size());
       ASSERT_EQ(end.outcome, is_good ? LocalWork::Outcome::kDone : LocalWork::Outcome::kCorrupt);
-      ASSERT_EQ(result(), wanted) << threshold << ", round " << round;
+      ASSERT_EQ(result(), wanted) << host(codec).name << threshold << ", round " << round;
       (is_good ? taken : refused) += 1;
     }
   }

@@ -80,6 +80,9 @@ class GpuKernels : public testing::Test {
     auto topk = CudaTopk::load(cuda_);
     ASSERT_TRUE(topk.ok()) << topk.status().message();
     topk_.emplace(std::move(*topk));
+    auto onebit = CudaOnebit::load(cuda_);
+    ASSERT_TRUE(onebit.ok()) << onebit.status().message();
+    onebit_.emplace(std::move(*onebit));
     memory_.emplace(cuda_);
   }
   void TearDown() override {
@@ -88,6 +91,7 @@ class GpuKernels : public testing::Test {
     codecs_.reset();
     sparse_.reset();
     topk_.reset();
+    onebit_.reset();
     if (memory_) (void)cuda_.release_context(device_);
   }
   test::Tested tested() { return {*kernels_, *memory_}; }
@@ -100,6 +104,7 @@ class GpuKernels : public testing::Test {
   std::optional<CudaFolds> folds_;
   std::optional<CudaSparse> sparse_;
   std::optional<CudaTopk> topk_;
+  std::optional<CudaOnebit> onebit_;
   std::optional<OnGpu> memory_;
 };
 
@@ -150,6 +155,14 @@ TEST_F(GpuKernels, HaveTheSparseCodecsOfTheHost) {
   check_sparse_alignments(tested);
   check_sparse_values(tested, 3'000'000, 8);
   check_topk(tested);
+  check_long_choice(tested);
+}
+
+TEST_F(GpuKernels, HaveOnebitOfTheHost) {
+  const test::TestedOnebit tested{*onebit_, *memory_};
+  check_onebit_lengths(tested);
+  check_onebit_alignments(tested);
+  check_onebit_strangers(tested);
 }
 
 TEST_F(GpuKernels, FoldWhatRanksHaveAsScalarDoes) {

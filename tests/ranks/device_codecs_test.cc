@@ -29,7 +29,7 @@ TEST_P(DeviceCodecCalls, AreThoseOfTheHost) {
     for (const banyan_op_t op : {BANYAN_SUM, BANYAN_AVG})
       for (const char* name :
            {"int8", "int4", "e4m3", "e5m2", "fp16", "bf16", "dyn8", "topk:0.01", "topk:0.01:resel",
-            "threshold:0.9", "threshold:0.999:fp16", "threshold:0.001"})
+            "threshold:0.9", "threshold:0.999:fp16", "threshold:0.001", "sign:0.9", "onebit"})
         for (const bool in_place : {false, true}) {
           banyan_compression_t codec = BANYAN_COMPRESSION_INIT;
           codec.fidelity = BANYAN_CODEC;
@@ -61,6 +61,43 @@ TEST_P(DeviceCodecCalls, AreThoseOfTheHost) {
           gpu.free(send);
           if (!in_place) gpu.free(recv);
         }
+  });
+}
+
+// What randk says goes by the number of the call, too: so host and GPU have a communicator each.
+TEST_P(DeviceCodecCalls, ChooseWhatTheHostChooses) {
+  constexpr size_t kCount = 30000;
+  run_on_gpus(3, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    std::vector<float> given(kCount), of_host(kCount), of_gpu(kCount);
+    for (size_t i = 0; i < kCount; ++i)
+      given[i] = static_cast<float>((i * 7 + static_cast<size_t>(self.rank())) % 1000) / 500 - 1;
+    for (const char* name : {"randk:0.01", "randk:0.7:fp16"}) {
+      banyan_compression_t codec = BANYAN_COMPRESSION_INIT;
+      codec.fidelity = BANYAN_CODEC;
+      codec.codec = name;
+      banyan_call_t call = call_of([&](banyan_call_t& made) {
+        made.send = given.data();
+        made.recv = of_host.data();
+        made.count = kCount;
+        made.compression = &codec;
+      });
+      std::byte* memory = gpu.copy_of(given.data(), kCount * sizeof(float));
+      for (const bool on_gpu : {false, true}) {
+        banyan_comm_t child = nullptr;
+        self.expect_ok(banyan_comm_split(comm, 0, self.rank(), &child, nullptr), "split");
+        if (on_gpu) call.send = call.recv = memory;
+        const long kernels = gpu.has_faults() ? gpu.calls("cuLaunchKernel") : 0;
+        self.expect_ok(call_request(call, child), name);
+        if (on_gpu && gpu.has_faults() && GetParam() == Kind::kProcesses)
+          self.expect((gpu.calls("cuLaunchKernel") > kernels) == (cuda_image().fatbin != nullptr),
+                      "a GPU chooses");
+        self.expect_ok(banyan_comm_finalize(child), "finalize");
+        self.expect_ok(banyan_comm_destroy(child), "destroy");
+      }
+      gpu.read(of_gpu.data(), memory, kCount * sizeof(float));
+      self.expect(of_gpu == of_host, name);
+      gpu.free(memory);
+    }
   });
 }
 

@@ -76,6 +76,13 @@ Memory memory_of(const std::vector<float>& values) {
   return memory;
 }
 
+Memory finite_of(DataType type, Memory values) {
+  for (size_t i = 0; i < values.size(); i += size_of(type))
+    if (!std::isfinite(value_of(type, get_bits(type, &values[i]))))
+      put_bits(type, &values[i], rounded_bits(type, 1));
+  return values;
+}
+
 std::span<const CodecCase> codec_cases() {
   static constexpr Selection kTakesInt8{kInt8, 0}, kTakesFp16{kFp16, 0};
   static constexpr Coding kByChance = {

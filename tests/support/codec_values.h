@@ -22,6 +22,8 @@ inline constexpr DataType kCodedTypes[] = {DataType::kFloat32, DataType::kFloat1
 const Memory& mixed_values(DataType type, uint64_t count, uint64_t seed);
 
 Memory memory_of(const std::vector<float>& values);
+// With ones in the place of NaN and infinities.
+Memory finite_of(DataType type, Memory values);
 
 // A codec with what it goes by, as the conformance suite tries it.
 struct CodecCase {

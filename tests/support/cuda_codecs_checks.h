@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "compression/cuda/codecs.h"
+#include "compression/cuda/onebit.h"
 #include "tests/support/cuda_kernels_checks.h"
 
 namespace banyan::test {
@@ -16,6 +17,18 @@ struct TestedCodecs {
   DeviceMemory& memory;
   const Kernels& reference = *available_kernels().front();  // scalar
 };
+
+struct TestedOnebit {
+  const CudaOnebit& onebit;
+  DeviceMemory& memory;
+  const Kernels& reference = *available_kernels().front();  // scalar
+};
+
+// All types, with and without NaN and infinity, as what follows does it with the other codecs.
+void check_onebit_lengths(const TestedOnebit& tested);
+void check_onebit_alignments(const TestedOnebit& tested);
+// Messages that nobody has encoded.
+void check_onebit_strangers(const TestedOnebit& tested);
 
 // All codecs and types, by nearest and by chance: awkward counts, with and without what is left,
 // apart and in place.

@@ -43,12 +43,14 @@ class SparseCheck {
         sort_(sort),
         values_(values),
         count_(values.size() / sizeof(float)),
-        room_(tested.memory, Memory(CudaSparse::room(count_), kCanary), 0, kGuard),
+        room_(tested.memory, Memory(CudaSparse::room(sort.codec, count_), kCanary), 0, kGuard),
         said_(tested.memory, Memory(sizeof(uint64_t), kCanary), 0, kGuard),
         what_(fmt::format("{} {} as {}, {}", codec_.name, sort.parameter, name_of(sort.carried),
                           count_)) {
     coding_.parameter = sort.parameter;
     coding_.carried = sort.carried;
+    coding_.seed = 0x1234'5678'9abc'def0 + count_;
+    coding_.step = (uint64_t{7} << 32) + count_ / 3;
     coding_.first = first;
     if (codec_.select == nullptr) return;
     selection_ = codec_.select(coding_, kType, values.data(), count_);
@@ -79,13 +81,15 @@ class SparseCheck {
     OnDevice terms(tested_.memory, addend, at.other);
     const CodecMessage there{message.data(), wanted_.bytes.size(), wanted_.said.flags};
     ASSERT_TRUE(
-        tested_.sparse.decode(coding_, there, count_, values.data(), room_.data(), nullptr).ok());
+        tested_.sparse
+            .decode(sort_.codec, coding_, there, count_, values.data(), room_.data(), nullptr)
+            .ok());
     ASSERT_NO_FATAL_FAILURE(values.expect(decoded, what_ + ", decoded"));
     for (OnDevice* to : {&values, &terms}) {
-      ASSERT_TRUE(
-          tested_.sparse
-              .decode_add(coding_, there, count_, terms.data(), to->data(), room_.data(), nullptr)
-              .ok());
+      ASSERT_TRUE(tested_.sparse
+                      .decode_add(sort_.codec, coding_, there, count_, terms.data(), to->data(),
+                                  room_.data(), nullptr)
+                      .ok());
       ASSERT_NO_FATAL_FAILURE(to->expect(sum, what_ + ", sum"));
     }
   }
@@ -128,7 +132,9 @@ void for_every_sparse_sort(const Check& check) {
   constexpr SparseSort kSorts[] = {
       {kThreshold, 1e30, kType}, {kThreshold, 3, kType}, {kThreshold, 0, kType},
       {kTopk, 0.003, kType},     {kTopk, 0.2, kType},    {kTopk, 1, kType},
-      {kNonzero, 0, kType},
+      {kNonzero, 0, kType},      {kSign, 1e30, kType},   {kSign, 0.01, kType},
+      {kRandk, 0.003, kType},    {kRandk, 0.3, kType},   {kRandk, 0.9, kType},
+      {kSign, 1e39, kType},      {kSign, 1e-60, kType},
   };
   for (SparseSort sort : kSorts)
     for (const DataType carried : {DataType::kFloat32, DataType::kFloat16}) {
@@ -147,22 +153,37 @@ Memory mostly_zeros(uint64_t count, uint64_t one_of, uint64_t seed) {
   return values;
 }
 
-void check_both(const TestedSparse& tested, const SparseSort& sort, const Memory& values,
-                uint64_t first, const SparseOffsets& at) {
+void check_these(const TestedSparse& tested, const SparseSort& sort, const Memory& values,
+                 uint64_t first, const SparseOffsets& at) {
   SparseCheck check(tested, sort, values, first);
   ASSERT_NO_FATAL_FAILURE(check.encodes(at));
   ASSERT_NO_FATAL_FAILURE(check.decodes(mixed_values(kType, values.size() / 4, 77), at));
+}
+
+// A message that one value spoils says nothing of the others.
+void check_both(const TestedSparse& tested, const SparseSort& sort, const Memory& values,
+                uint64_t first, const SparseOffsets& at) {
+  ASSERT_NO_FATAL_FAILURE(check_these(tested, sort, values, first, at));
+  if (sort.codec != kSign && sort.codec != kRandk) return;
+  ASSERT_NO_FATAL_FAILURE(check_these(tested, sort, finite_of(kType, values), first, at));
 }
 
 }  // namespace
 
 void check_sparse_lengths(const TestedSparse& tested) {
   for_every_sparse_sort([&](const SparseSort& sort) {
-    for (const uint64_t count : {0, 1, 7, 8, 9, 33, 255, 257, 4097, 65535, 65537, 131073})
+    for (const uint64_t count : {0, 1, 7, 8, 9, 33, 257, 4097, 32767, 32769, 65535, 65537, 131073})
       for (const uint64_t one_of : {uint64_t{1}, uint64_t{200}})
         ASSERT_NO_FATAL_FAILURE(check_both(tested, sort, mostly_zeros(count, one_of, count),
                                            one_of == 1 ? 0 : (uint64_t{3} << 32) + 6, {}));
   });
+  // Where there are more NaN than topk says, nothing is left of the others either.
+  Memory nans(1000 * sizeof(float));
+  for (uint64_t i = 0; i < nans.size(); i += sizeof(uint32_t)) {
+    const auto nan = static_cast<uint32_t>(0x7fc0'0000 + i);
+    std::memcpy(nans.data() + i, &nan, sizeof nan);
+  }
+  ASSERT_NO_FATAL_FAILURE(check_both(tested, {kTopk, 0.2, kType}, nans, 0, {}));
   // Which forms these are is no accident.
   const Memory few = mostly_zeros(5000, 200, 1);
   const Memory half = mostly_zeros(5000, 2, 1);
@@ -173,6 +194,17 @@ void check_sparse_lengths(const TestedSparse& tested) {
     ASSERT_NO_FATAL_FAILURE(check.encodes({}));
     ASSERT_EQ(check.form(), wanted++);
   }
+}
+
+void check_long_choice(const TestedSparse& tested) {
+  Memory values(((uint64_t{1} << 23) + 5000) * sizeof(float));
+  for (uint64_t i = 0; i < values.size() / sizeof(float); ++i) {
+    const auto value = static_cast<float>(i);
+    std::memcpy(values.data() + i * sizeof value, &value, sizeof value);
+  }
+  SparseCheck check(tested, {kRandk, 2e-5, kType}, values, 0);
+  ASSERT_NO_FATAL_FAILURE(check.encodes({}));
+  ASSERT_NO_FATAL_FAILURE(check.decodes(values, {}));
 }
 
 void check_sparse_alignments(const TestedSparse& tested) {

@@ -20,6 +20,8 @@ struct TestedSparse {
 // Messages in every form, of awkward counts and of several regions, with and without what is left,
 // apart and in place.
 void check_sparse_lengths(const TestedSparse& tested);
+// Places that are chosen of so many that their spans are cut twice.
+void check_long_choice(const TestedSparse& tested);
 // Every address of each pointer within a pack.
 void check_sparse_alignments(const TestedSparse& tested);
 // What is selected, of values that are all different or all alike, or of no size.

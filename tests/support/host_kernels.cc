@@ -3,9 +3,11 @@
 #include "tests/support/host_kernels.h"
 
 #include "compression/cuda/blocks.h"
+#include "compression/cuda/choice_blocks.h"
 #include "compression/cuda/codec_blocks.h"
 #include "compression/cuda/fold_blocks.h"
-#include "compression/cuda/sparse_blocks.h"
+#include "compression/cuda/onebit_blocks.h"
+#include "compression/cuda/randk_blocks.h"
 #include "compression/cuda/topk_blocks.h"
 
 namespace banyan::test {
@@ -89,16 +91,51 @@ void run_counted(const void* told, unsigned blocks) {
 std::vector<KernelMemory> memory_of_sparse(const void* told) {
   const auto& call = *static_cast<const CudaSparseCall*>(told);
   const uint64_t values = call.count * sizeof(float);
-  const uint64_t regions = sparse_regions(call.count);
+  const uint64_t lists = sign_lists(call.count);
   const bool encodes = call.said != nullptr;
   return {{offsetof(CudaSparseCall, message), call.message_bytes},
           {offsetof(CudaSparseCall, values), call.values == nullptr ? 0 : values},
           {offsetof(CudaSparseCall, other), call.other == nullptr ? 0 : values},
+          {offsetof(CudaSparseCall, bits), call.bits == nullptr ? 0 : (call.count + 7) / 8},
           {offsetof(CudaSparseCall, offsets), sparse_pieces(call.count) * sizeof(uint32_t)},
-          {offsetof(CudaSparseCall, totals), regions * sizeof(uint32_t)},
-          {offsetof(CudaSparseCall, starts), regions * sizeof(uint64_t)},
+          {offsetof(CudaSparseCall, totals), lists * sizeof(uint32_t)},
+          {offsetof(CudaSparseCall, starts), lists * sizeof(uint64_t)},
           {offsetof(CudaSparseCall, plan), sizeof(SparsePlan)},
           {offsetof(CudaSparseCall, said), encodes ? sizeof(uint64_t) : 0}};
+}
+
+template <class Function>
+void run_onebit_blocks(const void* told, unsigned blocks) {
+  run_all_onebit<Function>(*static_cast<const CudaCodecCall*>(told), blocks);
+}
+
+// What begins touches no values.
+template <class Function>
+std::vector<KernelMemory> memory_of_onebit(const void* told) {
+  const auto& call = *static_cast<const CudaCodecCall*>(told);
+  std::vector<KernelMemory> memory{{offsetof(CudaCodecCall, message),
+                                    static_cast<uint64_t>(onebit_flag(call) - call.message) + 1}};
+  if constexpr (requires { typename Function::Storage; }) {
+    const uint64_t values = call.count * sizeof(typename Function::Storage);
+    memory.push_back({offsetof(CudaCodecCall, values), values});
+    memory.push_back({offsetof(CudaCodecCall, other), call.other == nullptr ? 0 : values});
+  }
+  return memory;
+}
+
+template <class Function>
+void run_choice(const void* told, unsigned blocks) {
+  run_all_rounds<Function>(*static_cast<const CudaChoiceCall*>(told), blocks);
+}
+
+std::vector<KernelMemory> memory_of_choice(const void* told) {
+  const auto& call = *static_cast<const CudaChoiceCall*>(told);
+  const uint64_t spans = choice_spans(call.count, call.log);
+  const uint64_t parts = call.of_parts == nullptr ? 0 : choice_spans(call.count, call.log_part);
+  return {
+      {offsetof(CudaChoiceCall, of_spans), call.of_spans == nullptr ? 0 : spans * sizeof(uint32_t)},
+      {offsetof(CudaChoiceCall, of_parts), parts * sizeof(uint32_t)},
+      {offsetof(CudaChoiceCall, bits), call.bits == nullptr ? 0 : choice_bits(call.count)}};
 }
 
 template <class Function>
@@ -132,14 +169,23 @@ std::vector<KernelMemory> memory_of_topk(const void* told) {
   {#name, run_folds<__VA_ARGS__>, sizeof(CudaFoldCall), memory_of_fold<__VA_ARGS__>},
 #define SPARSE_KERNEL(name, ...) \
   {#name, run_counted<__VA_ARGS__, CudaSparseCall>, sizeof(CudaSparseCall), memory_of_sparse},
+#define CHOICE_KERNEL(name, ...) \
+  {#name, run_choice<__VA_ARGS__>, sizeof(CudaChoiceCall), memory_of_choice},
+#define ONEBIT_KERNEL(name, ...)                                          \
+  {#name, run_counted<__VA_ARGS__, CudaCodecCall>, sizeof(CudaCodecCall), \
+   memory_of_onebit<__VA_ARGS__>},
+#define ONEBIT_ENCODE_KERNEL(name, ...) \
+  {#name, run_onebit_blocks<__VA_ARGS__>, sizeof(CudaCodecCall), memory_of_onebit<__VA_ARGS__>},
 #define TOPK_KERNEL(name, ...) \
   {#name, run_counted<__VA_ARGS__, CudaTopkCall>, sizeof(CudaTopkCall), memory_of_topk},
 #define TOPK_BLOCK_KERNEL(name, ...) \
   {#name, run_topk_blocks<__VA_ARGS__>, sizeof(CudaTopkCall), memory_of_topk},
 constexpr HostKernel kHostKernels[] = {
+#include "compression/cuda/choice_kernels.inc"
 #include "compression/cuda/codec_kernels.inc"
 #include "compression/cuda/fold_kernels.inc"
 #include "compression/cuda/kernels.inc"
+#include "compression/cuda/onebit_kernels.inc"
 #include "compression/cuda/sparse_kernels.inc"
 #include "compression/cuda/topk_kernels.inc"
 };
@@ -148,6 +194,9 @@ constexpr HostKernel kHostKernels[] = {
 #undef FOLD_KERNEL
 #undef CODED_FOLD_KERNEL
 #undef SPARSE_KERNEL
+#undef CHOICE_KERNEL
+#undef ONEBIT_KERNEL
+#undef ONEBIT_ENCODE_KERNEL
 #undef TOPK_KERNEL
 #undef TOPK_BLOCK_KERNEL
 
