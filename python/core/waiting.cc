@@ -2,6 +2,7 @@
 
 #include "python/core/waiting.h"
 
+#include <cxxabi.h>
 #include <pybind11/pybind11.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -61,13 +62,18 @@ Interruptible::~Interruptible() {
   while (!left_.load()) std::this_thread::yield();
 }
 
-void stay_if_finalizing() {
+void take_gil_back(PyThreadState* state) noexcept {
 #if PY_VERSION_HEX >= 0x030D0000
   const bool finalizing = Py_IsFinalizing() != 0;
 #else
   const bool finalizing = _Py_IsFinalizing() != 0;
 #endif
   while (finalizing && !is_main_thread) pause();
+  try {
+    PyEval_RestoreThread(state);
+  } catch (const abi::__forced_unwind&) {  // it began to end meanwhile
+    for (;;) pause();
+  }
 }
 
 bool on_main_thread() {

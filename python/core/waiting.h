@@ -34,18 +34,16 @@ class Interruptible {
   std::atomic<bool> left_{false};
 };
 
-// A thread that Python leaves behind when it ends never has the GIL again: asking for it would end
-// the thread amidst functions of C++, and so the process. It stays.
-void stay_if_finalizing();
+// A thread that Python leaves behind when it ends never has the GIL again: Python up to 3.13 ends
+// a thread that asks for it, amidst functions of C++ that nothing may leave so, and with it the
+// process. Such a thread stays.
+void take_gil_back(PyThreadState* state) noexcept;
 
 // Until it ends, other threads of Python run.
 class WithoutGil {
  public:
   WithoutGil() : state_(PyEval_SaveThread()) {}
-  ~WithoutGil() {
-    stay_if_finalizing();
-    PyEval_RestoreThread(state_);
-  }
+  ~WithoutGil() { take_gil_back(state_); }
   WithoutGil(const WithoutGil&) = delete;
   WithoutGil& operator=(const WithoutGil&) = delete;
 

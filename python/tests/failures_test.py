@@ -208,6 +208,26 @@ def test_a_daemon_thread_in_a_call_does_not_keep_the_interpreter():
     assert time.monotonic() - start < 20
 
 
+BUSY_AT_THE_END = '''
+import threading, time, banyan
+def work():
+    while True:
+        comm = banyan.Comm.create(0, 1, banyan.unique_id())
+        comm.barrier()
+        del comm
+for _ in range(6):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.15)
+print('ends')
+'''
+
+
+def test_daemon_threads_that_want_the_lock_of_a_python_that_ends():
+    for _ in range(12):  # of three, one died of it once
+        done = python(BUSY_AT_THE_END)
+        assert done.returncode == 0 and done.stdout.startswith('ends'), done.stdout
+
+
 def test_without_a_launcher():
     cleared = {name: '' for name in ('BANYAN_RANK', 'BANYAN_SIZE', 'RANK', 'WORLD_SIZE')}
     done = python("import os\nfor name in list(os.environ):\n"

@@ -170,7 +170,7 @@ Result<bool> CopyWork::begin_delegate(const LocalStep& local, uint64_t cookie) {
     }
   const Result<CopyLine*> line = windows_->gpu()->delegates();
   BANYAN_TRY(line.status());
-  BANYAN_TRY((*line)->enqueue([&](Handle stream) -> Status {
+  const auto exchange = [&](Handle stream) -> Status {
     if (from[own].bytes != 0 && from[own].at != to[own].at)
       BANYAN_TRY(cuda_status(
           cuda_,
@@ -179,7 +179,8 @@ Result<bool> CopyWork::begin_delegate(const LocalStep& local, uint64_t cookie) {
     Status begun = windows_->nccl().begin(to, from, stream);
     if (!begun.ok()) windows_->nccl().leave();  // what of it runs may wait for others
     return begun;
-  }));
+  };
+  BANYAN_TRY((*line)->enqueue(exchange));
   return note_delegate(cookie);
 }
 
