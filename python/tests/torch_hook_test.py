@@ -152,6 +152,17 @@ def by_codecs(rank, size):
     assert none_kept < 4 * 96 * 96 < kept  # bytes of the residuals of one layer
 
 
+def dropped(rank, size):
+    """A rank that has its sums goes on while others still wait for what it has sent."""
+    for _ in range(20):
+        trained = DistributedDataParallel(model(), bucket_cap_mb=0.01)
+        banyan.torch.ddp_hook(trained, 'int8')
+        if rank == 1:
+            time.sleep(0.005)
+        steps(trained, rank, range(2))
+        del trained
+
+
 def resumed(rank, size):
     def begin(saved=None):
         trained = DistributedDataParallel(model())
@@ -280,6 +291,7 @@ def training(rank, size):
     exactly(rank, size)
     in_other_ways(rank, size)
     by_codecs(rank, size)
+    dropped(rank, size)
 
 
 def using(rank, size):

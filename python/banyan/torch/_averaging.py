@@ -10,7 +10,8 @@ import torch
 import torch.distributed as dist
 
 from banyan._settings import CompressionLike
-from banyan.torch._naming import Rules, load_states, place_in, reducer_over, saved_state, tensors_of, wait_for_devices
+from banyan.torch._naming import (Rules, leave_when_dropped, load_states, place_in, reducer_over, saved_state,
+                                  tensors_of, wait_for_devices)
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
@@ -62,6 +63,7 @@ class _Differences:
         tensors = tensors_of(list(self._common.items()), codec, rules)
         self._comm, self._reducer = reducer_over(group, tensors, {'error_feedback': feedback},
                                                  {'name': 'local-sgd', **config})
+        leave_when_dropped(self, self._comm)
 
     def average(self) -> None:
         for name, parameter in self._parameters:

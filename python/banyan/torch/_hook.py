@@ -13,7 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import banyan
 from banyan._settings import CompressionLike
-from banyan.torch._naming import Rules, load_states, reducer_over, saved_state, tensors_of, wait_for_devices
+from banyan.torch._naming import (Rules, leave_when_dropped, load_states, reducer_over, saved_state, tensors_of,
+                                  wait_for_devices)
 
 _COUNTED = ('bytes_raw', 'bytes_sent', 'nonfinite', 'fallbacks', 'codec_seconds', 'wait_seconds')
 _Bucket = tuple[torch.futures.Future, list[str], torch.Tensor]  # names of the tensors in it, and its memory
@@ -89,6 +90,7 @@ class DdpHook:
         self._thread: threading.Thread | None = None
         self._end = weakref.finalize(self, self._steps.put, None)
         self._end.atexit = False  # the interpreter's end does not wait for the thread
+        leave_when_dropped(self, self._comm)
 
     @property
     def error(self) -> BaseException | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import fnmatch
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union
 
@@ -19,6 +20,7 @@ from banyan._settings import CompressionLike
 Rules = Union[str, Mapping[str, CompressionLike], None]
 
 _STATE_VERSION = 1
+_SECONDS_TO_LEAVE = 5.0
 # What no rule names stays exact where it has one dimension or fewer elements than this, as in a reducer.
 _LEAST_ELEMENTS = 4096
 _ENCODED = (torch.float32, torch.float16, torch.bfloat16)
@@ -59,6 +61,12 @@ def reducer_over(group: dist.ProcessGroup | None, tensors: Sequence[banyan.Tenso
         with contextlib.suppress(banyan.Error):
             comm.close()
         raise
+
+
+def leave_when_dropped(owner: Any, comm: banyan.Comm) -> None:
+    """Where the owner is not closed, the communicator ends with it, together with the other ranks': they may still wait
+    for the last messages. Who has not come in _SECONDS_TO_LEAVE finds it aborted."""
+    weakref.finalize(owner, comm._core.end, _SECONDS_TO_LEAVE).atexit = False  # at the end the package does so itself
 
 
 def gathered(mine: Any, group: dist.ProcessGroup | None) -> list[Any]:
