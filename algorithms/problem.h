@@ -72,14 +72,16 @@ struct Compression {
 struct Staging {
   bool input = false;
   bool output = false;
+  bool left = false;  // Space::kLeft
   // Bit c: whoever can touch them encodes and decodes there by codec c; bit 0, divides there.
   uint32_t codecs = 0;
 
   bool operator==(const Staging&) const = default;
-  bool any() const { return input || output; }
+  bool any() const { return input || output || left; }
   bool holds(const Slice& slice) const {
     return slice.size != 0 &&
-           ((input && slice.space == Space::kInput) || (output && slice.space == Space::kOutput));
+           ((input && slice.space == Space::kInput) || (output && slice.space == Space::kOutput) ||
+            (left && slice.space == Space::kLeft));
   }
   bool has_codec(CodecId codec) const { return (codecs >> codec & 1) != 0; }
 };
@@ -100,7 +102,6 @@ struct Problem {
   Staging staging{};
   Compression compression{};  // what the caller accepts
   bool invariant = false;     // sums_in_rank_order()
-  bool on_hosts = false;      // the caller knows that no rank has its buffers on a GPU
   // What messages of codecs do not say is written to Space::kLeft. Over all ranks, that and the
   // result are the exact sum. Requires may_keep_left().
   bool keeps_left = false;

@@ -211,28 +211,41 @@ class StagedBuffer {
 
 // Gives those buffers of which some step is for the host.
 Staging for_host(const Schedule& schedule, const Staging& staging) {
-  Staging left = staging;
+  Staging there = staging;
   Staging host{.codecs = staging.codecs};
   // What one buffer is staged for may be a step that touches the other, too.
   for (bool more = true; more;) {
     more = false;
     for (const Step& step : schedule.steps) {
-      if (leaves_buffers(step) || is_done_there(step, left)) continue;
+      if (leaves_buffers(step) || is_done_there(step, there)) continue;
       for (const Slice& slice : {step.src, step.src2, step.dst, step.dst2}) {
-        if (!left.holds(slice)) continue;
+        if (!there.holds(slice) || slice.space == Space::kLeft) continue;
         bool& of_host = slice.space == Space::kInput ? host.input : host.output;
         of_host = more = true;
-        (slice.space == Space::kInput ? left.input : left.output) = false;
+        (slice.space == Space::kInput ? there.input : there.output) = false;
       }
     }
   }
   return host;
 }
 
+void copy_out(Slice from, Slice to, Branch branch, ScheduleBuilder& builder) {
+  builder.repeat({.op = Op::kCopy,
+                  .memory = MemoryKind::kDevice,
+                  .branch = branch,
+                  .src = from,
+                  .src2 = {},
+                  .dst = to},
+                 {});
+}
+
 }  // namespace
 
 bool is_done_there(const Step& step, const Staging& staging) {
-  if (!staging.has_codec(step.codec) || step.dst2.size != 0) return false;
+  if (!staging.has_codec(step.codec)) return false;
+  if (step.dst2.size != 0 &&
+      !(staging.left && step.dst2.size != 0 && step.dst2.space == Space::kLeft))
+    return false;
   if (step.codec == kNoCodec)
     return step.op == Op::kEncode && staging.holds(step.src) && staging.holds(step.dst);
   switch (step.op) {
@@ -271,7 +284,11 @@ Schedule stage(const Schedule& schedule, const Staging& staging, uint64_t piece)
     // Fences order steps that have no bytes in common.
     also_after.clear();
     for (const uint32_t earlier : before[id]) also_after.push_back(now_at[earlier]);
+    const bool leaves_by_host =
+        staging.left && step.dst2.space == Space::kLeft && step.memory == MemoryKind::kHost;
+    if (leaves_by_host) step.dst2 = builder.scratch(step.dst2.size);
     now_at[id] = builder.repeat(step, also_after);
+    if (leaves_by_host) copy_out(step.dst2, schedule.steps[id].dst2, step.branch, builder);
     if (step.op == Op::kDecide)
       for (StagedBuffer& buffer : buffers) buffer.decided_by(now_at[id]);
     if (leaves) continue;

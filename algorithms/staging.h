@@ -27,11 +27,12 @@ inline constexpr uint64_t kStagedPiece = uint64_t{512} << 10;
 // Adds to the working memory what stands for these buffers, and to the steps those copies: kCopy
 // with MemoryKind::kDevice. A step waits for what it reads and no more, so that copies, messages
 // and sums overlap. What nothing reads is not brought in, and what nothing writes is not taken out.
+// What each step of the host leaves has room of its own, from which it is taken out.
 Schedule stage(const Schedule& schedule, const Staging& staging, uint64_t piece = kStagedPiece);
 
 // Whether Staging::codecs has what the step does to what lies in such buffers: it selects, encodes,
 // decodes, or divides elements of the type of sums where they are. Its other operands may be
-// working memory.
+// working memory; what an encoding leaves must be in such a buffer, too.
 bool is_done_there(const Step& step, const Staging& staging);
 
 }  // namespace banyan

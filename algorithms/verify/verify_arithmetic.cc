@@ -100,11 +100,11 @@ ScheduleFault SymbolArithmetic::keep(const Step& step, int rank, const std::vect
   Kept& kept = kept_.try_emplace(message, Kept{rank, step.dst.slot, 0}).first->second;
   if (step.dst2.size == 0) return {};
   ++kept.times;
-  const std::vector<Left>& lefts = call_.schedules[static_cast<size_t>(rank)].lefts;
+  const Schedule& schedule = call_.schedules[static_cast<size_t>(rank)];
   const uint64_t width = size_of(call_.accumulator);
-  const auto left = std::find_if(lefts.begin(), lefts.end(), [&](const Left& each) {
-    return each.place * width == step.dst2.offset;
-  });
+  const uint64_t place = kept_at(schedule, step.dst2).offset;
+  const auto left = std::find_if(schedule.lefts.begin(), schedule.lefts.end(),
+                                 [&](const Left& each) { return each.place * width == place; });
   const uint64_t first = left->elements.begin * width;
   const bool fits = std::all_of(values.begin(), values.end(),
                                 [&](const Run& run) { return run.origin == first + run.begin; });

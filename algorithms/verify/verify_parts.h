@@ -65,6 +65,8 @@ ScheduleFault check_slots(const VerifiedCall& call, int rank);
 // What the steps of a rank write to kLeft, and nothing else there, is in its table. Slices are
 // within bounds.
 ScheduleFault check_left(const VerifiedCall& call, int rank);
+// Where that ends up which an encoding leaves there. Requires check_left().
+Slice kept_at(const Schedule& schedule, Slice left);
 // Checks dependencies, ports, sizes, types, bounds; then what the ports of different ranks say
 // about each other.
 ScheduleFault check_structure(const VerifiedCall& call, std::span<const Layout> layouts);

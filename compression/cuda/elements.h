@@ -322,6 +322,19 @@ struct EncodeDivided {
   }
 };
 
+// What a value loses when it is narrowed, or +0 where that is not finite.
+template <class Format>
+struct LeaveNarrow {
+  using Local = float;
+  using Incoming = float;
+  static constexpr bool kCombines = false;
+  BANYAN_HOST_DEVICE static Local apply(Incoming value, uint64_t) {
+    const float lost = value - widen_any<Format>(narrow_quickly<Format>(value));
+    const bool is_finite = (bits_as<uint32_t>(lost) & Float32::kMagnitude) < Float32::kTopExponent;
+    return is_finite ? lost : 0;
+  }
+};
+
 // Divides by what cuda_divisor() has made of a divisor of at least 2: a reciprocal, rounded up,
 // with so many bits that the product is exact in its upper half (Lemire, Kaser, Kurz: Faster
 // remainder by direct computation, 2019). With 64 bits it is the divisor.

@@ -47,6 +47,10 @@ std::string cuda_encode_name(DataType type, CudaScaling by) {
   return by == CudaScaling::kDivide ? named("divide", type) : named("scale", wrapping(type));
 }
 
+std::string cuda_leave_name(DataType type) {
+  return named("leave", type);
+}
+
 std::string cuda_fold_name(DataType type, ReduceOp op, CudaScaling by) {
   switch (op) {
     case ReduceOp::kMax: return named("fold_max", type);

@@ -17,6 +17,8 @@ std::string cuda_reduce_name(DataType type, ReduceOp op);
 std::string cuda_decode_reduce_name(DataType type, ReduceOp op);
 std::string cuda_decode_name(DataType type);
 std::string cuda_encode_name(DataType type, CudaScaling by);
+// The type is float16 or bfloat16.
+std::string cuda_leave_name(DataType type);
 // `by` matters to sums and means.
 std::string cuda_fold_name(DataType type, ReduceOp op, CudaScaling by);
 // The verb is "encode", "decode", "decode_add" or "fold"; the type is that of the values.

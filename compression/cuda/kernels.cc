@@ -86,6 +86,8 @@ Status CudaKernels::find_all() {
     BANYAN_TRY(find(cuda_encode_name(type, CudaScaling::kMultiply), &multiply_[t]));
     BANYAN_TRY(find(cuda_encode_name(type, CudaScaling::kDivide), &divide_[t]));
   }
+  for (const DataType type : {DataType::kFloat16, DataType::kBfloat16})
+    BANYAN_TRY(find(cuda_leave_name(type), &leave_[index_of(type)]));
   return {};
 }
 
@@ -129,6 +131,12 @@ Status CudaKernels::encode(DataType type, void* dst, const void* src, size_t cou
   const auto& functions = quotient.by == CudaScaling::kDivide ? divide_ : multiply_;
   return launch(functions[index_of(type)], type, accumulator_of(type, ReduceOp::kSum), dst, nullptr,
                 src, count, quotient.operand, stream);
+}
+
+Status CudaKernels::leave(DataType type, void* dst, const void* src, size_t count,
+                          Stream stream) const {
+  return launch(leave_[index_of(type)], DataType::kFloat32, DataType::kFloat32, dst, nullptr, src,
+                count, 0, stream);
 }
 
 }  // namespace banyan

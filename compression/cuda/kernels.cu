@@ -5,6 +5,7 @@
 #include "compression/cuda/choice_blocks.h"
 #include "compression/cuda/codec_blocks.h"
 #include "compression/cuda/fold_blocks.h"
+#include "compression/cuda/gradient_blocks.h"
 #include "compression/cuda/onebit_blocks.h"
 #include "compression/cuda/randk_blocks.h"
 #include "compression/cuda/topk_blocks.h"
@@ -20,6 +21,7 @@
 #define CODEC_KERNEL(name, ...) KERNEL_BY(run_warp, CudaCodecCall, name, __VA_ARGS__)
 #define CODED_FOLD_KERNEL(name, ...) KERNEL_BY(run_warp, CudaCodedFold, name, __VA_ARGS__)
 #define FOLD_KERNEL(name, ...) KERNEL_BY(run_fold, CudaFoldCall, name, __VA_ARGS__)
+#define GRADIENT_KERNEL(name, ...) KERNEL_BY(run_stretches, CudaGradientCall, name, __VA_ARGS__)
 #define SPARSE_KERNEL(name, ...) KERNEL_BY(run_counting, CudaSparseCall, name, __VA_ARGS__)
 #define CHOICE_KERNEL(name, ...) KERNEL_BY(run_rounds, CudaChoiceCall, name, __VA_ARGS__)
 #define ONEBIT_KERNEL(name, ...) KERNEL_BY(run_counting, CudaCodecCall, name, __VA_ARGS__)
@@ -30,6 +32,7 @@
 #include "compression/cuda/choice_kernels.inc"
 #include "compression/cuda/codec_kernels.inc"
 #include "compression/cuda/fold_kernels.inc"
+#include "compression/cuda/gradient_kernels.inc"
 #include "compression/cuda/kernels.inc"
 #include "compression/cuda/onebit_kernels.inc"
 #include "compression/cuda/sparse_kernels.inc"

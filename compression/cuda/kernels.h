@@ -51,6 +51,9 @@ class CudaKernels {
   // dst[i] = src[i] / divisor, rounded to an element; divisor >= 1
   Status encode(DataType type, void* dst, const void* src, size_t count, int divisor,
                 Stream stream) const;
+  // dst[i] = what float32 src[i] loses when it is rounded to float16 or bfloat16, or +0 where that
+  // is not finite
+  Status leave(DataType type, void* dst, const void* src, size_t count, Stream stream) const;
 
  private:
   using Function = CudaModule::Function;
@@ -69,6 +72,7 @@ class CudaKernels {
   ByType<Function> decode_{};
   ByType<Function> multiply_{};
   ByType<Function> divide_{};
+  ByType<Function> leave_{};
 };
 
 }  // namespace banyan

@@ -277,8 +277,12 @@ void Owner::begin(Record& record) {
   Failure& failure = driver_.membership().failure();
   if (failure.failed()) return end(record, failure.status());
   try {
+    if (record.tag) listener_->prepares(*record.tag, record.call);
     const std::shared_ptr<Plan> plan = driver_->plan(record.call);
-    if (record.tag) listener_->begins(*record.tag, record.call, plan->schedule);
+    if (record.tag)
+      if (const Status begun = listener_->begins(*record.tag, record.call, plan->schedule);
+          !begun.ok())
+        return end(record, driver_->give_up(begun.code(), begun.message()));
     const Result<Operation*> started = driver_->start(plan, record.call);
     if (!started.ok()) return end(record, started.status());
     record.operation = *started;

@@ -67,9 +67,12 @@ class Owner {
   class Listener {
    public:
     virtual ~Listener() = default;
+    // Before it is decided how the call goes: where its buffers are may still be set.
+    virtual void prepares(uint64_t /*tag*/, Call& /*call*/) {}
     // Right before the call is started: what its addresses name may still be written, and
-    // Call::left and the like be set.
-    virtual void begins(uint64_t tag, Call& call, const Schedule& schedule) = 0;
+    // Call::left and the like be set. A failure becomes the communicator's, by this rank, and the
+    // call never starts.
+    virtual Status begins(uint64_t tag, Call& call, const Schedule& schedule) = 0;
     // Once for each call with a tag, also for one that never began. `sent`: bytes to other ranks;
     // after a failure that and the time are 0.
     virtual void ended(uint64_t tag, const Status& status, uint64_t sent,

@@ -150,9 +150,8 @@ Result<Operation*> Worker::start(const std::shared_ptr<Plan>& plan, const Call& 
 // Another rank may have to decide, and may not answer. After the time that a call may take, and not
 // before others have lost patience, this rank decides alone, so that the failure stands then in any
 // case.
-Status Worker::give_up(std::string_view why) {
-  const Verdict verdict{Code::kSystem, rank(),
-                        fmt::format("rank {} cannot take part in a call: {}", rank(), why)};
+Status Worker::give_up(Code code, std::string_view text) {
+  const Verdict verdict{code, rank(), std::string(text)};
   const TimePoint deadline =
       deadline_after(std::max(around_.settings.timeout_s, Monitor::kMostPatienceSeconds));
   report(verdict);
@@ -161,6 +160,10 @@ Status Worker::give_up(std::string_view why) {
     if (Clock::now() >= deadline) around_.monitor.decide_alone(verdict);
   }
   return around_.failure.status();
+}
+
+Status Worker::give_up(std::string_view why) {
+  return give_up(Code::kSystem, fmt::format("rank {} cannot take part in a call: {}", rank(), why));
 }
 
 // But for the scalar.

@@ -117,6 +117,8 @@ class Worker {
   // This rank cannot take part in a call that others may have begun: SYSTEM for all of them, which
   // stands when this returns. The result is the failure of the communicator.
   Status give_up(std::string_view why);
+  // The same by another code, and with the whole text.
+  Status give_up(Code code, std::string_view text);
   // Whether calls may go by windows of GPUs: all ranks are here, and know of GPUs.
   bool may_have_windows() const;
   // The same inside hosts, of which there are several.

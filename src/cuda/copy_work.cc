@@ -20,6 +20,11 @@ constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE
 
 using Handle = CudaFunctions::Handle;
 
+// Where what an encoding does not say goes, or null.
+std::byte* left_of(const LocalStep& local) {
+  return local.step.dst2.size == 0 ? nullptr : local.spaces.at(local.step.dst2);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CopyWork>> CopyWork::create(const CudaFunctions& cuda) {
@@ -104,11 +109,13 @@ LocalWork::End CopyWork::run_kernel(const LocalStep& local, uint64_t cookie) {
     if (!encodes && local.message_bytes != bytes) return {cookie, Outcome::kCorrupt, 0};
   }
   std::byte* const dst = local.spaces.at(step.dst);
+  std::byte* const left = left_of(local);
   const std::byte* const src = local.spaces.at(step.src);
   const auto enqueue = [&](Handle stream) -> Status {
     if (step.codec == kNoCodec)
       return kernels->sums.encode(step.type, dst, src, count, local.arithmetic.divisor, stream);
-    if (encodes) return kernels->encode(step.codec, coding, step.type, src, count, dst, stream);
+    if (encodes)
+      return kernels->encode(step.codec, coding, step.type, src, count, dst, left, stream);
     if (step.op == Op::kDecode)
       return kernels->decode(step.codec, step.type, src, count, dst, stream);
     return kernels->decode_add(step.codec, step.type, local.spaces.at(step.src2), count, src, dst,
@@ -142,7 +149,7 @@ Status CopyWork::begin_sparse(OpenGpu& gpu, const LocalStep& local, uint64_t coo
   return gpu.out().begin_counted(cookie, CudaSparse::room(step.codec, count),
                                  [&](Handle stream, std::byte* room, uint64_t* said) {
                                    return kernels.sparse.encode(step.codec, coding, src, count, dst,
-                                                                nullptr, room, said, stream);
+                                                                left_of(local), room, said, stream);
                                  });
 }
 
@@ -193,7 +200,7 @@ LocalWork::End CopyWork::run_onebit(OpenGpu& gpu, const LocalStep& local, uint64
   }
   const CudaOnebit& onebit = gpu.kernels()->onebit;
   const auto enqueue = [&](Handle stream) -> Status {
-    if (encodes) return onebit.encode(step.type, src, count, dst, nullptr, stream);
+    if (encodes) return onebit.encode(step.type, src, count, dst, left_of(local), stream);
     return adds ? onebit.decode_add(step.type, message, count, src, dst, stream)
                 : onebit.decode(step.type, message, count, dst, stream);
   };

@@ -36,6 +36,8 @@ class CopyWork final : public LocalWork, public Pinning {
   // Prepares the GPU in whose memory that address is, so that run() needs nothing more. kCuda: the
   // driver refuses.
   Status open(const void* address);
+  // That GPU, opened. It is this one's.
+  Result<OpenGpu*> gpu_of(const void* address);
   // Who reads each other's memory: the ranks of this host, ascending, `rank` among them.
   struct WindowRanks {
     std::vector<int> ranks{};
@@ -88,7 +90,6 @@ class CopyWork final : public LocalWork, public Pinning {
 
  private:
   explicit CopyWork(const CudaFunctions& cuda, Descriptor bell);
-  Result<OpenGpu*> gpu_of(const void* address);
   static const std::byte* place_of(const LocalStep& local);
   End run_kernel(const LocalStep& local, uint64_t cookie);
   static Status begin_sparse(OpenGpu& gpu, const LocalStep& local, uint64_t cookie);

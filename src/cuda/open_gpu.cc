@@ -25,8 +25,11 @@ Result<KernelsOfGpu> find_kernels(const CudaFunctions& cuda) {
   BANYAN_TRY(topk.status());
   Result<CudaOnebit> onebit = CudaOnebit::find_in(module);
   BANYAN_TRY(onebit.status());
-  return KernelsOfGpu{std::move(*codecs), std::move(*sums), std::move(*folds),
-                      std::move(*sparse), std::move(*topk), std::move(*onebit)};
+  Result<CudaGradients> gradients = CudaGradients::find_in(module);
+  BANYAN_TRY(gradients.status());
+  return KernelsOfGpu{std::move(*codecs),   std::move(*sums), std::move(*folds),
+                      std::move(*sparse),   std::move(*topk), std::move(*onebit),
+                      std::move(*gradients)};
 }
 
 // The type of the values in its messages, where a codec does nothing but round.
@@ -44,10 +47,11 @@ bool is_codec_of_gpus(CodecId codec, DataType accumulator) {
 
 Status KernelsOfGpu::encode(CodecId codec, const Coding& coding, DataType type,
                             const std::byte* values, uint64_t count, std::byte* message,
-                            Stream stream) const {
-  if (const auto cast = cast_to(codec))
-    return sums.encode(*cast, message, values, count, 1, stream);
-  return codecs.encode(codec, coding, type, values, count, message, nullptr, stream);
+                            std::byte* left, Stream stream) const {
+  const auto cast = cast_to(codec);
+  if (!cast) return codecs.encode(codec, coding, type, values, count, message, left, stream);
+  BANYAN_TRY(sums.encode(*cast, message, values, count, 1, stream));
+  return left == nullptr ? Status() : sums.leave(*cast, left, values, count, stream);
 }
 
 Status KernelsOfGpu::decode(CodecId codec, DataType type, const std::byte* message, uint64_t count,

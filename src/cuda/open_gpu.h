@@ -16,6 +16,7 @@
 #include "banyan/status.h"
 #include "compression/cuda/codecs.h"
 #include "compression/cuda/folds.h"
+#include "compression/cuda/gradients.h"
 #include "compression/cuda/kernels.h"
 #include "compression/cuda/onebit.h"
 #include "compression/cuda/sparse.h"
@@ -36,11 +37,13 @@ struct KernelsOfGpu {
   CudaSparse sparse;
   CudaTopk topk;
   CudaOnebit onebit;
+  CudaGradients gradients;
 
   // By any codec of scaled blocks but onebit, as CudaCodecs has them. Casts, which are of
-  // float32, are done by what narrows and widens sums.
+  // float32, are done by what narrows and widens sums. What a message does not say goes to `left`,
+  // which may be null, or `values`.
   Status encode(CodecId codec, const Coding& coding, DataType type, const std::byte* values,
-                uint64_t count, std::byte* message, Stream stream) const;
+                uint64_t count, std::byte* message, std::byte* left, Stream stream) const;
   Status decode(CodecId codec, DataType type, const std::byte* message, uint64_t count,
                 std::byte* values, Stream stream) const;
   Status decode_add(CodecId codec, DataType type, const std::byte* message, uint64_t count,

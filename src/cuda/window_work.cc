@@ -111,7 +111,7 @@ Status CopyWork::enqueue_in_windows(const LocalStep& local, const WindowOperands
       if (!coded)
         return kernels.sums.encode(step.type, at.dst, at.src, written, local.arithmetic.divisor,
                                    stream);
-      return kernels.encode(step.codec, coding, step.type, at.src, read, at.dst, stream);
+      return kernels.encode(step.codec, coding, step.type, at.src, read, at.dst, nullptr, stream);
     case Op::kDecode:
       if (!coded) return kernels.sums.decode(step.type, at.dst, at.src, read, nullptr, stream);
       return kernels.decode(step.codec, step.type, at.src, written, at.dst, stream);

@@ -66,7 +66,7 @@ size_t hash_of(const Problem& problem, int wanted, const Parameters& parameters)
              uint64_t{static_cast<uint8_t>(problem.op)} << 16 | uint64_t{problem.in_place} << 24 |
              uint64_t{problem.invariant} << 25 | uint64_t{problem.keeps_left} << 26 |
              uint64_t{problem.staging.input} << 27 | uint64_t{problem.staging.output} << 28 |
-             uint64_t{static_cast<uint8_t>(wanted)} << 32 |
+             uint64_t{problem.staging.left} << 29 | uint64_t{static_cast<uint8_t>(wanted)} << 32 |
              uint64_t{static_cast<uint16_t>(problem.root)} << 40 |
              uint64_t{static_cast<uint8_t>(problem.memory)} << 56);
   digest.add(problem.count);

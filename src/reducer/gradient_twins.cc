@@ -19,8 +19,7 @@ size_t aligned(size_t bytes) {
 }  // namespace
 
 GradientTwins::~GradientTwins() {
-  for (auto& [bucket, room] : rooms_)
-    if (room.pool != nullptr) room.pool->give_back(room.memory, room.bytes);
+  for (auto& [bucket, room] : rooms_) room.pool->give_back(room.memory, room.bytes);
 }
 
 Status GradientTwins::prepare(const void* on_device) {
@@ -59,19 +58,23 @@ Status GradientTwins::bring(size_t bucket, std::span<GradientPiece> pieces) {
   return prepared.ok() ? copies_->copy_now(room.copies) : prepared;
 }
 
-Result<std::byte*> GradientTwins::pack(size_t bucket, std::span<const GradientPiece> pieces,
-                                       size_t bytes) {
-  BANYAN_TRY(prepare(pieces.front().address));
-  const Result<std::byte*> vector = copies_->take_beside(pieces.front().address, bytes);
-  BANYAN_TRY(vector.status());
-  Room& room = rooms_.emplace(bucket, Room{nullptr, *vector, bytes}).first->second;
+PackingWork* GradientTwins::work_on_gpu(std::span<const GradientPiece> pieces) {
+  OpenGpu* all_of = nullptr;
   for (const GradientPiece& piece : pieces) {
-    std::byte* const there = *vector + piece.place;
-    room.copies.push_back({there, piece.address, piece.own_bytes});
-    room.returns.push_back({piece.address, there, piece.own_bytes});
+    if (!piece.on_device || piece.bytes == 0 || !prepare(piece.address).ok()) return nullptr;
+    const Result<OpenGpu*> gpu = copies_->gpu_of(piece.address);
+    if (!gpu.ok() || (all_of != nullptr && *gpu != all_of)) return nullptr;
+    all_of = *gpu;
   }
-  BANYAN_TRY(copies_->copy_now(room.copies));
-  return *vector;
+  if (all_of == nullptr || all_of->kernels() == nullptr) return nullptr;
+  std::unique_ptr<GpuPacking>& work = on_gpus_[all_of];
+  if (work == nullptr) work = std::make_unique<GpuPacking>(*cuda_of_process(), *all_of, *pinned_);
+  return work.get();
+}
+
+std::byte* GradientTwins::take_beside(const GradientPiece& piece, size_t bytes) {
+  const Result<std::byte*> memory = copies_->take_beside(piece.address, bytes);
+  return memory.ok() ? *memory : nullptr;
 }
 
 Status GradientTwins::take_back(size_t bucket) {
@@ -79,10 +82,7 @@ Status GradientTwins::take_back(size_t bucket) {
   if (found == rooms_.end()) return {};
   Room& room = found->second;
   Status status = room.pool == &plain_ ? Status() : copies_->copy_now(room.returns);
-  if (room.pool != nullptr)
-    room.pool->give_back(room.memory, room.bytes);
-  else
-    copies_->give_back(room.memory);
+  room.pool->give_back(room.memory, room.bytes);
   rooms_.erase(found);
   return status;
 }

@@ -1,11 +1,10 @@
-// Gradients in the memory of GPUs have twins in memory of the host while their buckets are under
-// way: a bucket works on those.
+// Gradients in the memory of GPUs. A bucket whose pieces are all in that of one GPU is filled,
+// reduced and delivered there. Otherwise they have twins in memory of the host while their bucket
+// is under way, which works on those:
 //
 //   BANYAN_TRY(twins.bring(bucket, pieces));  // those on a device become addresses of twins
 //   ... the bucket is filled, reduced and delivered ...
 //   BANYAN_TRY(twins.take_back(bucket));
-//
-// A bucket whose call works on the memory of the device needs none: its pieces are gathered there.
 //
 // One thread at a time.
 // SPDX-License-Identifier: Apache-2.0
@@ -23,6 +22,7 @@
 #include "banyan/status.h"
 #include "src/cuda/copy_work.h"
 #include "src/engine/scratch.h"
+#include "src/reducer/gpu_packing.h"
 
 namespace banyan {
 
@@ -32,7 +32,6 @@ struct GradientPiece {
   size_t bytes = 0;      // that its bucket reads
   size_t own_bytes = 0;  // of those, that it writes
   bool on_device = false;
-  size_t place = 0;  // in the vector of its bucket; bytes
 };
 
 class GradientTwins {
@@ -45,16 +44,19 @@ class GradientTwins {
   // Copies what lies on a device, and puts the twin's address in its place; that also where it
   // fails. kCuda, kUnsupported: the driver refuses, or lacks a function. Throws std::bad_alloc.
   Status bring(size_t bucket, std::span<GradientPiece> pieces);
-  // Where all pieces lie on a device: gathers them there, each at its place in a vector of so many
-  // bytes, and says where that is. Fails as bring(), and where the device has no memory left.
-  Result<std::byte*> pack(size_t bucket, std::span<const GradientPiece> pieces, size_t bytes);
-  // Copies what the twins, or the vector, have become to where they are from. Nothing, where there
-  // are none.
+  // Copies what the twins have become to where they are from. Nothing, where there are none.
   Status take_back(size_t bucket);
+
+  // The work of the GPU in whose memory all of the pieces are; null: there is none, or it has no
+  // kernels.
+  PackingWork* work_on_gpu(std::span<const GradientPiece> pieces);
+  // So many bytes of the GPU in whose memory a piece is; null: it has none left.
+  std::byte* take_beside(const GradientPiece& piece, size_t bytes);
+  void give_back(const std::byte* memory) { copies_->give_back(memory); }
 
  private:
   struct Room {
-    ScratchPool* pool;  // null: of a device
+    ScratchPool* pool;
     std::byte* memory;
     size_t bytes;
     std::vector<CopyWork::Copy> copies{};  // to the twins
@@ -67,6 +69,7 @@ class GradientTwins {
   std::optional<ScratchPool> pinned_;  // with copies_
   ScratchPool plain_;                  // where there are no copies
   std::map<size_t, Room> rooms_;       // of buckets under way
+  std::map<OpenGpu*, std::unique_ptr<GpuPacking>> on_gpus_;
 };
 
 }  // namespace banyan

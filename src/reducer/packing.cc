@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <vector>
 
 namespace banyan {
@@ -31,7 +33,7 @@ double squares(const float* values, uint64_t count) {
 
 // Samples values that are part of `whole`, and begin at a multiple of kAtOnce of them.
 Sampled sample_part(const float* values, uint64_t count, uint64_t whole) {
-  if (whole > kAllUpTo) count = std::min(count, kSampled);
+  if (samples_parts(whole)) count = std::min(count, kSampled);
   return {squares(values, count), count};
 }
 
@@ -82,35 +84,118 @@ void between(std::span<const Extent> extents, uint64_t count, const Body& body) 
 
 }  // namespace
 
-Sampled sample(std::span<const float> values) {
-  Sampled seen;
-  for (uint64_t at = 0; at < values.size(); at += kAtOnce)
-    seen.add(sample_part(&values[at], std::min(kAtOnce, values.size() - at), values.size()));
-  return seen;
+bool samples_parts(uint64_t count) {
+  return count > kAllUpTo;
 }
 
-Contributed contribute(const Contribution& part, const Kernels& kernels, float* sum) {
-  Contributed seen;
-  seen.nonfinite = nonfinite_in(part.gradient, part.type, part.count);
+uint64_t sampled_of(uint64_t count) {
+  if (!samples_parts(count)) return count;
+  return count / kAtOnce * kSampled + std::min(count % kAtOnce, kSampled);
+}
+
+Result<float*> HostPacking::take(uint64_t count) {
+  void* floats = std::calloc(count, sizeof(float));
+  if (floats == nullptr) throw std::bad_alloc();
+  return static_cast<float*>(floats);
+}
+
+void HostPacking::give_back(float* floats) {
+  std::free(floats);
+}
+
+Status HostPacking::read(std::span<float> to, const float* from) {
+  std::copy_n(from, to.size(), to.begin());
+  return {};
+}
+
+Status HostPacking::write(float* to, std::span<const float> from) {
+  std::copy(from.begin(), from.end(), to);
+  return {};
+}
+
+void HostPacking::contribute(const Contribution& part, float* sum, Contributed* seen) {
+  *seen = {};
+  count_nonfinite(part.gradient, part.type, part.count, &seen->nonfinite);
   const uint64_t element = size_of(part.type);
   const auto type = static_cast<size_t>(part.type);
   for (uint64_t at = 0; at < part.count; at += kAtOnce) {
     const uint64_t here = std::min(kAtOnce, part.count - at);
     float* const out = sum + at;
     const std::byte* const in = part.gradient + at * element;
-    if (static_cast<const void*>(in) != out) kernels.decode[type](out, in, here, nullptr);
+    if (static_cast<const void*>(in) != out) kernels_.decode[type](out, in, here, nullptr);
     if (part.scale != 1)
       for (uint64_t i = 0; i < here; ++i) out[i] *= part.scale;
     if (part.velocity != nullptr) {
       for (uint64_t i = 0; i < here; ++i) out[i] += part.momentum * part.velocity[at + i];
       std::memcpy(part.next_velocity + at, out, here * sizeof(float));
     }
-    seen.gradient.add(sample_part(out, here, part.count));
+    seen->gradient.add(sample_part(out, here, part.count));
     if (part.residual != nullptr)
       for (uint64_t i = 0; i < here; ++i) out[i] += part.residual[at + i];
-    seen.sum.add(sample_part(out, here, part.count));
+    seen->sum.add(sample_part(out, here, part.count));
   }
-  return seen;
+}
+
+void HostPacking::clear(float* values, uint64_t count) {
+  std::fill_n(values, count, 0.0F);
+}
+
+void HostPacking::copy(std::byte* to, const std::byte* from, uint64_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+
+void HostPacking::add(float* to, const float* more, uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i) to[i] += more[i];
+}
+
+void HostPacking::forget_said(float* velocity, const float* left, const float* residual,
+                              uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i) {
+    const float whole = residual == nullptr ? velocity[i] : velocity[i] + residual[i];
+    if (left[i] != whole) velocity[i] = 0;
+  }
+}
+
+void HostPacking::forget_summed(float* velocity, const float* sum, uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i)
+    if (sum[i] != 0) velocity[i] = 0;
+}
+
+void HostPacking::sample(const float* values, uint64_t count, Sampled* seen) {
+  *seen = {};
+  for (uint64_t at = 0; at < count; at += kAtOnce)
+    seen->add(sample_part(values + at, std::min(kAtOnce, count - at), count));
+}
+
+void HostPacking::round(std::byte* gradient, DataType type, const float* sum, uint64_t count,
+                        int divisor) {
+  kernels_.encode[static_cast<size_t>(type)](gradient, sum, count, divisor);
+}
+
+void HostPacking::count_nonfinite(const std::byte* elements, DataType type, uint64_t count,
+                                  uint64_t* found) {
+  switch (type) {
+    case DataType::kFloat16: *found = count_ones<uint16_t>(elements, count, 0x7C00); break;
+    case DataType::kBfloat16: *found = count_ones<uint16_t>(elements, count, 0x7F80); break;
+    case DataType::kFloat32: *found = count_ones<uint32_t>(elements, count, 0x7F800000); break;
+    case DataType::kFloat64:
+      *found = count_ones<uint64_t>(elements, count, uint64_t{0x7FF} << 52);
+      break;
+    default: *found = 0;  // reducers have no others
+  }
+}
+
+double HostPacking::squares_of(const std::byte* gradient, DataType type, uint64_t count) {
+  const uint64_t element = size_of(type);
+  std::array<float, kAtOnce> values;
+  double total = 0;
+  for (uint64_t at = 0; at < count; at += kAtOnce) {
+    const uint64_t here = std::min(kAtOnce, count - at);
+    kernels_.decode[static_cast<size_t>(type)](values.data(), gradient + at * element, here,
+                                               nullptr);
+    total += squares(values.data(), here);
+  }
+  return total;
 }
 
 void add_residual(std::span<const float> residual, DataType type, const Kernels& kernels,
@@ -135,52 +220,23 @@ void add_residual(std::span<const float> residual, DataType type, const Kernels&
   }
 }
 
-double squares_of(const std::byte* gradient, DataType type, uint64_t count,
-                  const Kernels& kernels) {
-  const uint64_t element = size_of(type);
-  std::array<float, kAtOnce> values;
-  double total = 0;
-  for (uint64_t at = 0; at < count; at += kAtOnce) {
-    const uint64_t here = std::min(kAtOnce, count - at);
-    kernels.decode[static_cast<size_t>(type)](values.data(), gradient + at * element, here,
-                                              nullptr);
-    total += squares(values.data(), here);
-  }
-  return total;
-}
-
-uint64_t nonfinite_in(const std::byte* elements, DataType type, uint64_t count) {
-  switch (type) {
-    case DataType::kFloat16: return count_ones<uint16_t>(elements, count, 0x7C00);
-    case DataType::kBfloat16: return count_ones<uint16_t>(elements, count, 0x7F80);
-    case DataType::kFloat32: return count_ones<uint32_t>(elements, count, 0x7F800000);
-    case DataType::kFloat64: return count_ones<uint64_t>(elements, count, uint64_t{0x7FF} << 52);
-    default: return 0;  // reducers have no others
-  }
-}
-
-void gather_left(std::span<const Left> lefts, uint64_t count, std::span<float> left) {
+void gather_left(std::span<const Left> lefts, uint64_t count, float* left, PackingWork& work) {
   between(contributed(lefts, count), count,
-          [&](uint64_t begin, uint64_t end) { std::fill(&left[begin], left.data() + end, 0.0F); });
+          [&](uint64_t begin, uint64_t end) { work.clear(left + begin, end - begin); });
   for (const Left& piece : lefts) {
     if (piece.place < count && is_contribution(piece)) continue;
-    for (uint64_t i = 0; i < piece.elements.count; ++i)
-      left[piece.elements.begin + i] += left[piece.place + i];
+    work.add(left + piece.elements.begin, left + piece.place, piece.elements.count);
   }
 }
 
-void mask_velocity(std::span<const Left> lefts, std::span<const float> left,
-                   std::span<const float> residual, std::span<const float> sum,
-                   std::span<float> velocity) {
-  const std::vector<Extent> extents = contributed(lefts, velocity.size());
-  for (const Extent& extent : extents)
-    for (uint64_t i = extent.begin; i < extent.end; ++i) {
-      const float whole = residual.empty() ? velocity[i] : velocity[i] + residual[i];
-      if (left[i] != whole) velocity[i] = 0;
-    }
-  between(extents, velocity.size(), [&](uint64_t begin, uint64_t end) {
-    for (uint64_t i = begin; i < end; ++i)
-      if (sum[i] != 0) velocity[i] = 0;
+void mask_velocity(std::span<const Left> lefts, const SentVector& sent, float* velocity,
+                   uint64_t count, PackingWork& work) {
+  const std::vector<Extent> extents = contributed(lefts, count);
+  for (const auto& [begin, end] : extents)
+    work.forget_said(velocity + begin, sent.left + begin,
+                     sent.residual == nullptr ? nullptr : sent.residual + begin, end - begin);
+  between(extents, count, [&](uint64_t begin, uint64_t end) {
+    work.forget_summed(velocity + begin, sent.sum + begin, end - begin);
   });
 }
 

@@ -71,7 +71,7 @@ GradientReducer::GradientReducer(std::unique_ptr<Membership> own, Membership& ca
     const auto number = static_cast<uint32_t>(buckets_.size());
     BucketState& state = buckets_.emplace_back();
     state.run = std::make_unique<BucketRun>(bucket, tensors_, options_, membership_->size(),
-                                            std::span(scales_));
+                                            std::span(scales_), host_);
     state.missing = bucket.pieces.size();
     for (const Piece& piece : bucket.pieces) {
       runs_[piece.tensor].buckets.push_back(number);
@@ -150,15 +150,6 @@ Status GradientReducer::ready(uint64_t id, void* gradient) {
   return {};
 }
 
-// Under the mutex. An exact bucket needs no twins where the host looks at nothing in it.
-bool GradientReducer::lies_on_device(const BucketState& bucket) const {
-  if (bucket.run->compressed() || bucket.run->carries() || scans_) return false;
-  const std::vector<Piece>& pieces = bucket.run->bucket().pieces;
-  return std::all_of(pieces.begin(), pieces.end(), [this](const Piece& piece) {
-    return piece.count != 0 && gradients_[piece.tensor].on_device;
-  });
-}
-
 // Under the mutex.
 Call GradientReducer::call_of(BucketState& bucket) const {
   const Bucket& layout = bucket.run->bucket();
@@ -168,10 +159,6 @@ Call GradientReducer::call_of(BucketState& bucket) const {
   call.problem.op = bucket.run->compressed() ? ReduceOp::kSum : options_.op;
   call.problem.count = layout.count;
   call.problem.in_place = true;
-  // What goes by codecs has twins on the host, on all ranks.
-  call.problem.on_hosts = bucket.run->compressed();
-  bucket.on_device = lies_on_device(bucket);
-  call.problem.staging.output = bucket.on_device;
   call.problem.check = membership_->settings().environment.check;
   call.problem.invariant = membership_->settings().invariant;
   if (step >= bucket.exact_until)
@@ -260,6 +247,9 @@ void GradientReducer::take_agreement() {
     bucket.exact_until = exact_until;
   }
   if (steps_done_ > 0) order_ = send_order(full, took);
+  // The bucket with the first piece of a tensor says how all of it is scaled.
+  for (const TensorRun& run : runs_)
+    if (options_.clip_norm > 0 && !run.buckets.empty()) put_first(order_, run.buckets);
   agreeing_ = false;
 }
 
@@ -274,60 +264,81 @@ void GradientReducer::list_pieces(BucketState& bucket) const {
     bucket.pieces.push_back({.address = gradient.address + piece.first * element,
                              .bytes = (looks_at_all ? tensor.count : piece.count) * element,
                              .own_bytes = piece.count * element,
-                             .on_device = gradient.on_device,
-                             .place = piece.place * element});
+                             .on_device = gradient.on_device});
   }
 }
 
-// Where the vector of a bucket is that its call has on a device. Where it is not to be had, others
-// are told, as below.
-std::byte* GradientReducer::vector_on_device(size_t index) {
-  BucketState& bucket = buckets_[index];
+// Also where the vector is. What a checkpoint has left for an exact bucket is for the host to add.
+bool GradientReducer::goes_by_gpu(BucketState& bucket) {
+  if (bucket.run->carries()) return false;
+  PackingWork* const work = twins_.work_on_gpu(bucket.pieces);
+  if (work == nullptr) return false;
   const Bucket& layout = bucket.run->bucket();
-  list_pieces(bucket);
-  std::byte* const first = bucket.pieces.front().address;
-  if (!layout.staged) return first;
-  const Result<std::byte*> vector =
-      twins_.pack(index, bucket.pieces, layout.count * size_of(layout.type));
-  if (vector.ok()) return *vector;
-  fail_here(vector.status());
-  bucket.room = free_rooms_.back();  // the call must not reach beyond what is there
-  free_rooms_.pop_back();
-  return bucket.room;
+  const GradientPiece& first = bucket.pieces.front();
+  std::byte* const room =
+      layout.staged ? twins_.take_beside(first, layout.count * size_of(layout.type)) : nullptr;
+  if (layout.staged && room == nullptr) return false;
+  if (!bucket.run->move_to(*work).ok()) {
+    if (room != nullptr) twins_.give_back(room);
+    return false;
+  }
+  bucket.work = work;
+  bucket.room = room;
+  return true;
 }
 
-// Where the host finds the pieces of a bucket. Where they are not to be had, others are told, and
-// the call goes on without them until it ends with that.
-std::span<std::byte* const> GradientReducer::gather_pieces(size_t index) {
-  BucketState& bucket = buckets_[index];
+void GradientReducer::prepares(uint64_t tag, Call& call) {
+  if (tag == kAgreement) return;
+  BucketState& bucket = buckets_[tag];
+  bucket.began = Clock::now();
   list_pieces(bucket);
-  const Status brought = twins_.bring(index, bucket.pieces);
-  if (!brought.ok()) fail_here(brought);
+  const bool by_gpu = goes_by_gpu(bucket);
+  call.problem.staging = {.output = by_gpu, .left = by_gpu && call.problem.keeps_left};
+  if (by_gpu) {
+    call.recv = bucket.run->bucket().staged ? bucket.room : bucket.pieces.front().address;
+    return;
+  }
+  bucket.work = &host_;
+  if (!bucket.run->bucket().staged) return;
+  bucket.room = free_rooms_.back();
+  free_rooms_.pop_back();
+}
+
+std::span<std::byte* const> GradientReducer::addresses_of(const BucketState& bucket) {
   addresses_.clear();
   for (const GradientPiece& piece : bucket.pieces) addresses_.push_back(piece.address);
   return addresses_;
 }
 
-void GradientReducer::fail_here(const Status& why) {
-  const int rank = membership_->rank();
-  owner_->fail({why.code(), rank,
-                fmt::format("rank {} cannot reach the memory of a GPU: {}", rank, why.message())});
+// As the communicator's failure, which names this rank.
+Status GradientReducer::lost_gpu(const Status& why) const {
+  return {why.code(), fmt::format("rank {} cannot reach the memory of a GPU: {}",
+                                  membership_->rank(), why.message())};
 }
 
-void GradientReducer::begins(uint64_t tag, Call& call, const Schedule& schedule) {
-  if (tag == kAgreement) return;
+Status GradientReducer::begins(uint64_t tag, Call& call, const Schedule& schedule) {
+  if (tag == kAgreement) return {};
   BucketState& bucket = buckets_[tag];
-  bucket.began = Clock::now();
-  if (bucket.run->bucket().staged && !bucket.on_device) {
-    bucket.room = free_rooms_.back();
-    free_rooms_.pop_back();
-  }
-  if (bucket.on_device)
-    bucket.run->fill_there(vector_on_device(tag), call);
-  else
-    bucket.run->fill(gather_pieces(tag), bucket.room, call);
-  bucket.run->expect(schedule, call);
+  Status begun;
+  if (bucket.work == &host_) begun = twins_.bring(tag, bucket.pieces);
+  if (begun.ok()) begun = bucket.run->fill(addresses_of(bucket), bucket.room, *bucket.work, call);
+  if (begun.ok()) begun = bucket.run->expect(schedule, call);
+  if (!begun.ok()) return lost_gpu(begun);
   bucket.fill_seconds = seconds_between(bucket.began, Clock::now());
+  return {};
+}
+
+Result<bool> GradientReducer::take_sums(size_t index) {
+  BucketState& bucket = buckets_[index];
+  Result<bool> finite = bucket.run->deliver(scans_);
+  if (const Status back = twins_.take_back(index); !back.ok()) finite = back;
+  std::byte* const room = std::exchange(bucket.room, nullptr);
+  if (room == nullptr) return finite;
+  if (bucket.work == &host_)
+    free_rooms_.push_back(room);
+  else
+    twins_.give_back(room);
+  return finite;
 }
 
 void GradientReducer::ended(uint64_t tag, const Status& status, uint64_t sent,
@@ -344,9 +355,11 @@ void GradientReducer::ended(uint64_t tag, const Status& status, uint64_t sent,
   }
   BucketState& bucket = buckets_[tag];
   const TimePoint reduced = Clock::now();
-  const bool finite = bucket.on_device || bucket.run->deliver(scans_);
-  if (const Status back = twins_.take_back(tag); !back.ok()) fail_here(back);
-  if (bucket.room != nullptr) free_rooms_.push_back(std::exchange(bucket.room, nullptr));
+  const Result<bool> finite = take_sums(tag);
+  if (!finite.ok()) {
+    const Status lost = lost_gpu(finite.status());
+    owner_->fail({lost.code(), membership_->rank(), std::string(lost.message())});
+  }
   const TimePoint delivered = Clock::now();
   const double codec_seconds = std::exchange(bucket.fill_seconds, 0) +
                                seconds_between(reduced, delivered) +
@@ -355,7 +368,7 @@ void GradientReducer::ended(uint64_t tag, const Status& status, uint64_t sent,
     const std::lock_guard lock(mutex_);
     bucket.took = seconds_between(std::max(bucket.began, last_end_), delivered);
     last_end_ = delivered;
-    end_bucket(tag, finite, sent, codec_seconds);
+    end_bucket(tag, finite.ok() && *finite, sent, codec_seconds);
     if (reduced_ == buckets_.size()) end_step();
     send_what_is_full();
   }

@@ -84,29 +84,30 @@ class GradientReducer final : private Owner::Listener {
     double took = 0;     // seconds in which it was reduced
     TimePoint began;     // the owner's thread's, as the next two
     double fill_seconds = 0;
-    uint64_t exact_until = 0;  // step
-    Chance chance;             // of its call
-    std::byte* room = nullptr;
-    bool on_device = false;               // its call works on the memory of a GPU
-    std::vector<GradientPiece> pieces{};  // of this step
+    uint64_t exact_until = 0;     // step
+    Chance chance;                // of its call
+    PackingWork* work = nullptr;  // of this step, as what follows
+    std::byte* room = nullptr;    // where the work is
+    std::vector<GradientPiece> pieces{};
   };
 
   GradientReducer(std::unique_ptr<Membership> own, Membership& caller, std::vector<Tensor> tensors,
                   const ReducerOptions& options);
 
-  void begins(uint64_t tag, Call& call, const Schedule& schedule) override;
+  void prepares(uint64_t tag, Call& call) override;
+  Status begins(uint64_t tag, Call& call, const Schedule& schedule) override;
   void ended(uint64_t tag, const Status& status, uint64_t sent, Clock::duration codec) override;
   void failed(const Status& status) override;
 
   void list_pieces(BucketState& bucket) const;
-  std::span<std::byte* const> gather_pieces(size_t index);
-  std::byte* vector_on_device(size_t index);
-  void fail_here(const Status& why);
+  bool goes_by_gpu(BucketState& bucket);
+  std::span<std::byte* const> addresses_of(const BucketState& bucket);
+  Result<bool> take_sums(size_t index);
+  Status lost_gpu(const Status& why) const;
   Result<size_t> find(uint64_t id) const;
   std::string named(size_t tensor) const;
   bool has_failed();
   Status failure();
-  bool lies_on_device(const BucketState& bucket) const;
   Call call_of(BucketState& bucket) const;
   void send_what_is_full();
   bool agree();
@@ -134,6 +135,7 @@ class GradientReducer final : private Owner::Listener {
 
   // What follows is the owner's thread's, but for what is said under the mutex.
   std::vector<float> scales_;
+  HostPacking host_;
   std::vector<std::vector<std::byte>> rooms_;
   std::vector<std::byte*> free_rooms_;
   std::vector<double> agreement_;

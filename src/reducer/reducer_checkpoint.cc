@@ -65,6 +65,7 @@ Status GradientReducer::save(std::byte* blob, size_t* bytes) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return failed_ || (!agreeing_ && !has_failed()); });
   if (!failed_) BANYAN_TRY(check_idle("this one is saved"));
+  for (const BucketState& bucket : buckets_) BANYAN_TRY(bucket.run->move_to(host_));
   CheckpointView view{.ranks = static_cast<uint32_t>(membership_->size()),
                       .rank = static_cast<uint32_t>(membership_->rank()),
                       .steps = first_step_ + steps_done_,

@@ -40,4 +40,9 @@ std::vector<uint32_t> send_order(std::span<const double> ready, std::span<const 
   return order;
 }
 
+void put_first(std::vector<uint32_t>& order, std::span<const uint32_t> buckets) {
+  const auto first = std::find_first_of(order.begin(), order.end(), buckets.begin(), buckets.end());
+  std::iter_swap(first, std::find(order.begin(), order.end(), buckets.front()));
+}
+
 }  // namespace banyan

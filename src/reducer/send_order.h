@@ -25,4 +25,7 @@ namespace banyan {
 // the same calls in the same order, and need not ask each other.
 std::vector<uint32_t> send_order(std::span<const double> ready, std::span<const double> duration);
 
+// The first of these buckets changes places with the one of them that goes first; all others stay.
+void put_first(std::vector<uint32_t>& order, std::span<const uint32_t> buckets);
+
 }  // namespace banyan

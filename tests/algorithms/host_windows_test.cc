@@ -15,6 +15,7 @@
 #include "algorithms/choice/explain.h"
 #include "tests/algorithms/mutated.h"
 #include "tests/algorithms/window_cases.h"
+#include "tests/support/toy_codec.h"
 
 namespace banyan {
 namespace {
@@ -27,9 +28,10 @@ constexpr Collective kCollectives[] = {Collective::kAllreduce,     Collective::k
                                        Collective::kReduceScatterv};
 
 bool has_peers(const BuiltCase& made) {
-  const auto& steps = made.schedules.front().steps;
-  return std::any_of(steps.begin(), steps.end(), [](const Step& step) {
-    return step.branch == Branch::kPeers && step.dst.space == Space::kWindow;
+  return std::any_of(made.schedules.begin(), made.schedules.end(), [](const Schedule& schedule) {
+    return std::any_of(schedule.steps.begin(), schedule.steps.end(), [](const Step& step) {
+      return step.branch == Branch::kPeers && step.dst.space == Space::kWindow;
+    });
   });
 }
 
@@ -171,6 +173,28 @@ TEST(HostWindows, AreForSumsThatGain) {
   EXPECT_FALSE(may()) << "its order of sums is another";
   call.parameters.intra = Phase::kDirect;
   EXPECT_TRUE(may());
+}
+
+// Between hosts a codec sends the sums, and each rank keeps what its messages leave of its shards.
+TEST(HostWindows, KeepWhatIsLeftBetweenHosts) {
+  int draw = 0;
+  for (const Shape& shape : shapes_of(6)) {
+    if (shape.hierarchy.simplified().depth() == 0) continue;
+    VerifiedCase call = hosted_case(6, kFew + 17, ++draw);
+    call.shape = std::make_shared<Shape>(shape);
+    call.type = DataType::kFloat32;
+    call.op = ReduceOp::kSum;
+    call.codecs = test::toy_codecs();
+    call.parameters.inter_codec = {.codec = test::kToy};
+    call.keeps_left = true;
+    for (const bool all : {true, false}) {
+      const BuiltCase made = built_on_hosts(call, [&](int rank) { return all || rank % 2 == 0; });
+      EXPECT_TRUE(!all || has_peers(made)) << call;
+      const Branch branch = all ? Branch::kPeers : Branch::kOtherwise;
+      EXPECT_EQ(fault_of(made, std::vector(6, branch), draw % 3, 1), "") << call;
+      EXPECT_EQ(fault_of(made, std::vector(6, Branch::kOtherwise), 1, 2), "") << call;
+    }
+  }
 }
 
 // Who asks what a call gets hears of it.

@@ -223,9 +223,6 @@ TEST(Peers, AreForCallsThatGain) {
   problem.keeps_left = true;
   EXPECT_FALSE(may_go_by_peers(problem, 2));
   problem.keeps_left = false;
-  problem.on_hosts = true;
-  EXPECT_FALSE(may_go_by_peers(problem, 2));
-  problem.on_hosts = false;
   const auto by_codec = [&](CodecId codec) {
     Parameters parameters;
     parameters.inter_codec.codec = codec;

@@ -159,6 +159,7 @@ size_t check_coded(const VerifiedCase& call, int draw) {
   for (int rank = 0; rank < call.ranks; ++rank) {
     Schedule& schedule = built.schedules[static_cast<size_t>(rank)];
     Staging staging = staging_of(rank, draw);
+    staging.left = call.keeps_left && (staging.output || draw % 5 == 0);
     if ((rank + draw) % 3 != 0) staging.codecs = 1 | uint32_t{1} << test::kToy;
     schedule = stage(schedule, staging, 24);
     if (staging.codecs != 0) copies += copies_in(schedule);
@@ -193,6 +194,8 @@ TEST(Staging, LeavesWhatGoesByACodecToWhoeverHasIt) {
                 count >= 37) {
               EXPECT_EQ(copies, 0u) << call;
             }
+            call.keeps_left = may_keep_left(problem_of(call, 0));
+            if (call.keeps_left) check_coded(call, draw);
           }
 }
 
@@ -205,7 +208,10 @@ TEST(Staging, BringsInWhatIsNotByACodec) {
                       .shape = std::make_shared<const Shape>(shape),
                       .codecs = test::toy_codecs()};
     call.parameters.inter_codec = {.codec = test::kToy};
-    for (int draw = 0; draw < 4; ++draw) check_coded(call, draw);
+    for (const bool keeps_left : {false, true}) {
+      call.keeps_left = keeps_left;
+      for (int draw = 0; draw < 5; ++draw) check_coded(call, draw);
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "algorithms/staging.h"
 #include "algorithms/verify/verify.h"
 #include "tests/algorithms/verified_case.h"
 #include "tests/support/toy_codec.h"
@@ -107,6 +108,42 @@ TEST(VerifyLeft, FindsWhatIsWrittenElsewhere) {
               one.place = other.place = 0;
             }),
             "rank 1: byte 0 of what is left is written twice");
+}
+
+// The host of rank 1 cannot touch kLeft, and has none of the codecs there.
+std::string fault_of_staged(const std::function<void(Schedule&)>& change) {
+  BuiltCase changed = built();
+  const Staging staging{.output = true, .left = true};
+  changed.schedules[1] = stage(changed.schedules[1], staging);
+  changed.problems[1].staging = staging;
+  change(changed.schedules[1]);
+  return verify(changed.schedules, changed.problems, {.slots = 1, .seed = 1}).reason;
+}
+
+Step& taking(Schedule& schedule) {
+  for (Step& step : schedule.steps)
+    if (step.dst.space == Space::kLeft) return step;
+  return schedule.steps.front();
+}
+
+TEST(VerifyLeft, KnowsWhatIsTakenOut) {
+  EXPECT_EQ(fault_of_staged([](Schedule&) {}), "");
+  EXPECT_EQ(fault_of_staged([](Schedule& schedule) {
+              Step& step = taking(schedule);
+              step.dst = step.src;
+              step.memory = MemoryKind::kHost;
+            }),
+            "rank 1: what is left in scratch is not taken out just once");
+  EXPECT_THAT(fault_of_staged([](Schedule& schedule) { taking(schedule).src.offset += 4; }),
+              HasSubstr("what is left in scratch is not taken out just once"));
+  EXPECT_THAT(fault_of_staged([](Schedule& schedule) { taking(schedule).dst.offset += 4; }),
+              HasSubstr("its table of what is left has not what is written"));
+  EXPECT_THAT(
+      fault_of_staged([](Schedule& schedule) { taking(schedule).memory = MemoryKind::kHost; }),
+      HasSubstr("touches what is staged"));
+  EXPECT_THAT(
+      fault_of_staged([](Schedule& schedule) { encoding(schedule).dst2 = taking(schedule).dst; }),
+      HasSubstr("rank 1"));
 }
 
 TEST(VerifyLeft, FindsAnotherUseOfIt) {

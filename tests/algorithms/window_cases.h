@@ -44,7 +44,7 @@ BuiltCase built_on_hosts(const VerifiedCase& call, OnGpu on_gpu) {
   BuiltCase made;
   for (int rank = 0; rank < call.ranks; ++rank) {
     Problem& problem = made.problems.emplace_back(problem_of(call, rank));
-    if (on_gpu(rank)) problem.staging = {.input = true, .output = true};
+    if (on_gpu(rank)) problem.staging = {.input = true, .output = true, .left = call.keeps_left};
     Group group = Group::everyone(call.ranks, rank, &call.shape->hierarchy, call.parameters);
     group.codecs = call.codecs;
     group.has_windows_inside = true;

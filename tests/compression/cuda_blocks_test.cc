@@ -13,6 +13,7 @@
 #include "compression/cuda/spans.h"
 #include "tests/support/cuda_codecs_checks.h"
 #include "tests/support/cuda_folds_checks.h"
+#include "tests/support/cuda_gradients_checks.h"
 #include "tests/support/cuda_kernels_checks.h"
 #include "tests/support/cuda_sparse_checks.h"
 #include "tests/support/host_kernels.h"
@@ -105,12 +106,14 @@ class CudaBlocks : public testing::Test {
     ASSERT_TRUE(sparse_.ok()) << sparse_.status().message();
     ASSERT_TRUE(topk_.ok()) << topk_.status().message();
     ASSERT_TRUE(onebit_.ok()) << onebit_.status().message();
+    ASSERT_TRUE(gradients_.ok()) << gradients_.status().message();
   }
   void TearDown() override { driver = {}; }
   test::Tested tested() { return {*kernels_, memory_}; }
   test::TestedFolds tested_folds() { return {*folds_, memory_}; }
   test::TestedCodecs tested_codecs() { return {*codecs_, memory_}; }
   test::TestedOnebit tested_onebit() { return {*onebit_, memory_}; }
+  test::TestedGradients tested_gradients() { return {*gradients_, *kernels_, memory_}; }
   test::TestedSparse tested_sparse() { return {*sparse_, *topk_, memory_}; }
 
   Result<CudaKernels> kernels_ = CudaKernels::load(functions(), kImage);
@@ -118,6 +121,7 @@ class CudaBlocks : public testing::Test {
   Result<CudaFolds> folds_ = CudaFolds::load(functions(), kImage);
   Result<CudaSparse> sparse_ = CudaSparse::load(functions(), kImage);
   Result<CudaOnebit> onebit_ = CudaOnebit::load(functions(), kImage);
+  Result<CudaGradients> gradients_ = CudaGradients::load(functions(), kImage);
   Result<CudaTopk> topk_ = CudaTopk::load(functions(), kImage);
   HostMemory memory_;
 };
@@ -182,6 +186,13 @@ TEST_F(CudaBlocks, HaveOnebitOfTheHost) {
   check_onebit_lengths(tested_onebit());
   check_onebit_alignments(tested_onebit());
   check_onebit_strangers(tested_onebit());
+}
+
+TEST_F(CudaBlocks, ContributeGradientsAsPlainCodeDoes) {
+  check_contributions(tested_gradients());
+  check_looks(tested_gradients());
+  check_forgetting(tested_gradients());
+  check_leaving(tested_gradients());
 }
 
 TEST_F(CudaBlocks, FoldMessagesAsTheHostDoes) {

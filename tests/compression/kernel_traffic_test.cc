@@ -45,6 +45,7 @@ Traffic& traffic() {
 #include "compression/cuda/blocks.h"
 #include "compression/cuda/codec_blocks.h"
 #include "compression/cuda/fold_blocks.h"
+#include "compression/cuda/gradient_blocks.h"
 #include "compression/cuda/onebit_blocks.h"
 #include "compression/cuda/randk_blocks.h"
 #include "compression/cuda/topk_blocks.h"
@@ -215,6 +216,51 @@ TEST(KernelTraffic, OfOnebitIsThatOfOperands) {
   expect_little(row, call);
   call.other = other.data();
   expect_little(row, call, ", with what is left");
+}
+
+// A block has a stretch, of which it says a few words.
+template <class Function>
+void run_each_stretch(const CudaGradientCall& call) {
+  const auto blocks = static_cast<unsigned>(gradient_stretches(call.count));
+  for (unsigned stretch = 0; stretch < blocks; ++stretch) {
+    GradientShared shared;
+    for (unsigned i = 0; i < kCudaThreads; ++i) take_stretch<Function>(call, shared, stretch, i);
+    for (unsigned i = 0; i < kCudaThreads; ++i) add_of_lane(shared, i);
+    for (unsigned i = 0; i < kCudaThreads; ++i) say_of_stretch(call, shared, stretch, i);
+    test::traffic().end_of_work();
+  }
+}
+
+TEST(KernelTraffic, OfGradientsIsThatOfOperands) {
+  Buffer values, sum, velocity, next, residual;
+  const auto floats = [](Buffer& buffer) { return reinterpret_cast<float*>(buffer.data()); };
+  std::vector<GradientSeen> seen(gradient_stretches(kCount));
+#define GRADIENT_KERNEL(name, ...) {#name, run_each_stretch<__VA_ARGS__>},
+  constexpr Row<CudaGradientCall> kRows[] = {
+#include "compression/cuda/gradient_kernels.inc"
+  };
+#undef GRADIENT_KERNEL
+  for (const auto& row : kRows) {
+    const std::string name = row.name;
+    CudaGradientCall call{.values = values.data(), .count = kCount};
+    if (name == "forget_sent") {
+      call.velocity = floats(velocity);  // which is read, and written
+      const double goes = 3;
+      test::traffic().bytes = 0;
+      row.run(call);
+      EXPECT_LE(static_cast<double>(test::traffic().bytes), kMost * goes * kCount * sizeof(float));
+      continue;
+    }
+    call.seen = seen.data();
+    if (name.starts_with("contribute")) {
+      call.sum = floats(sum);
+      expect_little(row, call);
+      call.velocity = floats(velocity);
+      call.next_velocity = floats(next);
+      call.residual = floats(residual);
+    }
+    expect_little(row, call);
+  }
 }
 
 // They go over the values, or the message, once each.

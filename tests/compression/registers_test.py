@@ -42,13 +42,18 @@ ROWS = (
     ('`sign` and `randk`', '(sign|randk)_.*'),
     ('choices of `randk`', 'choice_.*'),
     ('`topk`', 'topk_.*'),
+    ('what casts leave', 'leave_.*'),
+    ('gradients: contribute', 'contribute_.*'),
+    ('gradients: look and forget', 'look_at_.*|forget_sent'),
 )
 SPILLING = {
     ('reduce_max_uint8', '10.0'), ('reduce_min_uint8', '10.0'),
     ('decode_add_e4m3_bfloat16', '9.0'), ('decode_add_e5m2_bfloat16', '9.0'),
 }
 
-SHARED = {'topk_histogram': 8192, 'choice_cut': 12312, 'choice_fill': 536}  # bytes of a block
+SHARED = {'topk_histogram': 8192, 'choice_cut': 12312, 'choice_fill': 536, 'forget_sent': 6144}  # bytes of a block
+SHARED |= {f'contribute_{name}': 6144 for name in ('float32', 'float16', 'bfloat16')}
+SHARED |= {f'look_at_{name}': 6144 for name in ('float64', 'float32', 'float16', 'bfloat16')}
 
 Kernel = collections.namedtuple('Kernel', 'name architecture registers spilled shared')
 

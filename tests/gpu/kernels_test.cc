@@ -83,6 +83,9 @@ class GpuKernels : public testing::Test {
     auto onebit = CudaOnebit::load(cuda_);
     ASSERT_TRUE(onebit.ok()) << onebit.status().message();
     onebit_.emplace(std::move(*onebit));
+    auto gradients = CudaGradients::load(cuda_);
+    ASSERT_TRUE(gradients.ok()) << gradients.status().message();
+    gradients_.emplace(std::move(*gradients));
     memory_.emplace(cuda_);
   }
   void TearDown() override {
@@ -91,6 +94,7 @@ class GpuKernels : public testing::Test {
     codecs_.reset();
     sparse_.reset();
     topk_.reset();
+    gradients_.reset();
     onebit_.reset();
     if (memory_) (void)cuda_.release_context(device_);
   }
@@ -105,6 +109,7 @@ class GpuKernels : public testing::Test {
   std::optional<CudaSparse> sparse_;
   std::optional<CudaTopk> topk_;
   std::optional<CudaOnebit> onebit_;
+  std::optional<CudaGradients> gradients_;
   std::optional<OnGpu> memory_;
 };
 
@@ -163,6 +168,14 @@ TEST_F(GpuKernels, HaveOnebitOfTheHost) {
   check_onebit_lengths(tested);
   check_onebit_alignments(tested);
   check_onebit_strangers(tested);
+}
+
+TEST_F(GpuKernels, ContributeGradientsAsPlainCodeDoes) {
+  const test::TestedGradients tested{*gradients_, *kernels_, *memory_};
+  check_contributions(tested);
+  check_looks(tested);
+  check_forgetting(tested);
+  check_leaving(tested);
 }
 
 TEST_F(GpuKernels, FoldWhatRanksHaveAsScalarDoes) {

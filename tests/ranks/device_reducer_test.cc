@@ -115,19 +115,38 @@ TEST_P(DeviceReducers, MixWithGradientsOfTheHost) {
   });
 }
 
-// What a bucket needs is had once, and where it cannot be had, all ranks hear of it.
-TEST_P(DeviceReducers, FailWhereADeviceHasNoMemoryLeft) {
+// A bucket that has no memory there goes by the host, on that rank alone.
+TEST_P(DeviceReducers, GoByTheHostWhereADeviceHasNoMemoryLeft) {
+  if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads have one driver";
+  if (cuda_image().fatbin == nullptr) GTEST_SKIP() << "this build has no kernels: no nvcc";
+  run_on_gpus(2, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    if (!gpu.has_faults()) return;
+    banyan_reducer_t reducer = make(self, comm);
+    const auto refuse = [&] {
+      self.meet();
+      if (self.rank() == 1) gpu.fail("cuMemAlloc", 1, 2);
+    };
+    self.expect_ok(step(self, reducer, gpu, 0, true, refuse), "wait");
+    self.expect_ok(step(self, reducer, gpu, 1, true), "wait");
+    self.expect_ok(banyan_reducer_destroy(reducer), "destroy");
+  });
+}
+
+// Where it cannot be reached any more, all ranks hear of it.
+TEST_P(DeviceReducers, FailWhereADeviceIsLost) {
   if (GetParam() == Kind::kThreads) GTEST_SKIP() << "threads have one driver";
   if (cuda_image().fatbin == nullptr) GTEST_SKIP() << "this build has no kernels: no nvcc";
   run_to_failure(2, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
     banyan_reducer_t reducer = make(self, comm);
     const auto refuse = [&] {
       self.meet();
-      if (self.rank() == 1) gpu.fail("cuMemAlloc", 1, 2);  // behind that of its window
+      if (self.rank() == 1) gpu.fail("cuStreamSynchronize", 1, 700);
     };
     self.expect_code(step(self, reducer, gpu, 0, true, refuse), BANYAN_ERR_CUDA, "wait");
     const std::string text = banyan_last_error(comm);
-    self.expect(text.find("cuMemAlloc") != std::string::npos, text);
+    self.expect(text.find("rank 1 cannot reach the memory of a GPU: cuStreamSynchronize") !=
+                    std::string::npos,
+                text);
     (void)banyan_reducer_destroy(reducer);
   });
 }

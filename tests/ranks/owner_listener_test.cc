@@ -47,13 +47,15 @@ struct Kept {
 // Owns what is heard; the owner's thread writes it before it says that a call has ended.
 class Heard final : public Owner::Listener {
  public:
-  void begins(uint64_t tag, Call& call, const Schedule& schedule) override {
+  Status begins(uint64_t tag, Call& call, const Schedule& schedule) override {
     Kept& kept = *calls.at(tag);
     ++kept.began;
+    if (!refuses.ok()) return refuses;
     kept.send = kept.numbers;
     kept.left.assign(schedule.left_count, std::numeric_limits<float>::quiet_NaN());
     kept.table = schedule.lefts;
     call.left = reinterpret_cast<std::byte*>(kept.left.data());
+    return {};
   }
   void ended(uint64_t tag, const Status& status, uint64_t sent,
              Clock::duration codec_time) override {
@@ -71,6 +73,7 @@ class Heard final : public Owner::Listener {
     ++failures;
   }
 
+  Status refuses;  // to begin
   std::map<uint64_t, std::unique_ptr<Kept>> calls;
   std::function<void(uint64_t)> then;
   std::atomic<int> ends{0}, failures{0};
@@ -300,6 +303,27 @@ TEST_P(Listeners, HearTheEndsOfCallsBeforeTheFailure) {
                       heard.calls[tag]->sent == 0,
                   "another end");
     expect_no_more(self, *owner, heard, 3);
+    owner.reset();
+    self.expect_ok(banyan_comm_destroy(comm), "destroy");
+  });
+}
+
+// A listener of one rank has nothing to give to a call.
+TEST_P(Listeners, HearThatOneOfThemCannotBegin) {
+  run(3, [](Rank& self) {
+    banyan_comm_t comm = self.join();
+    if (comm == nullptr) return;
+    use_toys(comm);
+    Heard heard;
+    for (uint64_t tag = 0; tag < 2; ++tag)
+      heard.calls[tag] = std::make_unique<Kept>(self, 1000, static_cast<size_t>(tag));
+    if (self.rank() == 1) heard.refuses = {Code::kCuda, "rank 1 has lost its GPU"};
+    std::unique_ptr<Owner> owner = own(comm, 4, &heard);
+    self.expect(owner->submit(heard.calls[0]->made, {}, 0).ok(), "there is room");
+    wait_for(self, heard.failures, 1);
+    expect_failure(self, heard, Code::kCuda, "rank 1 has lost its GPU");
+    self.expect(heard.ends == 1 && heard.calls[0]->status.code() == Code::kCuda, "its end");
+    expect_no_more(self, *owner, heard, 1);
     owner.reset();
     self.expect_ok(banyan_comm_destroy(comm), "destroy");
   });

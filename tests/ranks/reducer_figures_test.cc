@@ -181,15 +181,20 @@ TEST_P(ReducersDo, ClipEachTensor) {
     config.clip_norm = 200;  // 100 on each of four ranks
     config.bucket_bytes = 30'000;
     with_reducer(self, "bf16", model, config, [&](banyan_reducer_t reducer) {
-      model.fill(0, 0);  // alike on all ranks
-      const double norms[] = {norm_of(model, 0), norm_of(model, 1), norm_of(model, 2)};
-      self.expect(norms[0] > 100 && norms[1] < 100 && norms[2] > 100, "the test");
-      if (!reduce(self, reducer, model, 1)) return false;
-      const double wanted[] = {400, 4 * norms[1], 4 * norms[2]};
-      for (size_t t = 0; t < 3; ++t) {
-        const double norm = norm_of(model, t);
-        self.expect(std::abs(norm / wanted[t] - 1) < 0.004,
-                    fmt::format("tensor {}: {}, expected {}", t, norm, wanted[t]));
+      // The first tensor has three buckets, which go in another order once times are known.
+      for (uint64_t step = 0; step < 5; ++step) {
+        model.fill(0, 0);  // alike on all ranks
+        for (size_t i = 0; i < model.count(0); ++i)
+          model.set(0, i, model.at(0, i) * std::exp2(2 * static_cast<double>(step)));
+        const double norms[] = {norm_of(model, 0), norm_of(model, 1), norm_of(model, 2)};
+        self.expect(norms[0] > 100 && norms[1] < 100 && norms[2] > 100, "the test");
+        if (!reduce(self, reducer, model, 1)) return false;
+        const double wanted[] = {400, 4 * norms[1], 4 * norms[2]};
+        for (size_t t = 0; t < 3; ++t) {
+          const double norm = norm_of(model, t);
+          self.expect(std::abs(norm / wanted[t] - 1) < 0.01,
+                      fmt::format("step {}, tensor {}: {}, expected {}", step, t, norm, wanted[t]));
+        }
       }
       return true;
     });

@@ -45,7 +45,7 @@ class Runner {
         options_(options),
         scales_(tensors_.size(), 1.0F),
         buckets_(banyan::compose(tensors_, options_.bucket_bytes)),
-        run(buckets_[which], tensors_, options_, ranks, scales_) {
+        run(buckets_[which], tensors_, options_, ranks, scales_, host_) {
     for (const Tensor& tensor : tensors_) gradients_.emplace_back(tensor.count * 2);
     room_.resize(buckets_[which].count);
   }
@@ -60,7 +60,7 @@ class Runner {
     for (const Piece& piece : run.bucket().pieces)
       addresses.push_back(reinterpret_cast<std::byte*>(gradients_[piece.tensor].data()) +
                           piece.first * size_of(tensors_[piece.tensor].type));
-    run.fill(addresses, reinterpret_cast<std::byte*>(room_.data()), call);
+    EXPECT_TRUE(run.fill(addresses, reinterpret_cast<std::byte*>(room_.data()), host_, call).ok());
   }
   // Space for what is left, by a table of it.
   std::span<float> expect(std::vector<Left> lefts) {
@@ -68,7 +68,7 @@ class Runner {
     for (const Left& left : lefts)
       schedule.left_count = std::max(schedule.left_count, left.place + left.elements.count);
     schedule.lefts = std::move(lefts);
-    run.expect(schedule, call);
+    EXPECT_TRUE(run.expect(schedule, call).ok());
     return {reinterpret_cast<float*>(call.left), schedule.left_count};
   }
   // What the call sends, and what it then makes of it.
@@ -80,9 +80,17 @@ class Runner {
     return values;
   }
 
+  // Whether the sums are finite.
+  bool deliver(bool scan = true) {
+    const Result<bool> finite = run.deliver(scan);
+    EXPECT_TRUE(finite.ok()) << finite.status().message();
+    return finite.ok() && *finite;
+  }
+
   Call call;
 
  private:
+  HostPacking host_;
   std::vector<Tensor> tensors_;
   ReducerOptions options_;
   std::vector<float> scales_;
@@ -108,7 +116,7 @@ bool step(Runner& runner, const Floats& gradient, float left) {
   std::span<float> room = runner.expect({{0, {0, gradient.size()}}});
   std::fill(room.begin(), room.end(), left);
   for (float& value : runner.vector()) value = 2 * (value - left);
-  const bool finite = runner.run.deliver(true);
+  const bool finite = runner.deliver();
   runner.run.keep(finite);
   return finite;
 }
@@ -158,7 +166,7 @@ TEST(BucketRun, LooksForWhatIsNotFiniteWhereItIsToldTo) {
   for (const bool scan : {true, false}) {
     runner.fill({gradient});
     (void)runner.expect({});
-    EXPECT_EQ(runner.run.deliver(scan), !scan);
+    EXPECT_EQ(runner.deliver(scan), !scan);
     EXPECT_EQ(runner.run.figures()[0].nonfinite, scan ? 2U : 0U);
   }
   EXPECT_TRUE(runner.run.residual(0).empty());
@@ -173,7 +181,7 @@ TEST(BucketRun, DeliversMeans) {
   std::fill(left.begin(), left.end(), 0.75F);
   EXPECT_EQ(copy_of(runner.vector()), Floats(5000, 1.5F));
   std::fill(runner.vector().begin(), runner.vector().end(), 4.0F);
-  EXPECT_TRUE(runner.run.deliver(true));
+  EXPECT_TRUE(runner.deliver());
   runner.run.keep(true);
   EXPECT_EQ(runner.delivered(0), Floats(5000, 1.3359375F));  // 4 / 3 in bfloat16
   EXPECT_EQ(copy_of(runner.run.residual(0)), Floats(5000, 0.75F));
@@ -194,7 +202,7 @@ TEST(BucketRun, SharesAVector) {
   EXPECT_EQ(copy_of(runner.vector()), expected);
   std::span<float> left = runner.expect({{0, {0, 812}}, {812, {500, 20}}});
   for (size_t i = 0; i < left.size(); ++i) left[i] = i < 812 ? 0.5F : 0.25F;
-  EXPECT_TRUE(runner.run.deliver(true));
+  EXPECT_TRUE(runner.deliver());
   runner.run.keep(true);
   EXPECT_EQ(copy_of(runner.run.residual(0)), Floats(5, 0.5F));
   Floats second(256, 0.5F);
@@ -219,7 +227,7 @@ TEST(BucketRun, HasZerosBetweenTensors) {
     EXPECT_EQ(std::count(runner.vector().begin(), runner.vector().end(), 0.0F), 254);
     (void)runner.expect({});
     std::fill(runner.vector().begin(), runner.vector().end(), 77.0F);
-    EXPECT_TRUE(runner.run.deliver(true));
+    EXPECT_TRUE(runner.deliver());
     runner.run.keep(true);
   }
 }
@@ -232,7 +240,7 @@ TEST(BucketRun, LeavesNothingOfAnExactStep) {
   EXPECT_TRUE(step(runner, Floats(5000, 1), 0.5F));
   runner.fill({Floats(5000, 1)});
   (void)runner.expect({});
-  EXPECT_TRUE(runner.run.deliver(true));
+  EXPECT_TRUE(runner.deliver());
   runner.run.keep(true);
   EXPECT_EQ(copy_of(runner.run.residual(0)), Floats(5000));
   EXPECT_EQ(copy_of(runner.run.velocity(0)), Floats(5000, 1));  // the first one is over
@@ -248,7 +256,7 @@ TEST(BucketRun, MasksBySumsWhereAllIsSaid) {
     std::span<float> left = runner.expect({{0, {0, 5000}}});
     std::fill(left.begin(), left.end(), 0.5F);
     std::fill_n(runner.vector().begin(), 4000, 0.0F);
-    EXPECT_TRUE(runner.run.deliver(true));
+    EXPECT_TRUE(runner.deliver());
     runner.run.keep(true);
     Floats expected(5000, codec.back() == '8' ? 1.0F : 0.0F);
     std::fill_n(expected.begin() + 4000, 1000, 0.0F);
@@ -271,7 +279,7 @@ TEST(BucketRun, CarriesWhatItDoesNotKeep) {
       runner.fill({Floats(5000, 1)});
       EXPECT_EQ(copy_of(runner.vector()), Floats(5000, 1.25F));
       (void)runner.expect({});
-      EXPECT_TRUE(runner.run.deliver(true));
+      EXPECT_TRUE(runner.deliver());
       runner.run.keep(finite);
     }
     EXPECT_FALSE(runner.run.carries());
@@ -331,18 +339,20 @@ TEST(BucketRun, ClipsAWholeTensor) {
     auto* first = reinterpret_cast<std::byte*>(gradient.data());
     return std::vector<std::byte*>{first + buckets[which].pieces.front().first * 2};
   };
+  HostPacking host;
   const auto scale = static_cast<float>(1 / std::sqrt(5000.0));  // 2 / sqrt(4) over the norm
   for (const size_t which : {0, 1}) {
-    BucketRun run(buckets[which], tensors, clipping, 4, scales);
+    BucketRun run(buckets[which], tensors, clipping, 4, scales, host);
     Call call;
-    run.fill(address_of(which), reinterpret_cast<std::byte*>(room.data()), call);
+    ASSERT_TRUE(
+        run.fill(address_of(which), reinterpret_cast<std::byte*>(room.data()), host, call).ok());
     EXPECT_NEAR(room[0], scale, 1e-7F) << which;
     EXPECT_NEAR(room[buckets[which].count - 1], scale, 1e-7F) << which;
   }
   clipping.clip_norm = 1e6;  // which is above the norm
-  BucketRun run(buckets[0], tensors, clipping, 4, scales);
+  BucketRun run(buckets[0], tensors, clipping, 4, scales, host);
   Call call;
-  run.fill(address_of(0), reinterpret_cast<std::byte*>(room.data()), call);
+  ASSERT_TRUE(run.fill(address_of(0), reinterpret_cast<std::byte*>(room.data()), host, call).ok());
   EXPECT_EQ(room[0], 1);
 }
 

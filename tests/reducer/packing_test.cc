@@ -23,6 +23,29 @@ constexpr DataType kPacked[] = {DataType::kFloat32, DataType::kFloat16, DataType
 constexpr uint64_t kCounts[] = {0, 1, 255, 256, 4097, 70'001};
 constexpr float kUntouched = 12345;
 
+HostPacking& work() {
+  static HostPacking host;
+  return host;
+}
+
+Contributed contribute(const Contribution& part, float* sum) {
+  Contributed seen{1, {1, 1}, {1, 1}};
+  work().contribute(part, sum, &seen);
+  return seen;
+}
+
+Sampled sample(const std::vector<float>& values) {
+  Sampled seen{1, 1};
+  work().sample(values.data(), values.size(), &seen);
+  return seen;
+}
+
+uint64_t nonfinite_in(const std::byte* elements, DataType type, uint64_t count) {
+  uint64_t found = 1;
+  work().count_nonfinite(elements, type, count, &found);
+  return found;
+}
+
 Floats drawn(uint64_t count, unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
@@ -103,7 +126,7 @@ void expect_contributed(DataType type, uint64_t count, const Kind& kind, bool in
     part.next_velocity = next.data();
   }
   if (kind.has_residual) part.residual = residual.data();
-  const Contributed seen = contribute(part, best_kernels(), sum);
+  const Contributed seen = contribute(part, sum);
   EXPECT_EQ(Floats(sum, sum + count), expected.sum);
   if (kind.has_velocity) {
     EXPECT_EQ(Floats(next.begin(), next.end() - 1), expected.gradient);
@@ -138,9 +161,8 @@ TEST(Packing, CountsWhatIsNotFiniteOfAGradient) {
   for (const size_t at : {0, 7, 299})
     put_bits(DataType::kBfloat16, &elements[2 * at], at == 7 ? 0x7FC0 : 0xFF80);
   Floats sum(300);
-  const Contributed seen =
-      contribute({.gradient = elements.data(), .type = DataType::kBfloat16, .count = 300},
-                 best_kernels(), sum.data());
+  const Contributed seen = contribute(
+      {.gradient = elements.data(), .type = DataType::kBfloat16, .count = 300}, sum.data());
   EXPECT_EQ(seen.nonfinite, 3U);
   EXPECT_TRUE(std::isinf(sum[0]) && std::isnan(sum[7]) && std::isinf(sum[299]));
 }
@@ -226,7 +248,7 @@ TEST(Packing, AddsUpSquares) {
       const Memory elements = make_numbers(type, count, 8);
       Floats values;
       for (uint64_t i = 0; i < count; ++i) values.push_back(element_of(elements, type, i));
-      EXPECT_NEAR(squares_of(elements.data(), type, count, best_kernels()), squares_of(values),
+      EXPECT_NEAR(work().squares_of(elements.data(), type, count), squares_of(values),
                   1e-9 * squares_of(values));
     }
 }
@@ -235,25 +257,25 @@ TEST(Packing, AddsUpSquares) {
 TEST(Packing, GathersWhatIsLeft) {
   const std::vector<Left> lefts = {{4, {4, 3}}, {8, {2, 3}}, {0, {0, 2}}, {11, {4, 2}}};
   Floats left = {1, 2, NAN, NAN, 3, 4, 5, NAN, 10, 20, 30, 100, 200};
-  gather_left(lefts, 8, left);
+  gather_left(lefts, 8, left.data(), work());
   left.resize(8);
   EXPECT_EQ(left, (Floats{1, 2, 10, 20, 133, 204, 5, 0}));
 }
 
 TEST(Packing, GathersNothingOfNothing) {
   Floats left(5, NAN);
-  gather_left({}, 5, left);
+  gather_left({}, 5, left.data(), work());
   EXPECT_EQ(left, Floats(5));
-  gather_left({}, 0, {});
+  gather_left({}, 0, nullptr, work());
   left = {7, 8};
-  gather_left(std::vector<Left>{{0, {0, 2}}}, 2, left);
+  gather_left(std::vector<Left>{{0, {0, 2}}}, 2, left.data(), work());
   EXPECT_EQ(left, (Floats{7, 8}));
 }
 
 // A piece of no elements, and one that begins behind its vector by as much as its elements do.
 TEST(Packing, GathersPiecesAtTheEdges) {
   Floats left = {1, NAN, 5, 6};
-  gather_left(std::vector<Left>{{0, {0, 1}}, {1, {1, 0}}, {2, {0, 2}}}, 2, left);
+  gather_left(std::vector<Left>{{0, {0, 1}}, {1, {1, 0}}, {2, {0, 2}}}, 2, left.data(), work());
   EXPECT_EQ(left[0], 6);
   EXPECT_EQ(left[1], 6);
 }
@@ -266,10 +288,11 @@ TEST(Packing, MasksTheVelocityOfWhatWasSent) {
   const Floats residual = {0.5F, 0.5F, 0.5F, 0.5F, -1, 0.5F, 0.5F};
   const Floats sum = {3, 3, 0, 7, 3, 0, 4};
   Floats velocity = {1, 2, 3, 4, 0, 6, 7};
-  mask_velocity(lefts, left, residual, sum, velocity);
+  mask_velocity(lefts, {left.data(), residual.data(), sum.data()}, velocity.data(), 7, work());
   EXPECT_EQ(velocity, (Floats{0, 0, 3, 0, 0, 0, 7}));
   velocity = {0.25F, 0.5F, 3, 4, 0.5F, 6, 7.5F};
-  mask_velocity(lefts, left, {}, sum, velocity);  // what is left is lost
+  mask_velocity(lefts, {left.data(), nullptr, sum.data()}, velocity.data(), 7,
+                work());  // what is left is lost
   EXPECT_EQ(velocity, (Floats{0, 0.5F, 3, 0, 0, 0, 7.5F}));
 }
 

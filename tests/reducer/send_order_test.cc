@@ -110,5 +110,15 @@ TEST(SendOrder, EndsNoLaterThanFirstComeFirstServed) {
   EXPECT_GT(sooner, 500);
 }
 
+TEST(SendOrder, PutsOneOfThemFirst) {
+  std::vector<uint32_t> order = {5, 3, 0, 4, 2, 1};
+  put_first(order, std::vector<uint32_t>{2, 3, 4});
+  EXPECT_EQ(order, (std::vector<uint32_t>{5, 2, 0, 4, 3, 1}));
+  put_first(order, std::vector<uint32_t>{2, 3, 4});  // it is
+  EXPECT_EQ(order, (std::vector<uint32_t>{5, 2, 0, 4, 3, 1}));
+  put_first(order, std::vector<uint32_t>{1});
+  EXPECT_EQ(order, (std::vector<uint32_t>{5, 2, 0, 4, 3, 1}));
+}
+
 }  // namespace
 }  // namespace banyan

@@ -6,6 +6,7 @@
 #include "compression/cuda/choice_blocks.h"
 #include "compression/cuda/codec_blocks.h"
 #include "compression/cuda/fold_blocks.h"
+#include "compression/cuda/gradient_blocks.h"
 #include "compression/cuda/onebit_blocks.h"
 #include "compression/cuda/randk_blocks.h"
 #include "compression/cuda/topk_blocks.h"
@@ -81,6 +82,29 @@ std::vector<KernelMemory> memory_of_fold(const void* told) {
     memory.push_back({offsetof(CudaFoldCall, sources) + rank * sizeof(std::byte*), bytes});
   }
   return memory;
+}
+
+template <class Function>
+void run_gradients(const void* told, unsigned blocks) {
+  run_all_stretches<Function>(*static_cast<const CudaGradientCall*>(told), blocks);
+}
+
+template <class Function>
+std::vector<KernelMemory> memory_of_gradients(const void* told) {
+  const auto& call = *static_cast<const CudaGradientCall*>(told);
+  uint64_t element = sizeof(float);
+  if constexpr (requires { typename Function::Type; })
+    element = sizeof(typename Function::Type::Storage);
+  const auto floats = [&](const float* values) {
+    return values == nullptr ? 0 : call.count * sizeof(float);
+  };
+  const uint64_t seen = call.seen == nullptr ? 0 : gradient_stretches(call.count);
+  return {{offsetof(CudaGradientCall, values), call.count * element},
+          {offsetof(CudaGradientCall, sum), floats(call.sum)},
+          {offsetof(CudaGradientCall, velocity), floats(call.velocity)},
+          {offsetof(CudaGradientCall, next_velocity), floats(call.next_velocity)},
+          {offsetof(CudaGradientCall, residual), floats(call.residual)},
+          {offsetof(CudaGradientCall, seen), seen * sizeof(GradientSeen)}};
 }
 
 template <class Function, class Call>
@@ -167,6 +191,8 @@ std::vector<KernelMemory> memory_of_topk(const void* told) {
    }},
 #define FOLD_KERNEL(name, ...) \
   {#name, run_folds<__VA_ARGS__>, sizeof(CudaFoldCall), memory_of_fold<__VA_ARGS__>},
+#define GRADIENT_KERNEL(name, ...) \
+  {#name, run_gradients<__VA_ARGS__>, sizeof(CudaGradientCall), memory_of_gradients<__VA_ARGS__>},
 #define SPARSE_KERNEL(name, ...) \
   {#name, run_counted<__VA_ARGS__, CudaSparseCall>, sizeof(CudaSparseCall), memory_of_sparse},
 #define CHOICE_KERNEL(name, ...) \
@@ -184,6 +210,7 @@ constexpr HostKernel kHostKernels[] = {
 #include "compression/cuda/choice_kernels.inc"
 #include "compression/cuda/codec_kernels.inc"
 #include "compression/cuda/fold_kernels.inc"
+#include "compression/cuda/gradient_kernels.inc"
 #include "compression/cuda/kernels.inc"
 #include "compression/cuda/onebit_kernels.inc"
 #include "compression/cuda/sparse_kernels.inc"
@@ -192,6 +219,7 @@ constexpr HostKernel kHostKernels[] = {
 #undef KERNEL
 #undef CODEC_KERNEL
 #undef FOLD_KERNEL
+#undef GRADIENT_KERNEL
 #undef CODED_FOLD_KERNEL
 #undef SPARSE_KERNEL
 #undef CHOICE_KERNEL
