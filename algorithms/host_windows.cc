@@ -34,6 +34,7 @@ HostWindows::HostWindows(ScheduleBuilder& builder, const Problem& problem, Group
       host_(std::move(host)),
       talk_(builder, problem, host_),
       width_(size_of(problem.accumulator())),
+      converts_(width_ != problem.element() || problem.op == ReduceOp::kPreMulSum),
       delegates_(delegates) {
   builder.set_window_ranks({host_.ranks.begin(), host_.ranks.end()});
 }
@@ -80,7 +81,6 @@ void HostWindows::reduce_delegated(const std::vector<Slice>& blocks, Slice sum) 
   constexpr uint64_t kRooms = 3;
   const Slice room{Space::kWindow, reduced_++ % kRooms * (kWindowBytes / kRooms / 64 * 64),
                    kWindowBytes / kRooms / 64 * 64};
-  const bool widens = width_ != problem_.element();
   const auto wide = [&](const Slice& block) { return block.size / problem_.element() * width_; };
   const uint64_t own = wide(blocks[static_cast<size_t>(host_.me)]);
   const Slice taken = room.sub(kHostWindowPlace, own * blocks.size());
@@ -89,8 +89,8 @@ void HostWindows::reduce_delegated(const std::vector<Slice>& blocks, Slice sum) 
   uint64_t begin = 0;
   for (size_t place = 0; place < blocks.size(); ++place) {
     const Slice widened = room.sub(begin, wide(blocks[place]));
-    if (widens) write(blocks[place], widened, true, {});
-    round.to.push_back(widens ? widened : blocks[place]);
+    if (converts_) write(blocks[place], widened, true, {});
+    round.to.push_back(converts_ ? widened : blocks[place]);
     round.from.push_back(taken.sub(own * place, own));
     begin += widened.size;
   }
@@ -115,7 +115,6 @@ void HostWindows::gather_delegated(const std::vector<Slice>& blocks) {
 void HostWindows::reduce(const std::vector<Slice>& blocks, Slice sum) {
   if (delegates_) return reduce_delegated(blocks, sum);
   Exchange& exchange = next();
-  const bool widens = width_ != problem_.element();
   const bool at_once = packed(blocks);
   StepIds there;
   Slice own;
@@ -124,13 +123,13 @@ void HostWindows::reduce(const std::vector<Slice>& blocks, Slice sum) {
     const uint64_t bytes = blocks[place].size / problem_.element() * width_;
     const Slice to = exchange.place.sub(begin, bytes);
     if (static_cast<int>(place) == host_.me) own = to;
-    if (!at_once) there = all_of(write(blocks[place], to, widens, free(exchange)), there);
+    if (!at_once) there = all_of(write(blocks[place], to, converts_, free(exchange)), there);
     begin += bytes;
   }
   if (at_once) {
     const Slice all{blocks.front().space, blocks.front().offset,
                     begin / width_ * problem_.element()};
-    there = write(all, exchange.place.sub(0, begin), widens, free(exchange));
+    there = write(all, exchange.place.sub(0, begin), converts_, free(exchange));
   }
   talk_.tell_all(there);
   const StepIds ready = talk_.hear_all();

@@ -13,7 +13,7 @@
 // A window has room for a few exchanges at a time, which all ranks of the host begin in the same
 // order. The room of one is free for another once all have read what was there. Or something else
 // moves what the ranks give each other (kDelegate): then each has room for what it gives to a sum,
-// where that must be widened, and for what the others give to the own one.
+// where that must be widened or scaled, and for what the others give to the own one.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -80,6 +80,7 @@ class HostWindows {
   const Group host_;
   PeerTalk talk_;
   const uint64_t width_;  // of an accumulator
+  const bool converts_;   // elements to accumulators: they are widened, or scaled
   const bool delegates_;
   uint64_t reduced_ = 0;  // by delegates
   std::vector<Exchange> exchanges_;

@@ -188,8 +188,7 @@ uint64_t longest_bytes(const Problem& problem, int ranks) {
 bool may_go_by_peers(const Problem& problem, int ranks, const Parameters& parameters) {
   if (parameters.encodes() && !may_encode_in_windows(problem, parameters)) return false;
   if (ranks < 2 || ranks > kMostWindows) return false;
-  if (problem.keeps_left || problem.on_hosts) return false;
-  if (problem.memory != MemoryKind::kHost || problem.op == ReduceOp::kPreMulSum) return false;
+  if (problem.keeps_left || problem.on_hosts || problem.memory != MemoryKind::kHost) return false;
   return longest_bytes(problem, ranks) >= kPeersLeast;
 }
 
@@ -209,8 +208,7 @@ bool may_go_by_peers_inside(const Problem& problem, int ranks, const Hierarchy& 
                         parameters.intra == Phase::kNccl;
   if (!in_order || !parameters.intra_codec.is_exact()) return false;
   if (levels.depth() == 0 || levels.largest_part(0) > kMostWindows) return false;
-  if (problem.keeps_left || problem.on_hosts) return false;
-  if (problem.memory != MemoryKind::kHost || problem.op == ReduceOp::kPreMulSum) return false;
+  if (problem.keeps_left || problem.on_hosts || problem.memory != MemoryKind::kHost) return false;
   return longest_bytes(problem, ranks) >= kPeersInsideLeast;
 }
 

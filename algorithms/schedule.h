@@ -69,9 +69,10 @@ enum class Op : uint8_t {
   // With windows (peers.h). A copy from kWindow that names a peer reads that rank's.
   kOffer,     // dst = what this rank says of its window, for a call whose buffers are src and src2
   kDecide,    // looks at what all ranks of the group said, in src, and decides Step::branch
-  kFold,      // dst = the windows at src, combined in the order of ranks: T, and divided. In
-              // scratch it is a partial sum: A, of windows that have A. What all ranks gave may lie
-              // in this rank's window: src2, in parts as long as src
+  kFold,      // dst = the windows at src, combined in the order of ranks: T, each times its rank's
+              // scalar for kPreMulSum, and divided. In scratch it is a partial sum: A, of windows
+              // that have A. What all ranks gave may lie in this rank's window: src2, in parts as
+              // long as src
   kDelegate,  // something else moves what the ranks give each other: Schedule::delegations
   kWithdraw,  // the window is no longer this call's
   // Made by fuse() from a receive into scratch that only a reduction reads:

@@ -76,6 +76,7 @@ LocalWork::End CopyWork::run_offer(const LocalStep& local, uint64_t cookie) {
     const bool reaches_host = all_is_pinned_ || window_ranks_.are_all;
     offer = windows_->offer(call_of(cookie), all_there && reaches_host ? gpu : nullptr,
                             local.step.delegates);
+    offer.scalar = local.arithmetic.scalar;
   }
   std::memcpy(local.spaces.at(local.step.dst), &offer, sizeof offer);
   return {cookie, Outcome::kDone};
@@ -105,6 +106,7 @@ Status CopyWork::enqueue_in_windows(const LocalStep& local, const WindowOperands
   const uint64_t written = step.dst.size / size_of(step.type);
   const std::span sources(at.sources.data(), static_cast<size_t>(windows_->ranks()));
   const bool coded = step.codec != kNoCodec;
+  const bool scales = local.arithmetic.op == ReduceOp::kPreMulSum;
   const Coding coding = coding_of(local);
   switch (step.op) {
     case Op::kEncode:
@@ -113,13 +115,17 @@ Status CopyWork::enqueue_in_windows(const LocalStep& local, const WindowOperands
                                    stream);
       return kernels.encode(step.codec, coding, step.type, at.src, read, at.dst, stream);
     case Op::kDecode:
-      if (!coded) return kernels.sums.decode(step.type, at.dst, at.src, read, nullptr, stream);
+      if (!coded)
+        return kernels.sums.decode(step.type, at.dst, at.src, read,
+                                   scales ? local.arithmetic.scalar.data() : nullptr, stream);
       return kernels.decode(step.codec, step.type, at.src, written, at.dst, stream);
     case Op::kFold:
       if (!coded) {
-        const bool partial = step.dst.space == Space::kScratch;
-        return kernels.folds.fold(step.type, local.arithmetic.op, at.dst, sources, written,
-                                  partial ? 1 : local.arithmetic.divisor, stream);
+        const bool partial = step.dst.space == Space::kScratch;  // of what is scaled already
+        if (scales && !partial)
+          return kernels.folds.fold_scaled(step.type, at.dst, sources, at.scalars, written, stream);
+        return kernels.folds.fold(step.type, scales ? ReduceOp::kSum : local.arithmetic.op, at.dst,
+                                  sources, written, partial ? 1 : local.arithmetic.divisor, stream);
       }
       return kernels.fold(step.codec, coding, sources,
                           values_in(step.codec, coding, step.type, step.src.size), at.dst, stream);
@@ -136,7 +142,8 @@ LocalWork::End CopyWork::run_in_windows(const LocalStep& local, uint64_t cookie)
   const uint64_t call = call_of(cookie);
   if (step.op == Op::kDelegate) return run_delegate(local, cookie);
   WindowOperands at{.dst = address_in(local, step.dst, -1, call),
-                    .src = address_in(local, step.src, step.peer, call)};
+                    .src = address_in(local, step.src, step.peer, call),
+                    .scalars = windows_->scalars(call)};
   bool all_there = at.dst != nullptr && at.src != nullptr;
   for (size_t index = 0; step.op == Op::kFold && index < window_ranks_.ranks.size(); ++index) {
     const bool in_own = step.src2.size != 0;  // there are all contributions

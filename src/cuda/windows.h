@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "banyan/status.h"
+#include "compression/cuda/folds.h"
 #include "src/base/cuda_driver.h"
 #include "src/cuda/mailbox.h"
 #include "src/cuda/nccl_team.h"
@@ -61,7 +62,8 @@ struct WindowOffer {
   MailboxName mailbox{};   // where descriptors are to go
   // A call by delegates needs its own window, and what ranks say of NCCL.
   NcclOffer nccl{};
-  std::array<std::byte, 15> reserved{};
+  CudaScalar scalar{};  // of its contribution, where the call scales them
+  std::array<std::byte, 7> reserved{};
 };
 static_assert(sizeof(WindowOffer) == kOfferBytes);
 static_assert(sizeof(MailToken) == sizeof(CudaIpcHandle));
@@ -84,6 +86,8 @@ class Windows {
   Branch decide(uint64_t call, std::span<const std::byte> offers, bool delegates = false);
   // After kPeers: where a rank's window for the call begins.
   std::byte* of(uint64_t call, int rank) const;
+  // And what the ranks said that they scale by; empty: the call has no window any more.
+  std::span<const CudaScalar> scalars(uint64_t call) const;
   void withdraw(uint64_t call);
   void withdraw_all();
 
@@ -125,6 +129,7 @@ class Windows {
     bool taken = false;
     uint64_t call = 0;
     std::vector<std::byte*> windows{};  // by rank, once all are there
+    std::vector<CudaScalar> scalars{};  // likewise
   };
 
   void have(OpenGpu& gpu);
@@ -151,7 +156,8 @@ class Windows {
   Result<SharedWindow> import(const WindowOffer& offer);
   void refuse(size_t rank, const Status& why);
 
-  Place* find(uint64_t call);
+  const Place* find(uint64_t call) const;
+  Place* find(uint64_t call) { return const_cast<Place*>(std::as_const(*this).find(call)); }
   Place* take_place(uint64_t call);
   bool decide_delegates(uint64_t call, std::span<const std::byte> offers);
   void say_why_not(const Status& why);

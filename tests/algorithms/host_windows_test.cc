@@ -155,6 +155,27 @@ INSTANTIATE_TEST_SUITE_P(All, HostWindowMutants,
                            return std::string(name_of(each.param));
                          });
 
+// What a rank gives is scaled as it goes to its window.
+TEST(HostWindows, HaveScaledContributions) {
+  VerifiedCase call = hosted_case(4, kFew, 0);
+  call.op = ReduceOp::kPreMulSum;
+  call.shape = std::make_shared<Shape>(shape_of("twos", {0, 0, 1, 1}));
+  BuiltCase built = built_on_hosts(call, [](int) { return true; });
+  const std::vector<Branch> branches(4, Branch::kPeers);
+  ASSERT_EQ(fault_of(built, branches, 1, 5), "");
+  const Schedule whole = built.schedules[1];
+  int looked_at = 0;
+  for (uint32_t at = 0; at < whole.steps.size(); ++at) {
+    Step step = whole.steps[at];
+    if (step.op != Op::kDecode || step.dst.space != Space::kWindow) continue;
+    step.op = Op::kCopy;
+    built.schedules[1] = with_step(whole, at, step);
+    EXPECT_NE(fault_of(built, branches, 1, 5), "") << "as it is, s" << at;
+    ++looked_at;
+  }
+  EXPECT_GT(looked_at, 0);
+}
+
 TEST(HostWindows, AreForSumsThatGain) {
   const auto shape = std::make_shared<Shape>(shape_of("twos", {0, 0, 1, 1}));
   VerifiedCase call = hosted_case(4, kFew, 0);
@@ -165,7 +186,7 @@ TEST(HostWindows, AreForSumsThatGain) {
   EXPECT_FALSE(may()) << "short";
   call.count = kFew;
   call.op = ReduceOp::kPreMulSum;
-  EXPECT_FALSE(may());
+  EXPECT_TRUE(may());
   call.op = ReduceOp::kSum;
   call.parameters.intra = Phase::kRing;
   EXPECT_FALSE(may()) << "its order of sums is another";

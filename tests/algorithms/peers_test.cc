@@ -182,6 +182,26 @@ INSTANTIATE_TEST_SUITE_P(All, PeerMutants, testing::ValuesIn(kCollectives),
                            return std::string(name_of(each.param));
                          });
 
+// Who folds scales, and nobody else.
+TEST(PeerAllreduce, ScalesContributionsOnce) {
+  VerifiedCase call = window_case(Collective::kAllreduce, 3, 4000, 1);
+  call.type = DataType::kFloat32;
+  call.op = ReduceOp::kPreMulSum;
+  BuiltCase built = all_with_peers(call, kSmallWindow);
+  ASSERT_EQ(fault_of(built, Branch::kPeers, 1, 5), "");
+  const Schedule whole = built.schedules[1];
+  int looked_at = 0;
+  for (uint32_t at = 0; at < whole.steps.size(); ++at) {
+    Step step = whole.steps[at];
+    if (step.op != Op::kCopy || step.dst.space != Space::kWindow) continue;
+    step.op = Op::kDecode;
+    built.schedules[1] = with_step(whole, at, step);
+    EXPECT_NE(fault_of(built, Branch::kPeers, 1, 5), "") << "scaled twice, s" << at;
+    ++looked_at;
+  }
+  EXPECT_GT(looked_at, 2);
+}
+
 // The same of a codec's messages: each step is needed, and where it is.
 TEST(PeerAllreduce, ByACodecNeedsEachStep) {
   BuiltCase built = all_with_peers(coded_case(kInt8, 3, 60000, true), 1 << 16);
@@ -218,7 +238,7 @@ TEST(Peers, AreForCallsThatGain) {
   problem.collective = Collective::kAllreduce;
   problem.count *= 2;
   problem.op = ReduceOp::kPreMulSum;
-  EXPECT_FALSE(may_go_by_peers(problem, 2));
+  EXPECT_TRUE(may_go_by_peers(problem, 2));
   problem.op = ReduceOp::kSum;
   problem.keeps_left = true;
   EXPECT_FALSE(may_go_by_peers(problem, 2));

@@ -83,6 +83,26 @@ TEST_F(WindowOffers, LeadToWindowsOnceAllAreMapped) {
   EXPECT_EQ(all[0]->take_news(), "") << "once";
 }
 
+// Who sums scales what each rank gives by what that said, call by call.
+TEST_F(WindowOffers, SayByWhatRanksScale) {
+  auto all = ranks(2);
+  (void)decided(all, 0, offers_of(all, 0));
+  for (const uint64_t call : {1, 2}) {
+    Said said = offers_of(all, call);
+    for (size_t rank = 0; rank < 2; ++rank)
+      said[rank].scalar.fill(static_cast<std::byte>(10 * call + rank));
+    ASSERT_EQ(decided(all, call, said), std::vector(2, Branch::kPeers));
+  }
+  for (const auto& rank : all)
+    for (const uint64_t call : {1, 2}) {
+      ASSERT_EQ(rank->scalars(call).size(), 2U);
+      EXPECT_EQ(rank->scalars(call)[0].front(), static_cast<std::byte>(10 * call));
+      EXPECT_EQ(rank->scalars(call)[1].back(), static_cast<std::byte>(10 * call + 1));
+    }
+  all[0]->withdraw(1);
+  EXPECT_TRUE(all[0]->scalars(1).empty());
+}
+
 TEST_F(WindowOffers, HaveRoomForTwoCalls) {
   auto all = ranks(2);
   (void)decided(all, 0, offers_of(all, 0));

@@ -35,6 +35,23 @@ TEST_P(HostWindowCalls, SumAsTheHostDoes) {
     });
 }
 
+// Each rank has a scalar of its own, by which its GPU scales what it gives.
+TEST_P(HostWindowCalls, ScaleAsTheHostDoes) {
+  run_on({0, 1, 0, 1, 1}, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    uint64_t calls = 0;
+    for (const banyan_datatype_t type : {BANYAN_FLOAT32, BANYAN_BFLOAT16}) {
+      const auto scalar = Table::scalar(static_cast<DataType>(type), self.rank());
+      banyan_op_t op = -1;
+      self.expect_ok(banyan_op_create_premulsum(comm, scalar.data(), type, &op), "a scalar");
+      for (const int salt : {1, 2}) {
+        expect_same(self, comm, gpu, {.type = type, .op = op, .count = 140'003}, true, salt);
+        self.expect(windows_of(self, comm) == calls++, "by windows");
+      }
+      self.expect_ok(banyan_op_destroy(comm, op), "destroy");
+    }
+  });
+}
+
 // Each rank has a block. Blocks are gathered where they are, or apart.
 TEST_P(HostWindowCalls, HaveBlocksAsTheHostDoes) {
   constexpr size_t kCount = 40'001;

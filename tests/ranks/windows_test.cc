@@ -45,7 +45,8 @@ TEST_P(WindowCalls, HaveEveryCollective) {
     const Table tables[] = {Table(DataType::kFloat32, ReduceOp::kSum, size, 1),
                             Table(DataType::kBfloat16, ReduceOp::kAvg, size, 2),
                             Table(DataType::kInt8, ReduceOp::kMax, size, 3),
-                            Table(DataType::kFloat64, ReduceOp::kAvg, size, 4)};
+                            Table(DataType::kFloat64, ReduceOp::kAvg, size, 4),
+                            Table(DataType::kFloat16, ReduceOp::kPreMulSum, size, 5)};
     run_with_windows(size, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
       OnGpuLender lender(gpu);
       Bench bench(self, comm);
@@ -80,6 +81,41 @@ TEST_P(WindowCalls, AreLongerThanAWindow) {
          {Collective::kAllreduce, Collective::kBroadcast, Collective::kAllgather})
       if (!bench.run({.collective = collective, .count = count}, table)) return;
     self.expect(windows_of(self, comm) == 2, "two of three calls");
+  });
+}
+
+// Each rank has a scalar of its own, in the memory of the host or of the GPU, and bits of any kind.
+TEST_P(WindowCalls, ScaleAsTheHostDoes) {
+  run_with_windows(3, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    constexpr size_t kCount = 70001;
+    const auto random = [&](size_t i) { return mix(i * 8 + static_cast<size_t>(self.rank())); };
+    uint64_t by_windows = 0;
+    for (int type = 0; type < static_cast<int>(kDataTypeCount); ++type) {
+      const auto datatype = static_cast<banyan_datatype_t>(type);
+      std::vector<uint64_t> given(kCount), wanted(kCount), got(kCount);
+      for (size_t i = 0; i < kCount; ++i) given[i] = random(i);
+      const auto scalar = Table::scalar(static_cast<DataType>(type), self.rank());
+      std::byte* const scalar_there = gpu.copy_of(scalar.data(), scalar.size());
+      banyan_op_t op = -1;
+      self.expect_ok(banyan_op_create_premulsum(comm, scalar_there, datatype, &op), "a scalar");
+      gpu.free(scalar_there);
+      const auto sum = [&](const void* send, void* recv) {
+        return banyan_allreduce(send, recv, kCount, datatype, op, comm);
+      };
+      self.expect_ok(sum(given.data(), wanted.data()), "by the host");
+      std::byte* const send = gpu.copy_of(given.data(), kCount * 8);
+      std::byte* const recv = gpu.copy_of(got.data(), kCount * 8);
+      for (int call = 0; call < 2; ++call) {
+        if (!self.expect_ok(sum(send, recv), "on the GPU")) return;
+        gpu.read(got.data(), recv, kCount * 8);
+        self.expect(got == wanted, fmt::format("the bits of the host, type {}", type));
+      }
+      gpu.free(send);
+      gpu.free(recv);
+      self.expect_ok(banyan_op_destroy(comm, op), "destroy");
+      by_windows += by_windows == 0 ? 1 : 2;
+      self.expect(windows_of(self, comm) == by_windows, fmt::format("by windows, type {}", type));
+    }
   });
 }
 
