@@ -30,6 +30,8 @@ Choice for_peers(const Problem& problem, int ranks, const Rules& rules, int want
   if (choice.parameters.encodes() || is_named(rules, wanted, choice) ||
       !goes_by_peers(problem, ranks, rules, wanted, choice))
     return choice;
+  // Its blocks only move, so any algorithm leaves the same bits where windows are not used.
+  if (problem.collective == Collective::kAlltoallv) return choice;
   return {find_algorithm("direct"), "memory of GPUs that all ranks of the host may read"};
 }
 

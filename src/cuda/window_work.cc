@@ -40,6 +40,37 @@ uint64_t values_in(CodecId codec, const Coding& coding, DataType type, uint64_t 
   return bytes / which.capacity(coding, type, which.unit) * which.unit;
 }
 
+// Behind a rank's offer there may be how many bytes it gives each, and takes from each.
+void write_lists(const Delegation& delegation, std::byte* to) {
+  for (const std::vector<Slice>* slices : {&delegation.to, &delegation.from})
+    for (const Slice& slice : *slices) {
+      std::memcpy(to, &slice.size, sizeof slice.size);
+      to += sizeof slice.size;
+    }
+}
+
+// Each gives as much as is taken from it, and it is worth while; all ranks see the same of it.
+bool lists_fit(std::span<const std::byte> offers, size_t ranks) {
+  const size_t stride = offers.size() / ranks;
+  if (stride < listed_offer_bytes(ranks)) return true;  // there are none
+  const auto listed = [&](size_t rank, size_t entry) {
+    uint64_t bytes = 0;
+    std::memcpy(&bytes, &offers[rank * stride + kOfferBytes + entry * sizeof bytes], sizeof bytes);
+    return bytes;
+  };
+  uint64_t longest = 0;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    uint64_t given = 0, taken = 0;
+    for (size_t other = 0; other < ranks; ++other) {
+      if (listed(rank, other) != listed(other, ranks + rank)) return false;
+      given += listed(rank, other);
+      taken += listed(rank, ranks + other);
+    }
+    longest = std::max({longest, given, taken});
+  }
+  return longest >= kPeersLeast;
+}
+
 }  // namespace
 
 void CopyWork::use_windows(int rank, WindowRanks who, const std::string& nccl) {
@@ -78,7 +109,10 @@ LocalWork::End CopyWork::run_offer(const LocalStep& local, uint64_t cookie) {
                             local.step.delegates);
     offer.scalar = local.arithmetic.scalar;
   }
-  std::memcpy(local.spaces.at(local.step.dst), &offer, sizeof offer);
+  std::byte* const dst = local.spaces.at(local.step.dst);
+  std::memcpy(dst, &offer, sizeof offer);
+  if (local.step.dst.size > sizeof offer)
+    write_lists(local.delegations[local.step.coding], dst + sizeof offer);
   return {cookie, Outcome::kDone};
 }
 
@@ -86,7 +120,8 @@ LocalWork::End CopyWork::run_decide(const LocalStep& local, uint64_t cookie) {
   End end{cookie, Outcome::kDone, 0, Branch::kOtherwise};
   const std::span offers(local.spaces.at(local.step.src), local.step.src.size);
   if (windows_ != nullptr)
-    end.branch = windows_->decide(call_of(cookie), offers, local.step.delegates);
+    end.branch = windows_->decide(call_of(cookie), offers, local.step.delegates,
+                                  lists_fit(offers, window_ranks_.ranks.size()));
   return end;
 }
 

@@ -350,13 +350,18 @@ void Windows::hear(size_t rank, const WindowOffer& offer) {
   map(rank, offer);
 }
 
+WindowOffer Windows::offer_in(std::span<const std::byte> offers, size_t rank) const {
+  WindowOffer offer;
+  std::memcpy(&offer, &offers[rank * (offers.size() / peers_.size())], sizeof offer);
+  return offer;
+}
+
 bool Windows::decide_delegates(uint64_t call, std::span<const std::byte> offers) {
   if (gpu_ == nullptr) return false;
   Place* const place = find(call);
   std::vector<NcclOffer> said(peers_.size());
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
-    WindowOffer offer;
-    std::memcpy(&offer, &offers[rank * kOfferBytes], sizeof offer);
+    const WindowOffer offer = offer_in(offers, rank);
     if (offer.magic == kMagic && offer.nccl.word <= NcclWord::kNever) said[rank] = offer.nccl;
     if (place != nullptr) place->scalars[rank] = offer.scalar;
   }
@@ -364,7 +369,8 @@ bool Windows::decide_delegates(uint64_t call, std::span<const std::byte> offers)
   return nccl_.decide(call, said);
 }
 
-Branch Windows::decide(uint64_t call, std::span<const std::byte> offers, bool delegates) {
+Branch Windows::decide(uint64_t call, std::span<const std::byte> offers, bool delegates,
+                       bool fits) {
   if (delegates) {
     if (decide_delegates(call, offers)) {
       ++calls_;
@@ -373,12 +379,11 @@ Branch Windows::decide(uint64_t call, std::span<const std::byte> offers, bool de
     withdraw(call);
     return Branch::kOtherwise;
   }
-  bool all_ready = true;
+  bool all_ready = fits;
   Place* const place = find(call);
   read_mail();
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
-    WindowOffer offer;
-    std::memcpy(&offer, &offers[rank * kOfferBytes], sizeof offer);
+    const WindowOffer offer = offer_in(offers, rank);
     const bool whole = offer.magic == kMagic && offer.there == 1 && offer.place < kPlaces &&
                        offer.way <= WindowWay::kHandleOnly && offer.bytes == kWindowMemory;
     all_ready = all_ready && whole && offer.ready == 1;

@@ -82,8 +82,10 @@ class Windows {
   // number while it is under way. `gpu`: of all of its buffers; null: they are not on one.
   // `delegates`: the call would go by NCCL.
   WindowOffer offer(uint64_t call, OpenGpu* gpu, bool delegates = false);
-  // `offers` are those of all ranks, as they were sent.
-  Branch decide(uint64_t call, std::span<const std::byte> offers, bool delegates = false);
+  // `offers` are those of all ranks, as they were sent; each may have more behind it. `fits`: but
+  // for windows, the call may go by them.
+  Branch decide(uint64_t call, std::span<const std::byte> offers, bool delegates = false,
+                bool fits = true);
   // After kPeers: where a rank's window for the call begins.
   std::byte* of(uint64_t call, int rank) const;
   // And what the ranks said that they scale by; empty: the call has no window any more.
@@ -159,6 +161,7 @@ class Windows {
   const Place* find(uint64_t call) const;
   Place* find(uint64_t call) { return const_cast<Place*>(std::as_const(*this).find(call)); }
   Place* take_place(uint64_t call);
+  WindowOffer offer_in(std::span<const std::byte> offers, size_t rank) const;
   bool decide_delegates(uint64_t call, std::span<const std::byte> offers);
   void say_why_not(const Status& why);
   void say_how();

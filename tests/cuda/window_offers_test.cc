@@ -116,6 +116,23 @@ TEST_F(WindowOffers, HaveRoomForTwoCalls) {
   EXPECT_EQ(all[0]->of(2, 1), nullptr);
 }
 
+// What comes behind offers is not a window's; where that says so, the call holds no place.
+TEST_F(WindowOffers, HaveListsBehindThem) {
+  auto all = ranks(2);
+  (void)decided(all, 0, offers_of(all, 0));
+  uint64_t call = 0;
+  for (const bool fits : {true, false, true}) {
+    const Said said = offers_of(all, ++call);
+    std::vector<std::byte> longer(2 * (sizeof(WindowOffer) + 24), std::byte{0xff});
+    for (size_t rank = 0; rank < 2; ++rank)
+      std::memcpy(&longer[rank * longer.size() / 2], &said[rank], sizeof(WindowOffer));
+    for (const auto& rank : all)
+      EXPECT_EQ(rank->decide(call, longer, false, fits),
+                fits ? Branch::kPeers : Branch::kOtherwise);
+    EXPECT_EQ(all[0]->of(call, 1) != nullptr, fits);
+  }
+}
+
 // A call that goes on otherwise holds no place.
 TEST_F(WindowOffers, AreTakenBackWhereARankIsNotReady) {
   auto all = ranks(2);
