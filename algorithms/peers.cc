@@ -206,6 +206,9 @@ bool may_go_by_peers_inside(const Problem& problem, int ranks, const Hierarchy& 
     case Collective::kAllgatherv:
     case Collective::kReduceScatter:
     case Collective::kReduceScatterv: break;
+    case Collective::kAlltoall:
+      if (parameters.intra == Phase::kNccl) return false;  // that is for sums and gathering
+      break;
     default: return false;
   }
   const bool in_order = parameters.intra == Phase::kOwn || parameters.intra == Phase::kDirect ||

@@ -39,7 +39,9 @@ Choice for_peers_inside(const Problem& problem, int ranks, const Hierarchy& leve
   if (choice.algorithm != find_algorithm("hierarchical") ||
       !may_go_by_peers_inside(problem, ranks, levels, choice.parameters))
     return choice;
-  if (choice.parameters.intra != Phase::kNccl) choice.parameters.intra = Phase::kDirect;
+  const bool sums_inside = problem.collective != Collective::kAlltoall;  // or gathers there
+  if (sums_inside && choice.parameters.intra != Phase::kNccl)
+    choice.parameters.intra = Phase::kDirect;
   return choice;
 }
 

@@ -21,10 +21,10 @@ namespace {
 
 constexpr uint64_t kFew = kPeersInsideLeast / 4;
 
-constexpr Collective kCollectives[] = {Collective::kAllreduce,     Collective::kReduce,
-                                       Collective::kBroadcast,     Collective::kAllgather,
-                                       Collective::kAllgatherv,    Collective::kReduceScatter,
-                                       Collective::kReduceScatterv};
+constexpr Collective kCollectives[] = {Collective::kAllreduce,      Collective::kReduce,
+                                       Collective::kBroadcast,      Collective::kAllgather,
+                                       Collective::kAllgatherv,     Collective::kReduceScatter,
+                                       Collective::kReduceScatterv, Collective::kAlltoall};
 
 bool has_peers(const BuiltCase& made) {
   const auto& steps = made.schedules.front().steps;
@@ -150,7 +150,7 @@ TEST_P(HostWindowMutants, WithoutAnOrderBetweenStepsAndMessagesAreFound) {
 
 INSTANTIATE_TEST_SUITE_P(All, HostWindowMutants,
                          testing::Values(Collective::kAllreduce, Collective::kAllgather,
-                                         Collective::kReduceScatter),
+                                         Collective::kReduceScatter, Collective::kAlltoall),
                          [](const testing::TestParamInfo<Collective>& each) {
                            return std::string(name_of(each.param));
                          });

@@ -81,6 +81,30 @@ TEST_P(HostWindowCalls, HaveBlocksAsTheHostDoes) {
   });
 }
 
+// What ranks of a host have for each other goes by windows, and the rest by collectors.
+TEST_P(HostWindowCalls, ExchangeBlocksAsTheHostDoes) {
+  const std::vector<int> hosts{0, 1, 0, 1, 1};
+  run_on(hosts, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    uint64_t calls = 0;
+    for (const size_t count : {size_t{40'001}, size_t{1'000'003}})  // in one piece, and in two
+      for (const bool in_place : {false, true}) {
+        const size_t bytes = count * 2 * hosts.size();
+        const std::vector<uint16_t> given = values_of(self.rank(), bytes, 7);
+        std::vector<uint16_t> wanted(given.size()), got(given.size());
+        self.expect_ok(banyan_alltoall(given.data(), wanted.data(), count, BANYAN_BFLOAT16, comm),
+                       "by the host");
+        std::byte* send = gpu.copy_of(given.data(), bytes);
+        std::byte* recv = in_place ? send : gpu.allocate(bytes);
+        self.expect_ok(banyan_alltoall(send, recv, count, BANYAN_BFLOAT16, comm), "on the GPU");
+        gpu.read(got.data(), recv, bytes);
+        gpu.free(send);
+        if (!in_place) gpu.free(recv);
+        self.expect(got == wanted, fmt::format("blocks of {}", count));
+        self.expect(windows_of(self, comm) == calls++, "by windows");
+      }
+  });
+}
+
 TEST_P(HostWindowCalls, GoToAndFromARootAsByTheHost) {
   constexpr size_t kCount = 140'003, kBytes = kCount * 2;
   run_on({0, 1, 0, 1, 1}, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
