@@ -24,10 +24,11 @@ uint64_t sum(const std::vector<uint64_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
 }
 
-// The last element that a list of blocks reaches.
+// The last element that a list of blocks reaches; an empty one lies nowhere.
 uint64_t extent(const std::vector<uint64_t>& displacements, const std::vector<uint64_t>& counts) {
   uint64_t end = 0;
-  for (size_t i = 0; i < counts.size(); ++i) end = std::max(end, displacements[i] + counts[i]);
+  for (size_t i = 0; i < counts.size(); ++i)
+    if (counts[i] != 0) end = std::max(end, displacements[i] + counts[i]);
   return end;
 }
 

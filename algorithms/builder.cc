@@ -214,15 +214,19 @@ Slice reach_of(const std::vector<Slice>& slices) {
 
 }  // namespace
 
-Step ScheduleBuilder::delegate_step(Delegation delegation) {
-  const Step step{.op = Op::kDelegate,
-                  .memory = MemoryKind::kDevice,
-                  .branch = Branch::kPeers,
-                  .coding = static_cast<uint32_t>(delegations_.size()),
-                  .src = reach_of(delegation.to),
-                  .src2 = {},
-                  .dst = reach_of(delegation.from)};
+uint32_t ScheduleBuilder::add_delegation(Delegation delegation) {
   delegations_.push_back(std::move(delegation));
+  return static_cast<uint32_t>(delegations_.size()) - 1;
+}
+
+Step ScheduleBuilder::delegate_step(Delegation delegation) {
+  Step step{.op = Op::kDelegate,
+            .memory = MemoryKind::kDevice,
+            .branch = Branch::kPeers,
+            .src = reach_of(delegation.to),
+            .src2 = {},
+            .dst = reach_of(delegation.from)};
+  step.coding = add_delegation(std::move(delegation));
   return step;
 }
 

@@ -92,6 +92,8 @@ class ScheduleBuilder {
   // As Schedule::window_ranks.
   void set_window_ranks(std::vector<int32_t> ranks) { window_ranks_ = std::move(ranks); }
 
+  // The number of that, for a step that goes by it.
+  uint32_t add_delegation(Delegation delegation);
   // A kDelegate of that, to be repeated: what it gives lies in one space, and what it takes, too.
   Step delegate_step(Delegation delegation);
 

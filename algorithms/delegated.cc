@@ -151,6 +151,7 @@ class DelegatedSteps {
 
 void add_delegated(ScheduleBuilder& builder, const Problem& problem, const Group& group,
                    uint64_t window) {
+  assert(problem.collective != Collective::kAlltoallv);
   DelegatedSteps(builder, problem, group, window).run();
 }
 

@@ -68,11 +68,8 @@ class Windowed {
            const Hierarchy& levels)
       : problem_(problem),
         may_(may_have_host_windows(group, problem, levels)),
-        group_(may_ ? in_order_inside(group) : group) {
-    const int part = levels.part_of(0, group.me);
-    if (may_)
-      windows_ = host_windows(builder, group, problem, group_of(group, levels.members(0, part)));
-  }
+        group_(may_ ? in_order_inside(group) : group),
+        windows_(host_windows(builder, group, problem, levels)) {}
 
   const Group& group() const { return group_; }
   // So many at least, and as many as it takes for each to have a place in a window.

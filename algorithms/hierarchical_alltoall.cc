@@ -5,14 +5,18 @@
 // These collectors, one of each part, are a team that has the same to do at the next level, with
 // what they have collected. So a rank sends a message to each other part of each level instead of
 // one to each rank. (Blocks that go the same way share a message, as in Bruck et al. 1997.)
+// What ranks of one host have for each other may go by windows.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "algorithms/generators.h"
+#include "algorithms/host_windows.h"
 #include "algorithms/levels.h"
 
 namespace banyan {
@@ -33,9 +37,10 @@ struct AlltoallTeam {
 
 class LevelExchange {
  public:
+  // `windows`: the lowest level goes by other steps where there are some.
   LevelExchange(ScheduleBuilder& builder, const Group& group, const Hierarchy& levels,
-                uint64_t block)
-      : builder_(builder), group_(group), levels_(levels), block_(block) {}
+                uint64_t block, const HostWindows* windows)
+      : builder_(builder), group_(group), levels_(levels), block_(block), windows_(windows) {}
 
   // The own part's last: the others' have farther to go.
   void run(int level, const AlltoallTeam& team) {
@@ -50,7 +55,9 @@ class LevelExchange {
         if (!rail.members.empty()) run(level + 1, rail);
       }
     }
+    if (level == 0 && windows_ != nullptr) builder_.on(Branch::kOtherwise);
     exchange(team, parts[mine]);
+    builder_.on(Branch::kAlways);
   }
 
  private:
@@ -153,29 +160,49 @@ class LevelExchange {
   const Group& group_;
   const Hierarchy& levels_;
   uint64_t block_;
+  const HostWindows* windows_;
 };
+
+std::vector<Slice> chosen(const std::vector<Slice>& slices, std::span<const int> places) {
+  std::vector<Slice> found;
+  found.reserve(places.size());
+  for (const int place : places) found.push_back(slices[static_cast<size_t>(place)]);
+  return found;
+}
 
 }  // namespace
 
 void hierarchical_alltoall(ScheduleBuilder& builder, const Group& group, const Problem& problem) {
   const Levels levels(group);
   if (levels->depth() == 0) return pairwise_alltoall(builder, group, problem);
+  const std::unique_ptr<HostWindows> windows = host_windows(builder, group, problem, *levels);
   if (problem.check) leaders_barrier(builder, group, problem);
   builder.fence();
-  const auto me = static_cast<size_t>(group.me);
+  const std::span<const int> host = levels->members(0, levels->part_of(0, group.me));
   AlltoallTeam everybody{.input = slices_of(whole_input(group, problem),
                                             input_blocks(group, problem), problem.element())};
   const std::vector<Slice> output =
       slices_of(whole_output(group, problem), output_blocks(group, problem), problem.element());
-  if (problem.in_place)
-    everybody.input = set_aside(builder, everybody.input);
-  else
-    builder.copy(everybody.input[me], output[me]);
+  const std::vector<Slice> given = chosen(everybody.input, host);
+  for (int place = 0; place < group.size(); ++place) {
+    const bool inside = std::find(host.begin(), host.end(), place) != host.end();
+    if (inside && windows != nullptr) builder.on(Branch::kOtherwise);
+    Slice& block = everybody.input[static_cast<size_t>(place)];
+    if (problem.in_place)
+      block = set_aside(builder, {block}).front();
+    else if (place == group.me)
+      builder.copy(block, output[static_cast<size_t>(place)]);
+    builder.on(Branch::kAlways);
+  }
   for (int place = 0; place < group.size(); ++place) {
     everybody.members.push_back({.place = place});
     everybody.output.push_back({output[static_cast<size_t>(place)]});
   }
-  LevelExchange(builder, group, *levels, problem.count * problem.element()).run(0, everybody);
+  LevelExchange(builder, group, *levels, problem.count * problem.element(), windows.get())
+      .run(0, everybody);
+  if (windows == nullptr) return;
+  windows->exchange(given, chosen(output, host));
+  windows->end();
 }
 
 }  // namespace banyan

@@ -237,12 +237,6 @@ int pieces_of_blocks(const Problem& problem, const std::vector<Part>& blocks, in
   return pieces_in_windows(problem, longest_of(blocks) * unit, unit);
 }
 
-std::unique_ptr<HostWindows> windows_of_host(ScheduleBuilder& builder, const Group& group,
-                                             const Problem& problem, const Hierarchy& levels) {
-  const int part = levels.part_of(0, group.me);
-  return host_windows(builder, group, problem, group_of(group, levels.members(0, part)));
-}
-
 Team everybody(const Group& group) {
   Team team{std::vector<int>(group.ranks.size()), {}};
   std::iota(team.places.begin(), team.places.end(), 0);
@@ -268,8 +262,7 @@ void hierarchical_allgather(ScheduleBuilder& builder, const Group& group, const 
   if (levels->depth() == 0) return circulant_allgather(builder, group, problem);
   const std::vector<Part> blocks = output_blocks(group, problem);
   const bool by_windows = may_have_host_windows(group, problem, *levels);
-  std::unique_ptr<HostWindows> windows;
-  if (by_windows) windows = windows_of_host(builder, group, problem, *levels);
+  const std::unique_ptr<HostWindows> windows = host_windows(builder, group, problem, *levels);
   if (problem.check) leaders_barrier(builder, group, problem);
   builder.fence();
   const bool apart = problem.collective == Collective::kAllgatherv;
@@ -295,8 +288,7 @@ void hierarchical_reduce_scatter(ScheduleBuilder& builder, const Group& group,
   }
   const std::vector<Part> blocks = input_blocks(group, problem);
   const bool by_windows = may_have_host_windows(group, problem, *levels);
-  std::unique_ptr<HostWindows> windows;
-  if (by_windows) windows = windows_of_host(builder, group, problem, *levels);
+  const std::unique_ptr<HostWindows> windows = host_windows(builder, group, problem, *levels);
   int segments = segments_of(group, problem, blocks);
   if (by_windows)
     segments = std::max(segments, pieces_of_blocks(problem, blocks, levels->largest_part(0)));

@@ -10,10 +10,13 @@
 //   windows.gather(blocks);
 //   windows.end();
 //
+// Or blocks go from each rank of the host to each other, and only what is for other hosts goes by
+// the host's memory (exchange).
+//
 // A window has room for a few exchanges at a time, which all ranks of the host begin in the same
 // order. The room of one is free for another once all have read what was there. Or something else
 // moves what the ranks give each other (kDelegate): then each has room for what it gives to a sum,
-// where that must be widened, and for what the others give to the own one.
+// where that must be widened or scaled, and for what the others give to the own one.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -54,6 +57,10 @@ class HostWindows {
   void reduce(const std::vector<Slice>& blocks, Slice sum);
   // The own one is there, and the others come there.
   void gather(const std::vector<Slice>& blocks);
+  // Gives each rank of the host its block, the own one, too, and takes what each gives. All blocks
+  // of all ranks are as long. Where a block is taken to a place of one that is given, both are of
+  // the same rank. Requires that nothing delegates.
+  void exchange(const std::vector<Slice>& given, const std::vector<Slice>& taken);
   void end() { talk_.withdraw(); }
 
  private:
@@ -75,11 +82,14 @@ class HostWindows {
   // What must be done before this rank writes at the place.
   StepIds free(const Exchange& exchange) const;
   StepIds write(Slice from, Slice to, bool as_sums, const StepIds& after);
+  // From the window of the rank at that place.
+  StepIds read(int place, Slice from, Slice to, const StepIds& after);
 
   const Problem& problem_;
   const Group host_;
   PeerTalk talk_;
   const uint64_t width_;  // of an accumulator
+  const bool converts_;   // elements to accumulators: they are widened, or scaled
   const bool delegates_;
   uint64_t reduced_ = 0;  // by delegates
   std::vector<Exchange> exchanges_;
@@ -87,6 +97,6 @@ class HostWindows {
 
 // For a host with several ranks, in calls that may; null otherwise. The ranks of the host agree.
 std::unique_ptr<HostWindows> host_windows(ScheduleBuilder& builder, const Group& group,
-                                          const Problem& problem, const Group& host);
+                                          const Problem& problem, const Hierarchy& levels);
 
 }  // namespace banyan

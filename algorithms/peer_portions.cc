@@ -98,6 +98,7 @@ class PeerPortions {
   std::vector<Portion> make() const {
     uint64_t longest = 0;
     for (int block = 0; block < ranks_; ++block) longest = std::max(longest, count_of(block));
+    for (const uint64_t count : problem_.send_counts) longest = std::max(longest, count);
     std::vector<Portion> made;
     for (uint64_t begin = 0; begin < longest; begin += most_)
       made.push_back(portion({begin, made.size() % 2 * half_}));
@@ -121,6 +122,7 @@ class PeerPortions {
     return problem_.collective == Collective::kReduceScatter ||
            problem_.collective == Collective::kReduceScatterv ||
            problem_.collective == Collective::kAlltoall ||
+           problem_.collective == Collective::kAlltoallv ||
            problem_.collective == Collective::kScatter;
   }
   uint64_t count_of(int block) const {
@@ -162,6 +164,7 @@ class PeerPortions {
       case Collective::kAllgatherv: return allgather(at, true);
       case Collective::kGather: return allgather(at, me_ == root_);
       case Collective::kScatter: return scatter(at);
+      case Collective::kAlltoallv: return alltoallv(at);
       default: return alltoall(at);
     }
   }
@@ -254,6 +257,32 @@ class PeerPortions {
       }
       made.given.push_back({input(at, place), window(at, place)});
       made.pulled.push_back({place, window(at, me_), block_of_output(at, place)});
+    }
+    return made;
+  }
+
+  Portion alltoallv(At at) const {
+    Portion made;
+    const auto part_of_block = [&](const Part& block) {
+      return Part{block.begin + at.begin,
+                  at.begin < block.count ? std::min(most_, block.count - at.begin) : 0};
+    };
+    const auto room = [&](int block, const Slice& values) {
+      return Slice{Space::kWindow, at.half + static_cast<uint64_t>(block) * most_ * element_,
+                   values.size};
+    };
+    for (int place = 0; place < ranks_; ++place) {
+      const auto index = static_cast<size_t>(place);
+      const Slice given = elements(input_, part_of_block(inputs_[index]), element_);
+      const Slice taken = elements(output_, part_of_block(outputs_[index]), element_);
+      if (place == me_) {
+        made.own = {{given, taken}};
+        continue;
+      }
+      made.given.push_back({given, room(place, given)});
+      made.pulled.push_back({place, room(me_, taken), taken});
+      if (given.size != 0) made.readers |= uint32_t{1} << place;
+      if (taken.size != 0) made.owners |= uint32_t{1} << place;
     }
     return made;
   }

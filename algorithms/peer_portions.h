@@ -32,9 +32,13 @@ struct Portion {
   bool divides = false;       // what was pulled
   bool shares_sum = false;    // others read it, so they must hear of it
   std::vector<Pull> pulled{};
+  // Ranks have portions of their own number of alltoallv: bit p is set where the rank at place p
+  // reads this rank's window in this one, or is read by this rank.
+  uint32_t readers = 0;
+  uint32_t owners = 0;
 };
 
-// All of a call, in order, the same number of them on all ranks.
+// All of a call, in order; the same number of them on all ranks, but of alltoallv.
 std::vector<Portion> portions_of(ScheduleBuilder& builder, const Problem& problem,
                                  const Group& group, uint64_t window);
 // The same for exact calls whose portions something else moves (delegated.h): vectors are summed

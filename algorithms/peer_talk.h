@@ -74,6 +74,8 @@ class PeerTalk {
   }
 
  private:
+  uint32_t lists(Slice input, Slice output);
+
   ScheduleBuilder& builder_;
   const Problem& problem_;
   const Group& group_;

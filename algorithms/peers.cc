@@ -47,26 +47,29 @@ class PeerSteps {
     StepIds done{};  // they have read this rank's window
   };
 
-  bool reads(int reader, int owner) const {
+  bool reads(const Portion& portion, int reader, int owner) const {
     const int root = group_.place_of(problem_.root);
     switch (problem_.collective) {
       case Collective::kReduce:
       case Collective::kGather: return reader == root;
       case Collective::kBroadcast:
       case Collective::kScatter: return owner == root;
+      case Collective::kAlltoallv:
+        return reader == group_.me ? (portion.owners >> owner & 1) != 0
+                                   : (portion.readers >> reader & 1) != 0;
       default: return true;
     }
   }
   // Who reads this rank's window hears that it may.
-  void tell_readers(const StepIds& after) {
+  void tell_readers(const Portion& portion, const StepIds& after) {
     talk_.for_others([&](int place) {
-      if (reads(place, group_.me)) talk_.tell(place, after);
+      if (reads(portion, place, group_.me)) talk_.tell(place, after);
     });
   }
-  std::vector<uint32_t> hear_owners() {
+  std::vector<uint32_t> hear_owners(const Portion& portion) {
     std::vector<uint32_t> heard(static_cast<size_t>(group_.size()));
     talk_.for_others([&](int place) {
-      if (reads(group_.me, place)) heard[static_cast<size_t>(place)] = talk_.hear(place);
+      if (reads(portion, group_.me, place)) heard[static_cast<size_t>(place)] = talk_.hear(place);
     });
     return heard;
   }
@@ -93,8 +96,8 @@ class PeerSteps {
     for (const Portion::Move& move : portions[index].given)
       if (move.from.size != 0)
         round.given.push_back(copy(group_.me, move.from, move.to, move.codec, free));
-    tell_readers(round.given);
-    round.ready = hear_owners();
+    tell_readers(portions[index], round.given);
+    round.ready = hear_owners(portions[index]);
   }
 
   void fold(const Portion& portion, Round& round) {
@@ -110,8 +113,8 @@ class PeerSteps {
            .dst = portion.sum},
           all_of(round.given, talk_.of_others(round.ready)))};
     if (!portion.shares_sum) return;
-    tell_readers(round.folded);
-    round.summed = hear_owners();
+    tell_readers(portion, round.folded);
+    round.summed = hear_owners(portion);
   }
 
   void pull(const Portion& portion, Round& round) {
@@ -133,10 +136,10 @@ class PeerSteps {
                   {});
     }
     talk_.for_others([&](int place) {
-      if (reads(group_.me, place)) talk_.tell(place, read[static_cast<size_t>(place)]);
+      if (reads(portion, group_.me, place)) talk_.tell(place, read[static_cast<size_t>(place)]);
     });
     talk_.for_others([&](int place) {
-      if (reads(place, group_.me)) round.done.push_back(talk_.hear(place));
+      if (reads(portion, place, group_.me)) round.done.push_back(talk_.hear(place));
     });
   }
 
@@ -179,7 +182,8 @@ uint64_t longest_bytes(const Problem& problem, int ranks) {
       return problem.count * problem.element() * static_cast<uint64_t>(ranks);
     case Collective::kAllgatherv:
     case Collective::kReduceScatterv: return all * problem.element();
-    default: return 0;  // of alltoallv each rank knows its own counts alone
+    case Collective::kAlltoallv: return UINT64_MAX;  // the first round says how much there is
+    default: return 0;
   }
 }
 
@@ -188,8 +192,7 @@ uint64_t longest_bytes(const Problem& problem, int ranks) {
 bool may_go_by_peers(const Problem& problem, int ranks, const Parameters& parameters) {
   if (parameters.encodes() && !may_encode_in_windows(problem, parameters)) return false;
   if (ranks < 2 || ranks > kMostWindows) return false;
-  if (problem.keeps_left) return false;
-  if (problem.memory != MemoryKind::kHost || problem.op == ReduceOp::kPreMulSum) return false;
+  if (problem.keeps_left || problem.memory != MemoryKind::kHost) return false;
   return longest_bytes(problem, ranks) >= kPeersLeast;
 }
 
@@ -203,13 +206,16 @@ bool may_go_by_peers_inside(const Problem& problem, int ranks, const Hierarchy& 
     case Collective::kAllgatherv:
     case Collective::kReduceScatter:
     case Collective::kReduceScatterv: break;
+    case Collective::kAlltoall:
+      if (parameters.intra == Phase::kNccl) return false;  // that is for sums and gathering
+      break;
     default: return false;
   }
   const bool in_order = parameters.intra == Phase::kOwn || parameters.intra == Phase::kDirect ||
                         parameters.intra == Phase::kNccl;
   if (!in_order || !parameters.intra_codec.is_exact()) return false;
   if (levels.depth() == 0 || levels.largest_part(0) > kMostWindows) return false;
-  if (problem.memory != MemoryKind::kHost || problem.op == ReduceOp::kPreMulSum) return false;
+  if (problem.memory != MemoryKind::kHost) return false;
   return longest_bytes(problem, ranks) >= kPeersInsideLeast;
 }
 

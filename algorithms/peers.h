@@ -16,7 +16,9 @@
 // same order, so that results have the same bits.
 //
 // No rank knows before the call which ranks have their buffers on a GPU. A first round says it, and
-// whether each can read all windows. Where one cannot, the call goes on as it would without.
+// whether each can read all windows. Where one cannot, the call goes on as it would without. Of an
+// alltoallv the round also says what each gives and takes: where two differ in that, or all have
+// little, the call goes on by the host, too, which finds such differences.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -28,9 +30,6 @@
 
 namespace banyan {
 
-// Shorter calls take less time by the host: a copy to a GPU and one back have 12 us (docs/gpu.md),
-// and the rounds and kernels here more.
-inline constexpr uint64_t kPeersLeast = uint64_t{64} << 10;
 // Vectors up to this length are combined as a whole by each rank.
 inline constexpr uint64_t kOneShotMost = uint64_t{256} << 10;
 // Inside hosts a rank has a copy to a GPU and one back besides: shorter vectors go by the host.
@@ -52,8 +51,8 @@ inline bool delegates(const Parameters& parameters) {
 }
 
 // Puts that before a schedule of the same call, by `direct` with the group's parameters, which is
-// for where it cannot be. `window`: bytes of a window. The problem's staging says what this rank
-// has on a GPU.
+// for where it cannot be; of an alltoallv, by any algorithm. `window`: bytes of a window. The
+// problem's staging says what this rank has on a GPU.
 Schedule with_peers(const Schedule& otherwise, const Problem& problem, const Group& group,
                     uint64_t window = kWindowBytes);
 

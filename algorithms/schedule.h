@@ -30,6 +30,13 @@ inline constexpr int kSpaceCount = 5;
 inline constexpr uint64_t kWindowBytes = uint64_t{32} << 20;  // of one call
 inline constexpr int kMostWindows = 16;                       // ranks that read each other's
 inline constexpr uint64_t kOfferBytes = 256;                  // what a rank says of its window
+// And, where it alone knows, to how many bytes it gives each of so many ranks, and takes from each.
+constexpr uint64_t listed_offer_bytes(size_t ranks) {
+  return kOfferBytes + 2 * ranks * sizeof(uint64_t);
+}
+// Shorter calls take less time by the host than by windows: a copy to a GPU and one back have 12 us
+// (docs/gpu.md), and what ranks tell each other and kernels have more.
+inline constexpr uint64_t kPeersLeast = uint64_t{64} << 10;
 
 // A range of bytes. Or a wire slot, which is a range of scratch that holds one message of a codec:
 // its size is the most that such a message has, and how long the one in it is, the step that writes
@@ -67,11 +74,14 @@ enum class Op : uint8_t {
   kDecodeAdd,  // dst = src (+) widened src2; dst and src are A, src2 is T; no scalar
   kSelect,     // dst = the codec's selection from src, or its look at src, or one from looks
   // With windows (peers.h). A copy from kWindow that names a peer reads that rank's.
-  kOffer,     // dst = what this rank says of its window, for a call whose buffers are src and src2
+  kOffer,     // dst = what this rank says of its window, for a call whose buffers are src and src2,
+              // and behind it, where dst is longer, what its delegation has: how many bytes it
+              // gives each and takes from each
   kDecide,    // looks at what all ranks of the group said, in src, and decides Step::branch
-  kFold,      // dst = the windows at src, combined in the order of ranks: T, and divided. In
-              // scratch it is a partial sum: A, of windows that have A. What all ranks gave may lie
-              // in this rank's window: src2, in parts as long as src
+  kFold,      // dst = the windows at src, combined in the order of ranks: T, each times its rank's
+              // scalar for kPreMulSum, and divided. In scratch it is a partial sum: A, of windows
+              // that have A. What all ranks gave may lie in this rank's window: src2, in parts as
+              // long as src
   kDelegate,  // something else moves what the ranks give each other: Schedule::delegations
   kWithdraw,  // the window is no longer this call's
   // Made by fuse() from a receive into scratch that only a reduction reads:
@@ -96,7 +106,8 @@ struct Step {
   Branch branch = Branch::kAlways;
   bool delegates = false;  // kOffer, kDecide: the call's windows are filled by kDelegate
   int32_t peer = -1;       // a rank of the communicator
-  // Index into Schedule::codings, for a codec's step; into Schedule::delegations, for kDelegate.
+  // Index into Schedule::codings, for a codec's step; into Schedule::delegations, for kDelegate and
+  // a kOffer that has lists.
   uint32_t coding = 0;
   Slice src;
   Slice src2;
@@ -129,7 +140,8 @@ struct Left {
 
 // What a rank gives and takes in a kDelegate, by place among the ranks with windows, its own too.
 // All of them begin their delegates in the same order, one at a time, and each ends for none before
-// it has begun for all. Step::src and Step::dst reach around these.
+// it has begun for all. Step::src and Step::dst reach around these. Or what it gives and takes in
+// the whole call, where a kOffer says that.
 struct Delegation {
   std::vector<Slice> to;
   std::vector<Slice> from;

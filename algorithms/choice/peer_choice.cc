@@ -30,6 +30,8 @@ Choice for_peers(const Problem& problem, int ranks, const Rules& rules, int want
   if (choice.parameters.encodes() || is_named(rules, wanted, choice) ||
       !goes_by_peers(problem, ranks, rules, wanted, choice))
     return choice;
+  // Its blocks only move, so any algorithm leaves the same bits where windows are not used.
+  if (problem.collective == Collective::kAlltoallv) return choice;
   return {find_algorithm("direct"), "memory of GPUs that all ranks of the host may read"};
 }
 
@@ -37,7 +39,9 @@ Choice for_peers_inside(const Problem& problem, int ranks, const Hierarchy& leve
   if (choice.algorithm != find_algorithm("hierarchical") ||
       !may_go_by_peers_inside(problem, ranks, levels, choice.parameters))
     return choice;
-  if (choice.parameters.intra != Phase::kNccl) choice.parameters.intra = Phase::kDirect;
+  const bool sums_inside = problem.collective != Collective::kAlltoall;  // or gathers there
+  if (sums_inside && choice.parameters.intra != Phase::kNccl)
+    choice.parameters.intra = Phase::kDirect;
   return choice;
 }
 

@@ -168,7 +168,7 @@ ScheduleFault SymbolArithmetic::fold(const Step& step, int rank,
     if (coded)
       fault = open_message(step, windows[of]);
     else if (call_.needs_decode && !partial)
-      fault = decode(windows[of], static_cast<int>(of), false);
+      fault = decode(windows[of], static_cast<int>(of), true);
     if (fault.empty() && windows[of].back().end != sum.back().end)
       fault = "folds messages of values of different lengths";
     if (fault.empty() && of != 0) fault = combine(sum, windows[of]);

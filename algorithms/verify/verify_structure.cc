@@ -152,12 +152,37 @@ ScheduleFault check_delegation(const VerifiedCall& call, int rank, const Step& s
   return {};
 }
 
+uint64_t offer_bytes(const VerifiedCall& call, int rank) {
+  return call.collective == Collective::kAlltoallv
+             ? listed_offer_bytes(call.window_ranks(rank).size())
+             : kOfferBytes;
+}
+
+// Where ranks know only their own counts, it has those of the call.
+ScheduleFault check_offer(const VerifiedCall& call, int rank, const Step& step) {
+  if (step.dst.size != offer_bytes(call, rank))
+    return "does not write what a rank says of its window";
+  if (call.collective != Collective::kAlltoallv) return {};
+  const Schedule& schedule = call.schedules[static_cast<size_t>(rank)];
+  const Problem& problem = call.problems[static_cast<size_t>(rank)];
+  if (step.coding >= schedule.delegations.size()) return "is of no delegation of the schedule";
+  const Delegation& delegation = schedule.delegations[step.coding];
+  const auto lists = [&](const std::vector<Slice>& slices, const std::vector<uint64_t>& counts) {
+    return std::equal(slices.begin(), slices.end(), counts.begin(), counts.end(),
+                      [&](const Slice& slice, uint64_t count) {
+                        return slice.size == count * problem.element();
+                      });
+  };
+  if (!lists(delegation.to, problem.send_counts) || !lists(delegation.from, problem.recv_counts))
+    return "does not say how much it gives each rank and takes from each";
+  return {};
+}
+
 ScheduleFault check_shape(const VerifiedCall& call, int rank, Step step) {
   if (step.op == Op::kDelegate) return check_delegation(call, rank, step);
-  if (step.op == Op::kOffer)
-    return step.dst.size == kOfferBytes ? "" : "does not write what a rank says of its window";
+  if (step.op == Op::kOffer) return check_offer(call, rank, step);
   if (step.op == Op::kDecide)
-    return step.src.size == kOfferBytes * call.window_ranks(rank).size()
+    return step.src.size == offer_bytes(call, rank) * call.window_ranks(rank).size()
                ? ""
                : "does not look at what each rank says of its window";
   const bool coded = step.codec != kNoCodec;

@@ -19,8 +19,10 @@ struct Fold {
   using Wide = typename Combine::Local;
   static_assert(sizeof(typename Finish::Local) == sizeof(Element));
 
-  BANYAN_HOST_DEVICE static Wide first(Element element) { return First::apply(element, kNeutral); }
-  BANYAN_HOST_DEVICE static Wide add(Wide wide, Element element) {
+  BANYAN_HOST_DEVICE static Wide first(Element element, const CudaFoldCall&, unsigned) {
+    return First::apply(element, kNeutral);
+  }
+  BANYAN_HOST_DEVICE static Wide add(Wide wide, Element element, const CudaFoldCall&, unsigned) {
     return Combine::apply(wide, element, 0);
   }
   BANYAN_HOST_DEVICE static Element finish(Wide wide, uint64_t operand) {
@@ -29,6 +31,27 @@ struct Fold {
 
  private:
   static constexpr uint64_t kNeutral = 0x3f800000;  // 1.0F, for those that scale
+};
+
+// Each rank's elements are scaled by its own factor as they are widened, and rounded, before they
+// are added: that is no fused multiplication and addition.
+template <class Scale, class Combine, class Finish>
+struct ScaledFold {
+  using Element = typename Scale::Incoming;
+  using Wide = typename Scale::Local;
+  static_assert(std::is_same_v<typename Combine::Incoming, Wide>);
+  static_assert(sizeof(typename Finish::Local) == sizeof(Element));
+
+  BANYAN_HOST_DEVICE static Wide first(Element element, const CudaFoldCall& call, unsigned rank) {
+    return Scale::apply(element, call.factors[rank]);
+  }
+  BANYAN_HOST_DEVICE static Wide add(Wide wide, Element element, const CudaFoldCall& call,
+                                     unsigned rank) {
+    return Combine::apply(wide, Scale::apply(element, call.factors[rank]), 0);
+  }
+  BANYAN_HOST_DEVICE static Element finish(Wide wide, uint64_t operand) {
+    return Finish::apply(wide, operand);
+  }
 };
 
 // Leaves an element, or a result, as it is.
@@ -70,6 +93,14 @@ using FoldNarrow =
 template <class Format>
 using FoldNarrowMeans =
     Fold<DecodeNarrow<Format>, CombineDecoded<Format, Sum>, EncodeDivided<Format>>;
+template <typename Integer>
+using FoldScaledIntegers =
+    ScaledFold<ScaleIntegers<Integer>, CombineIntegers<Integer, Sum>, AsItIs<Integer>>;
+template <typename Float>
+using FoldScaledFloats = ScaledFold<ScaleFloats<Float>, CombineFloats<Float, Sum>, AsItIs<Float>>;
+template <class Format>
+using FoldScaledNarrow =
+    ScaledFold<DecodeNarrow<Format>, CombineFloats<float, Sum>, EncodeScaled<Format>>;
 template <class Format, class Extreme>
 using FoldNarrowExtremes = Fold<AsItIs<typename Format::Storage>, ExtremeNarrow<Format, Extreme>,
                                 AsItIs<typename Format::Storage>>;
@@ -96,7 +127,8 @@ BANYAN_HOST_DEVICE void fold_pack(const CudaFoldCall& call, uint64_t item) {
       BANYAN_UNROLLED
       for (unsigned e = 0; e < kElements; e++) {
         const auto element = element_of<Element>(packs[u], e);
-        wide[e] = rank + u == 0 ? Function::first(element) : Function::add(wide[e], element);
+        wide[e] = rank + u == 0 ? Function::first(element, call, rank + u)
+                                : Function::add(wide[e], element, call, rank + u);
       }
     }
   }
@@ -111,10 +143,11 @@ BANYAN_HOST_DEVICE void fold_pack(const CudaFoldCall& call, uint64_t item) {
 template <class Function>
 BANYAN_HOST_DEVICE void fold_element(const CudaFoldCall& call, uint64_t i) {
   using Element = typename Function::Element;
-  auto wide = Function::first(load_anywhere<Element>(call.sources[0] + i * sizeof(Element)));
+  const auto first = load_anywhere<Element>(call.sources[0] + i * sizeof(Element));
+  auto wide = Function::first(first, call, 0);
   for (unsigned rank = 1; rank < call.ranks; rank++) {
     const auto from = call.sources[rank] + i * sizeof(Element);
-    wide = Function::add(wide, load_anywhere<Element>(from));
+    wide = Function::add(wide, load_anywhere<Element>(from), call, rank);
   }
   store_anywhere<Element>(call.dst + i * sizeof(Element), Function::finish(wide, call.operand));
 }

@@ -18,7 +18,9 @@ struct CudaFoldCall {
   const std::byte* sources[kCudaFoldMost] = {};
   uint64_t count = 0;
   uint64_t operand = 0;  // of what becomes of the sum, as bits
-  uint32_t ranks = 0;    // that many sources are there
+  // By source, as bits of the accumulator; of those that scale what they add.
+  uint64_t factors[kCudaFoldMost] = {};
+  uint32_t ranks = 0;  // that many sources are there
 };
 
 // Packs where all begin at a multiple of one; 0 where some do not, and single elements are taken.

@@ -21,6 +21,8 @@
 
 namespace banyan {
 
+using CudaScalar = std::array<std::byte, 8>;
+
 // Those of one CUDA context, as CudaKernels (kernels.h) are, which says of threads, of memory and
 // of failures what holds here, too.
 class CudaFolds {
@@ -38,12 +40,19 @@ class CudaFolds {
   // what does not begin at multiples of 16 bytes.
   Status fold(DataType type, ReduceOp op, std::byte* dst, std::span<const std::byte* const> sources,
               uint64_t count, int divisor, Stream stream) const;
+  // dst[i] = scalars[0] * sources[0][i] + scalars[1] * sources[1][i] + ..., as fold(): kPreMulSum.
+  // Each product is rounded to an accumulator before it is added. There is a scalar, an element in
+  // its first bytes, for each source.
+  Status fold_scaled(DataType type, std::byte* dst, std::span<const std::byte* const> sources,
+                     std::span<const CudaScalar> scalars, uint64_t count, Stream stream) const;
 
  private:
   using ByType = std::array<CudaModule::Function, kDataTypeCount>;
 
   explicit CudaFolds(std::shared_ptr<const CudaModule> module) : module_(std::move(module)) {}
   Status find_all();
+  Status launch(CudaModule::Function function, DataType type, CudaFoldCall& call,
+                std::span<const std::byte* const> sources, Stream stream) const;
 
   std::shared_ptr<const CudaModule> module_;
   std::array<ByType, kReduceOpCount> folds_{};

@@ -56,9 +56,9 @@ std::string cuda_fold_name(DataType type, ReduceOp op, CudaScaling by) {
     case ReduceOp::kMax: return named("fold_max", type);
     case ReduceOp::kMin: return named("fold_min", type);
     case ReduceOp::kProd: return named("fold_prod", wrapping(type));
+    case ReduceOp::kPreMulSum: return named("fold_scaled", wrapping(type));
     case ReduceOp::kSum:
-    case ReduceOp::kAvg:
-    case ReduceOp::kPreMulSum: break;
+    case ReduceOp::kAvg: break;
   }
   return by == CudaScaling::kDivide ? named("fold_mean", type) : named("fold_sum", wrapping(type));
 }

@@ -5,14 +5,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 
 #include "compression/cuda/kernel_names.h"
 #include "compression/cuda/quotient.h"
 #include "compression/cuda/spans.h"
-#include "compression/float_formats.h"
 
 namespace banyan {
 
@@ -20,41 +18,6 @@ namespace {
 
 size_t index_of(DataType type) {
   return static_cast<size_t>(type);
-}
-
-template <typename T>
-T element_at(const void* address) {
-  T value;
-  std::memcpy(&value, address, sizeof value);
-  return value;
-}
-
-uint64_t bits_of(float value) {
-  return __builtin_bit_cast(uint32_t, value);
-}
-
-uint64_t bits_of(double value) {
-  return __builtin_bit_cast(uint64_t, value);
-}
-
-// The factor as an accumulator, without a scalar one.
-uint64_t factor_of(DataType type, const void* scalar) {
-  if (scalar == nullptr) {
-    if (!is_floating(type)) return 1;
-    return type == DataType::kFloat64 ? bits_of(1.0) : bits_of(1.0F);
-  }
-  switch (type) {
-    case DataType::kFloat16: return bits_of(widen<Float16>(element_at<uint16_t>(scalar)));
-    case DataType::kBfloat16: return bits_of(widen<Bfloat16>(element_at<uint16_t>(scalar)));
-    case DataType::kFloat8E4m3: return bits_of(widen<Float8E4m3>(element_at<uint8_t>(scalar)));
-    case DataType::kFloat8E5m2: return bits_of(widen<Float8E5m2>(element_at<uint8_t>(scalar)));
-    default: break;
-  }
-  switch (size_of(type)) {
-    case 1: return element_at<uint8_t>(scalar);
-    case 4: return element_at<uint32_t>(scalar);
-    default: return element_at<uint64_t>(scalar);
-  }
 }
 
 }  // namespace
@@ -118,7 +81,7 @@ Status CudaKernels::decode_reduce(DataType type, ReduceOp op, void* dst, const v
 Status CudaKernels::decode(DataType type, void* dst, const void* src, size_t count,
                            const void* scalar, Stream stream) const {
   return launch(decode_[index_of(type)], accumulator_of(type, ReduceOp::kSum), type, dst, nullptr,
-                src, count, factor_of(type, scalar), stream);
+                src, count, cuda_factor(type, scalar), stream);
 }
 
 Status CudaKernels::encode(DataType type, void* dst, const void* src, size_t count, int divisor,

@@ -2,7 +2,10 @@
 
 #include "compression/cuda/quotient.h"
 
+#include <cstring>
 #include <type_traits>
+
+#include "compression/float_formats.h"
 
 namespace banyan {
 
@@ -29,11 +32,45 @@ CudaQuotient divide_integers(DataType type, int divisor) {
   }
 }
 
+template <typename T>
+T element_at(const void* address) {
+  T value;
+  std::memcpy(&value, address, sizeof value);
+  return value;
+}
+
+uint64_t bits_of(float value) {
+  return __builtin_bit_cast(uint32_t, value);
+}
+
+uint64_t bits_of(double value) {
+  return __builtin_bit_cast(uint64_t, value);
+}
+
 }  // namespace
 
 CudaQuotient cuda_quotient(DataType type, int divisor) {
   if (type == DataType::kFloat64) return divide_floats<double>(divisor);
   return is_floating(type) ? divide_floats<float>(divisor) : divide_integers(type, divisor);
+}
+
+uint64_t cuda_factor(DataType type, const void* scalar) {
+  if (scalar == nullptr) {
+    if (!is_floating(type)) return 1;
+    return type == DataType::kFloat64 ? bits_of(1.0) : bits_of(1.0F);
+  }
+  switch (type) {
+    case DataType::kFloat16: return bits_of(widen<Float16>(element_at<uint16_t>(scalar)));
+    case DataType::kBfloat16: return bits_of(widen<Bfloat16>(element_at<uint16_t>(scalar)));
+    case DataType::kFloat8E4m3: return bits_of(widen<Float8E4m3>(element_at<uint8_t>(scalar)));
+    case DataType::kFloat8E5m2: return bits_of(widen<Float8E5m2>(element_at<uint8_t>(scalar)));
+    default: break;
+  }
+  switch (size_of(type)) {
+    case 1: return element_at<uint8_t>(scalar);
+    case 4: return element_at<uint32_t>(scalar);
+    default: return element_at<uint64_t>(scalar);
+  }
 }
 
 }  // namespace banyan

@@ -1,4 +1,4 @@
-// How a kernel divides the elements of a sum: by a factor where that is exact, or it divides.
+// By what kernels scale elements, and how they divide sums: by a factor where that is exact.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once
@@ -17,5 +17,7 @@ struct CudaQuotient {
 
 // divisor >= 1
 CudaQuotient cuda_quotient(DataType type, int divisor);
+// The factor that an element in the memory of the host is, as bits of the accumulator; null: one.
+uint64_t cuda_factor(DataType type, const void* scalar);
 
 }  // namespace banyan

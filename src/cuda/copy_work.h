@@ -105,6 +105,7 @@ class CopyWork final : public LocalWork, public Pinning {
     std::byte* dst = nullptr;
     const std::byte* src = nullptr;
     std::array<const std::byte*, kMostWindows> sources{};  // of kFold, by rank
+    std::span<const CudaScalar> scalars{};
   };
   End run_in_windows(const LocalStep& local, uint64_t cookie);
   End run_delegate(const LocalStep& local, uint64_t cookie);

@@ -40,6 +40,37 @@ uint64_t values_in(CodecId codec, const Coding& coding, DataType type, uint64_t 
   return bytes / which.capacity(coding, type, which.unit) * which.unit;
 }
 
+// Behind a rank's offer there may be how many bytes it gives each, and takes from each.
+void write_lists(const Delegation& delegation, std::byte* to) {
+  for (const std::vector<Slice>* slices : {&delegation.to, &delegation.from})
+    for (const Slice& slice : *slices) {
+      std::memcpy(to, &slice.size, sizeof slice.size);
+      to += sizeof slice.size;
+    }
+}
+
+// Each gives as much as is taken from it, and it is worth while; all ranks see the same of it.
+bool lists_fit(std::span<const std::byte> offers, size_t ranks) {
+  const size_t stride = offers.size() / ranks;
+  if (stride < listed_offer_bytes(ranks)) return true;  // there are none
+  const auto listed = [&](size_t rank, size_t entry) {
+    uint64_t bytes = 0;
+    std::memcpy(&bytes, &offers[rank * stride + kOfferBytes + entry * sizeof bytes], sizeof bytes);
+    return bytes;
+  };
+  uint64_t longest = 0;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    uint64_t given = 0, taken = 0;
+    for (size_t other = 0; other < ranks; ++other) {
+      if (listed(rank, other) != listed(other, ranks + rank)) return false;
+      given += listed(rank, other);
+      taken += listed(rank, ranks + other);
+    }
+    longest = std::max({longest, given, taken});
+  }
+  return longest >= kPeersLeast;
+}
+
 }  // namespace
 
 void CopyWork::use_windows(int rank, WindowRanks who, const std::string& nccl) {
@@ -76,8 +107,12 @@ LocalWork::End CopyWork::run_offer(const LocalStep& local, uint64_t cookie) {
     const bool reaches_host = all_is_pinned_ || window_ranks_.are_all;
     offer = windows_->offer(call_of(cookie), all_there && reaches_host ? gpu : nullptr,
                             local.step.delegates);
+    offer.scalar = local.arithmetic.scalar;
   }
-  std::memcpy(local.spaces.at(local.step.dst), &offer, sizeof offer);
+  std::byte* const dst = local.spaces.at(local.step.dst);
+  std::memcpy(dst, &offer, sizeof offer);
+  if (local.step.dst.size > sizeof offer)
+    write_lists(local.delegations[local.step.coding], dst + sizeof offer);
   return {cookie, Outcome::kDone};
 }
 
@@ -85,7 +120,8 @@ LocalWork::End CopyWork::run_decide(const LocalStep& local, uint64_t cookie) {
   End end{cookie, Outcome::kDone, 0, Branch::kOtherwise};
   const std::span offers(local.spaces.at(local.step.src), local.step.src.size);
   if (windows_ != nullptr)
-    end.branch = windows_->decide(call_of(cookie), offers, local.step.delegates);
+    end.branch = windows_->decide(call_of(cookie), offers, local.step.delegates,
+                                  lists_fit(offers, window_ranks_.ranks.size()));
   return end;
 }
 
@@ -105,6 +141,7 @@ Status CopyWork::enqueue_in_windows(const LocalStep& local, const WindowOperands
   const uint64_t written = step.dst.size / size_of(step.type);
   const std::span sources(at.sources.data(), static_cast<size_t>(windows_->ranks()));
   const bool coded = step.codec != kNoCodec;
+  const bool scales = local.arithmetic.op == ReduceOp::kPreMulSum;
   const Coding coding = coding_of(local);
   switch (step.op) {
     case Op::kEncode:
@@ -113,13 +150,17 @@ Status CopyWork::enqueue_in_windows(const LocalStep& local, const WindowOperands
                                    stream);
       return kernels.encode(step.codec, coding, step.type, at.src, read, at.dst, nullptr, stream);
     case Op::kDecode:
-      if (!coded) return kernels.sums.decode(step.type, at.dst, at.src, read, nullptr, stream);
+      if (!coded)
+        return kernels.sums.decode(step.type, at.dst, at.src, read,
+                                   scales ? local.arithmetic.scalar.data() : nullptr, stream);
       return kernels.decode(step.codec, step.type, at.src, written, at.dst, stream);
     case Op::kFold:
       if (!coded) {
-        const bool partial = step.dst.space == Space::kScratch;
-        return kernels.folds.fold(step.type, local.arithmetic.op, at.dst, sources, written,
-                                  partial ? 1 : local.arithmetic.divisor, stream);
+        const bool partial = step.dst.space == Space::kScratch;  // of what is scaled already
+        if (scales && !partial)
+          return kernels.folds.fold_scaled(step.type, at.dst, sources, at.scalars, written, stream);
+        return kernels.folds.fold(step.type, scales ? ReduceOp::kSum : local.arithmetic.op, at.dst,
+                                  sources, written, partial ? 1 : local.arithmetic.divisor, stream);
       }
       return kernels.fold(step.codec, coding, sources,
                           values_in(step.codec, coding, step.type, step.src.size), at.dst, stream);
@@ -136,7 +177,8 @@ LocalWork::End CopyWork::run_in_windows(const LocalStep& local, uint64_t cookie)
   const uint64_t call = call_of(cookie);
   if (step.op == Op::kDelegate) return run_delegate(local, cookie);
   WindowOperands at{.dst = address_in(local, step.dst, -1, call),
-                    .src = address_in(local, step.src, step.peer, call)};
+                    .src = address_in(local, step.src, step.peer, call),
+                    .scalars = windows_->scalars(call)};
   bool all_there = at.dst != nullptr && at.src != nullptr;
   for (size_t index = 0; step.op == Op::kFold && index < window_ranks_.ranks.size(); ++index) {
     const bool in_own = step.src2.size != 0;  // there are all contributions

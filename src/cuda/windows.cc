@@ -149,7 +149,7 @@ bool Windows::is_ready() const {
   return way_ != WindowWay::kDescriptor || all_have_ours();
 }
 
-Windows::Place* Windows::find(uint64_t call) {
+const Windows::Place* Windows::find(uint64_t call) const {
   const auto found = std::find_if(places_.begin(), places_.end(), [&](const Place& place) {
     return place.taken && place.call == call;
   });
@@ -165,6 +165,7 @@ Windows::Place* Windows::take_place(uint64_t call) {
   free->taken = true;
   free->call = call;
   free->windows.assign(peers_.size(), nullptr);
+  free->scalars.assign(peers_.size(), {});
   free->windows[rank_] = static_cast<std::byte*>(own_.get()) + number * kWindowBytes;
   return &*free;
 }
@@ -349,19 +350,27 @@ void Windows::hear(size_t rank, const WindowOffer& offer) {
   map(rank, offer);
 }
 
+WindowOffer Windows::offer_in(std::span<const std::byte> offers, size_t rank) const {
+  WindowOffer offer;
+  std::memcpy(&offer, &offers[rank * (offers.size() / peers_.size())], sizeof offer);
+  return offer;
+}
+
 bool Windows::decide_delegates(uint64_t call, std::span<const std::byte> offers) {
   if (gpu_ == nullptr) return false;
+  Place* const place = find(call);
   std::vector<NcclOffer> said(peers_.size());
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
-    WindowOffer offer;
-    std::memcpy(&offer, &offers[rank * kOfferBytes], sizeof offer);
+    const WindowOffer offer = offer_in(offers, rank);
     if (offer.magic == kMagic && offer.nccl.word <= NcclWord::kNever) said[rank] = offer.nccl;
+    if (place != nullptr) place->scalars[rank] = offer.scalar;
   }
   const CurrentContext current = gpu_->make_current();
   return nccl_.decide(call, said);
 }
 
-Branch Windows::decide(uint64_t call, std::span<const std::byte> offers, bool delegates) {
+Branch Windows::decide(uint64_t call, std::span<const std::byte> offers, bool delegates,
+                       bool fits) {
   if (delegates) {
     if (decide_delegates(call, offers)) {
       ++calls_;
@@ -370,15 +379,15 @@ Branch Windows::decide(uint64_t call, std::span<const std::byte> offers, bool de
     withdraw(call);
     return Branch::kOtherwise;
   }
-  bool all_ready = true;
+  bool all_ready = fits;
   Place* const place = find(call);
   read_mail();
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
-    WindowOffer offer;
-    std::memcpy(&offer, &offers[rank * kOfferBytes], sizeof offer);
+    const WindowOffer offer = offer_in(offers, rank);
     const bool whole = offer.magic == kMagic && offer.there == 1 && offer.place < kPlaces &&
                        offer.way <= WindowWay::kHandleOnly && offer.bytes == kWindowMemory;
     all_ready = all_ready && whole && offer.ready == 1;
+    if (place != nullptr) place->scalars[rank] = offer.scalar;
     if (rank == rank_ || lent_ != Lent::kYes || !whole) continue;
     hear(rank, offer);
     if (place != nullptr && peers_[rank].memory != nullptr)
@@ -396,9 +405,13 @@ Branch Windows::decide(uint64_t call, std::span<const std::byte> offers, bool de
 }
 
 std::byte* Windows::of(uint64_t call, int rank) const {
-  for (const Place& place : places_)
-    if (place.taken && place.call == call) return place.windows[static_cast<size_t>(rank)];
-  return nullptr;
+  const Place* const place = find(call);
+  return place == nullptr ? nullptr : place->windows[static_cast<size_t>(rank)];
+}
+
+std::span<const CudaScalar> Windows::scalars(uint64_t call) const {
+  const Place* const place = find(call);
+  return place == nullptr ? std::span<const CudaScalar>() : place->scalars;
 }
 
 void Windows::withdraw(uint64_t call) {

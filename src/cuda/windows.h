@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "banyan/status.h"
+#include "compression/cuda/folds.h"
 #include "src/base/cuda_driver.h"
 #include "src/cuda/mailbox.h"
 #include "src/cuda/nccl_team.h"
@@ -61,7 +62,8 @@ struct WindowOffer {
   MailboxName mailbox{};   // where descriptors are to go
   // A call by delegates needs its own window, and what ranks say of NCCL.
   NcclOffer nccl{};
-  std::array<std::byte, 15> reserved{};
+  CudaScalar scalar{};  // of its contribution, where the call scales them
+  std::array<std::byte, 7> reserved{};
 };
 static_assert(sizeof(WindowOffer) == kOfferBytes);
 static_assert(sizeof(MailToken) == sizeof(CudaIpcHandle));
@@ -80,10 +82,14 @@ class Windows {
   // number while it is under way. `gpu`: of all of its buffers; null: they are not on one.
   // `delegates`: the call would go by NCCL.
   WindowOffer offer(uint64_t call, OpenGpu* gpu, bool delegates = false);
-  // `offers` are those of all ranks, as they were sent.
-  Branch decide(uint64_t call, std::span<const std::byte> offers, bool delegates = false);
+  // `offers` are those of all ranks, as they were sent; each may have more behind it. `fits`: but
+  // for windows, the call may go by them.
+  Branch decide(uint64_t call, std::span<const std::byte> offers, bool delegates = false,
+                bool fits = true);
   // After kPeers: where a rank's window for the call begins.
   std::byte* of(uint64_t call, int rank) const;
+  // And what the ranks said that they scale by; empty: the call has no window any more.
+  std::span<const CudaScalar> scalars(uint64_t call) const;
   void withdraw(uint64_t call);
   void withdraw_all();
 
@@ -125,6 +131,7 @@ class Windows {
     bool taken = false;
     uint64_t call = 0;
     std::vector<std::byte*> windows{};  // by rank, once all are there
+    std::vector<CudaScalar> scalars{};  // likewise
   };
 
   void have(OpenGpu& gpu);
@@ -151,8 +158,10 @@ class Windows {
   Result<SharedWindow> import(const WindowOffer& offer);
   void refuse(size_t rank, const Status& why);
 
-  Place* find(uint64_t call);
+  const Place* find(uint64_t call) const;
+  Place* find(uint64_t call) { return const_cast<Place*>(std::as_const(*this).find(call)); }
   Place* take_place(uint64_t call);
+  WindowOffer offer_in(std::span<const std::byte> offers, size_t rank) const;
   bool decide_delegates(uint64_t call, std::span<const std::byte> offers);
   void say_why_not(const Status& why);
   void say_how();

@@ -22,10 +22,10 @@ namespace {
 
 constexpr uint64_t kFew = kPeersInsideLeast / 4;
 
-constexpr Collective kCollectives[] = {Collective::kAllreduce,     Collective::kReduce,
-                                       Collective::kBroadcast,     Collective::kAllgather,
-                                       Collective::kAllgatherv,    Collective::kReduceScatter,
-                                       Collective::kReduceScatterv};
+constexpr Collective kCollectives[] = {Collective::kAllreduce,      Collective::kReduce,
+                                       Collective::kBroadcast,      Collective::kAllgather,
+                                       Collective::kAllgatherv,     Collective::kReduceScatter,
+                                       Collective::kReduceScatterv, Collective::kAlltoall};
 
 bool has_peers(const BuiltCase& made) {
   return std::any_of(made.schedules.begin(), made.schedules.end(), [](const Schedule& schedule) {
@@ -152,10 +152,31 @@ TEST_P(HostWindowMutants, WithoutAnOrderBetweenStepsAndMessagesAreFound) {
 
 INSTANTIATE_TEST_SUITE_P(All, HostWindowMutants,
                          testing::Values(Collective::kAllreduce, Collective::kAllgather,
-                                         Collective::kReduceScatter),
+                                         Collective::kReduceScatter, Collective::kAlltoall),
                          [](const testing::TestParamInfo<Collective>& each) {
                            return std::string(name_of(each.param));
                          });
+
+// What a rank gives is scaled as it goes to its window.
+TEST(HostWindows, HaveScaledContributions) {
+  VerifiedCase call = hosted_case(4, kFew, 0);
+  call.op = ReduceOp::kPreMulSum;
+  call.shape = std::make_shared<Shape>(shape_of("twos", {0, 0, 1, 1}));
+  BuiltCase built = built_on_hosts(call, [](int) { return true; });
+  const std::vector<Branch> branches(4, Branch::kPeers);
+  ASSERT_EQ(fault_of(built, branches, 1, 5), "");
+  const Schedule whole = built.schedules[1];
+  int looked_at = 0;
+  for (uint32_t at = 0; at < whole.steps.size(); ++at) {
+    Step step = whole.steps[at];
+    if (step.op != Op::kDecode || step.dst.space != Space::kWindow) continue;
+    step.op = Op::kCopy;
+    built.schedules[1] = with_step(whole, at, step);
+    EXPECT_NE(fault_of(built, branches, 1, 5), "") << "as it is, s" << at;
+    ++looked_at;
+  }
+  EXPECT_GT(looked_at, 0);
+}
 
 TEST(HostWindows, AreForSumsThatGain) {
   const auto shape = std::make_shared<Shape>(shape_of("twos", {0, 0, 1, 1}));
@@ -167,7 +188,7 @@ TEST(HostWindows, AreForSumsThatGain) {
   EXPECT_FALSE(may()) << "short";
   call.count = kFew;
   call.op = ReduceOp::kPreMulSum;
-  EXPECT_FALSE(may());
+  EXPECT_TRUE(may());
   call.op = ReduceOp::kSum;
   call.parameters.intra = Phase::kRing;
   EXPECT_FALSE(may()) << "its order of sums is another";

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/choice/peer_choice.h"
 #include "compression/codecs.h"
 #include "tests/algorithms/mutated.h"
 #include "tests/algorithms/window_cases.h"
@@ -18,11 +19,11 @@
 namespace banyan {
 namespace {
 
-constexpr Collective kCollectives[] = {Collective::kAllreduce,      Collective::kReduce,
-                                       Collective::kBroadcast,      Collective::kAllgather,
-                                       Collective::kAllgatherv,     Collective::kReduceScatter,
-                                       Collective::kReduceScatterv, Collective::kAlltoall,
-                                       Collective::kGather,         Collective::kScatter};
+constexpr Collective kCollectives[] = {
+    Collective::kAllreduce,      Collective::kReduce,     Collective::kBroadcast,
+    Collective::kAllgather,      Collective::kAllgatherv, Collective::kReduceScatter,
+    Collective::kReduceScatterv, Collective::kAlltoall,   Collective::kAlltoallv,
+    Collective::kGather,         Collective::kScatter};
 
 class PeerCollectives : public testing::TestWithParam<Collective> {};
 
@@ -94,6 +95,35 @@ INSTANTIATE_TEST_SUITE_P(All, PeerCollectives, testing::ValuesIn(kCollectives),
                            return std::string(name_of(each.param));
                          });
 
+// An alltoallv of float32 on GPUs. The last rank takes nothing, and the one before gives to one.
+BuiltCase uneven_exchange(int ranks, uint64_t longest) {
+  VerifiedCase call{.collective = Collective::kAlltoallv, .ranks = ranks};
+  call.algorithm = find_algorithm("direct");
+  BuiltCase built = build_case(call);
+  const auto count = [&](int from, int to) {
+    const bool none = to == ranks - 1 || (from == ranks - 2 && to != 0);
+    return none ? uint64_t{0}
+                : longest * static_cast<uint64_t>(1 + from) / static_cast<uint64_t>(1 + to);
+  };
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto index = static_cast<size_t>(rank);
+    Problem& problem = built.problems[index];
+    for (int other = 0; other < ranks; ++other) {
+      problem.send_counts[static_cast<size_t>(other)] = count(rank, other);
+      problem.recv_counts[static_cast<size_t>(other)] = count(other, rank);
+    }
+    problem.send_displacements = gapped(problem.send_counts);
+    problem.recv_displacements = packed(problem.recv_counts);
+    problem.staging = {.input = true, .output = true};
+    const Group group = Group::everyone(ranks, rank);
+    const Schedule by_host =
+        build_schedule(problem, group, algorithms()[static_cast<size_t>(call.algorithm)]);
+    built.schedules[index] =
+        with_peers(stage(by_host, problem.staging), problem, group, kSmallWindow);
+  }
+  return built;
+}
+
 // Whatever is left out of the way by windows, or put elsewhere there, is found.
 class PeerMutants : public testing::TestWithParam<Collective> {
  protected:
@@ -104,7 +134,8 @@ class PeerMutants : public testing::TestWithParam<Collective> {
     call.in_place = false;
     call.type = DataType::kFloat32;
     call.op = ReduceOp::kSum;
-    built_ = all_with_peers(call, kSmallWindow);
+    built_ = GetParam() == Collective::kAlltoallv ? uneven_exchange(3, 1000)
+                                                  : all_with_peers(call, kSmallWindow);
     ASSERT_EQ(fault(), "");
   }
   std::string fault() const {
@@ -182,6 +213,54 @@ INSTANTIATE_TEST_SUITE_P(All, PeerMutants, testing::ValuesIn(kCollectives),
                            return std::string(name_of(each.param));
                          });
 
+// A rank that says that it gives or takes more or less than it does is found.
+TEST(PeerAlltoallv, SaysWhatEachGivesAndTakes) {
+  BuiltCase built = uneven_exchange(3, 1000);
+  ASSERT_EQ(fault_of(built, Branch::kPeers, 1, 5), "");
+  Schedule& schedule = built.schedules[1];
+  ASSERT_EQ(schedule.delegations.size(), 1U);
+  for (auto lists : {&Delegation::to, &Delegation::from})
+    for (size_t place = 0; place < 3; ++place) {
+      const Delegation whole = schedule.delegations.front();
+      (schedule.delegations.front().*lists)[place].size += 4;
+      EXPECT_NE(fault_of(built, Branch::kPeers, 1, 5), "") << place;
+      schedule.delegations.front() = whole;
+    }
+  schedule.delegations.front().from.pop_back();
+  EXPECT_NE(fault_of(built, Branch::kPeers, 1, 5), "");
+}
+
+// Each pair of ranks has portions of its own number, also of none.
+TEST(PeerAlltoallv, OfUnevenCountsIsRight) {
+  for (const uint64_t longest : {1, 600, 5000}) {
+    const BuiltCase built = uneven_exchange(4, longest);
+    for (uint32_t seed = 0; seed < 8; ++seed)
+      for (const int slots : {0, 1, 4})
+        for (const Branch branch : {Branch::kPeers, Branch::kOtherwise})
+          ASSERT_EQ(fault_of(built, branch, slots, seed), "") << longest;
+  }
+}
+
+// Who folds scales, and nobody else.
+TEST(PeerAllreduce, ScalesContributionsOnce) {
+  VerifiedCase call = window_case(Collective::kAllreduce, 3, 4000, 1);
+  call.type = DataType::kFloat32;
+  call.op = ReduceOp::kPreMulSum;
+  BuiltCase built = all_with_peers(call, kSmallWindow);
+  ASSERT_EQ(fault_of(built, Branch::kPeers, 1, 5), "");
+  const Schedule whole = built.schedules[1];
+  int looked_at = 0;
+  for (uint32_t at = 0; at < whole.steps.size(); ++at) {
+    Step step = whole.steps[at];
+    if (step.op != Op::kCopy || step.dst.space != Space::kWindow) continue;
+    step.op = Op::kDecode;
+    built.schedules[1] = with_step(whole, at, step);
+    EXPECT_NE(fault_of(built, Branch::kPeers, 1, 5), "") << "scaled twice, s" << at;
+    ++looked_at;
+  }
+  EXPECT_GT(looked_at, 2);
+}
+
 // The same of a codec's messages: each step is needed, and where it is.
 TEST(PeerAllreduce, ByACodecNeedsEachStep) {
   BuiltCase built = all_with_peers(coded_case(kInt8, 3, 60000, true), 1 << 16);
@@ -205,6 +284,18 @@ TEST(PeerAllreduce, ByACodecNeedsEachStep) {
   }
 }
 
+// Sums are direct's wherever they go; blocks go by what was chosen, where a rank is on the host.
+TEST(Peers, KeepTheAlgorithmOfBlocksOfAnyLength) {
+  const int pairwise = find_algorithm("pairwise");
+  Problem problem{.collective = Collective::kAlltoall, .count = kPeersLeast};
+  const Choice chosen{pairwise, "table"};
+  EXPECT_EQ(for_peers(problem, 4, {}, -1, chosen).algorithm, find_algorithm("direct"));
+  problem.collective = Collective::kAlltoallv;
+  EXPECT_EQ(for_peers(problem, 4, {}, -1, chosen).algorithm, pairwise);
+  EXPECT_TRUE(goes_by_peers(problem, 4, {}, -1, chosen));
+  EXPECT_FALSE(goes_by_peers(problem, 4, {}, pairwise, chosen)) << "it is asked for";
+}
+
 TEST(Peers, AreForCallsThatGain) {
   Problem problem{.collective = Collective::kAllreduce, .count = kPeersLeast / 4};
   EXPECT_TRUE(may_go_by_peers(problem, 2));
@@ -215,10 +306,12 @@ TEST(Peers, AreForCallsThatGain) {
   EXPECT_FALSE(may_go_by_peers(problem, 2));
   problem.collective = Collective::kAllgather;
   EXPECT_TRUE(may_go_by_peers(problem, 2));
+  problem.collective = Collective::kAlltoallv;
+  EXPECT_TRUE(may_go_by_peers(problem, 2)) << "no rank knows how much there is before the call";
   problem.collective = Collective::kAllreduce;
   problem.count *= 2;
   problem.op = ReduceOp::kPreMulSum;
-  EXPECT_FALSE(may_go_by_peers(problem, 2));
+  EXPECT_TRUE(may_go_by_peers(problem, 2));
   problem.op = ReduceOp::kSum;
   problem.keeps_left = true;
   EXPECT_FALSE(may_go_by_peers(problem, 2));

@@ -78,12 +78,13 @@ inline bool uses_window(const Step& step) {
 inline VerifiedCase window_case(Collective collective, int ranks, uint64_t count, int draw) {
   VerifiedCase call{.collective = collective, .ranks = ranks, .count = count};
   call.root = has_root(collective) ? draw % ranks : 0;
-  call.in_place = draw % 2 == 1;
+  call.in_place = draw % 2 == 1 && collective != Collective::kAlltoallv;  // which has none
   constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kBfloat16, DataType::kInt8,
                                  DataType::kFloat64, DataType::kFloat8E4m3};
-  constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kProd};
-  call.type = kTypes[draw % 5];
-  call.op = kOps[draw % 4];
+  constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kProd,
+                               ReduceOp::kPreMulSum};
+  call.type = kTypes[draw / 5 % 5];
+  call.op = kOps[draw % 5];
   return call;
 }
 
@@ -93,9 +94,10 @@ inline VerifiedCase hosted_case(int ranks, uint64_t count, int draw) {
   call.in_place = draw % 2 == 1;
   constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kBfloat16, DataType::kInt32,
                                  DataType::kFloat64};
-  constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax};
+  constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kPreMulSum,
+                               ReduceOp::kMin};
   call.type = kTypes[draw % 4];
-  call.op = kOps[draw % 3];
+  call.op = kOps[draw % 5];
   return call;
 }
 

@@ -83,6 +83,26 @@ TEST_F(WindowOffers, LeadToWindowsOnceAllAreMapped) {
   EXPECT_EQ(all[0]->take_news(), "") << "once";
 }
 
+// Who sums scales what each rank gives by what that said, call by call.
+TEST_F(WindowOffers, SayByWhatRanksScale) {
+  auto all = ranks(2);
+  (void)decided(all, 0, offers_of(all, 0));
+  for (const uint64_t call : {1, 2}) {
+    Said said = offers_of(all, call);
+    for (size_t rank = 0; rank < 2; ++rank)
+      said[rank].scalar.fill(static_cast<std::byte>(10 * call + rank));
+    ASSERT_EQ(decided(all, call, said), std::vector(2, Branch::kPeers));
+  }
+  for (const auto& rank : all)
+    for (const uint64_t call : {1, 2}) {
+      ASSERT_EQ(rank->scalars(call).size(), 2U);
+      EXPECT_EQ(rank->scalars(call)[0].front(), static_cast<std::byte>(10 * call));
+      EXPECT_EQ(rank->scalars(call)[1].back(), static_cast<std::byte>(10 * call + 1));
+    }
+  all[0]->withdraw(1);
+  EXPECT_TRUE(all[0]->scalars(1).empty());
+}
+
 TEST_F(WindowOffers, HaveRoomForTwoCalls) {
   auto all = ranks(2);
   (void)decided(all, 0, offers_of(all, 0));
@@ -94,6 +114,23 @@ TEST_F(WindowOffers, HaveRoomForTwoCalls) {
   EXPECT_EQ(decided(all, 4, offers_of(all, 4)), std::vector(2, Branch::kPeers));
   for (const auto& rank : all) rank->withdraw_all();
   EXPECT_EQ(all[0]->of(2, 1), nullptr);
+}
+
+// What comes behind offers is not a window's; where that says so, the call holds no place.
+TEST_F(WindowOffers, HaveListsBehindThem) {
+  auto all = ranks(2);
+  (void)decided(all, 0, offers_of(all, 0));
+  uint64_t call = 0;
+  for (const bool fits : {true, false, true}) {
+    const Said said = offers_of(all, ++call);
+    std::vector<std::byte> longer(2 * (sizeof(WindowOffer) + 24), std::byte{0xff});
+    for (size_t rank = 0; rank < 2; ++rank)
+      std::memcpy(&longer[rank * longer.size() / 2], &said[rank], sizeof(WindowOffer));
+    for (const auto& rank : all)
+      EXPECT_EQ(rank->decide(call, longer, false, fits),
+                fits ? Branch::kPeers : Branch::kOtherwise);
+    EXPECT_EQ(all[0]->of(call, 1) != nullptr, fits);
+  }
 }
 
 // A call that goes on otherwise holds no place.

@@ -35,6 +35,23 @@ TEST_P(HostWindowCalls, SumAsTheHostDoes) {
     });
 }
 
+// Each rank has a scalar of its own, by which its GPU scales what it gives.
+TEST_P(HostWindowCalls, ScaleAsTheHostDoes) {
+  run_on({0, 1, 0, 1, 1}, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    uint64_t calls = 0;
+    for (const banyan_datatype_t type : {BANYAN_FLOAT32, BANYAN_BFLOAT16}) {
+      const auto scalar = Table::scalar(static_cast<DataType>(type), self.rank());
+      banyan_op_t op = -1;
+      self.expect_ok(banyan_op_create_premulsum(comm, scalar.data(), type, &op), "a scalar");
+      for (const int salt : {1, 2}) {
+        expect_same(self, comm, gpu, {.type = type, .op = op, .count = 140'003}, true, salt);
+        self.expect(windows_of(self, comm) == calls++, "by windows");
+      }
+      self.expect_ok(banyan_op_destroy(comm, op), "destroy");
+    }
+  });
+}
+
 // Each rank has a block. Blocks are gathered where they are, or apart.
 TEST_P(HostWindowCalls, HaveBlocksAsTheHostDoes) {
   constexpr size_t kCount = 40'001;
@@ -61,6 +78,30 @@ TEST_P(HostWindowCalls, HaveBlocksAsTheHostDoes) {
       self.expect(got == wanted, gathers ? "gathered" : "summed");
       self.expect(windows_of(self, comm) == calls++, "by windows");
     }
+  });
+}
+
+// What ranks of a host have for each other goes by windows, and the rest by collectors.
+TEST_P(HostWindowCalls, ExchangeBlocksAsTheHostDoes) {
+  const std::vector<int> hosts{0, 1, 0, 1, 1};
+  run_on(hosts, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    uint64_t calls = 0;
+    for (const size_t count : {size_t{40'001}, size_t{1'000'003}})  // in one piece, and in two
+      for (const bool in_place : {false, true}) {
+        const size_t bytes = count * 2 * hosts.size();
+        const std::vector<uint16_t> given = values_of(self.rank(), bytes, 7);
+        std::vector<uint16_t> wanted(given.size()), got(given.size());
+        self.expect_ok(banyan_alltoall(given.data(), wanted.data(), count, BANYAN_BFLOAT16, comm),
+                       "by the host");
+        std::byte* send = gpu.copy_of(given.data(), bytes);
+        std::byte* recv = in_place ? send : gpu.allocate(bytes);
+        self.expect_ok(banyan_alltoall(send, recv, count, BANYAN_BFLOAT16, comm), "on the GPU");
+        gpu.read(got.data(), recv, bytes);
+        gpu.free(send);
+        if (!in_place) gpu.free(recv);
+        self.expect(got == wanted, fmt::format("blocks of {}", count));
+        self.expect(windows_of(self, comm) == calls++, "by windows");
+      }
   });
 }
 

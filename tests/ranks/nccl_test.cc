@@ -88,7 +88,8 @@ TEST_P(NcclCalls, HaveEveryCollective) {
     const Table tables[] = {Table(DataType::kFloat32, ReduceOp::kSum, size, 1),
                             Table(DataType::kBfloat16, ReduceOp::kAvg, size, 2),
                             Table(DataType::kInt8, ReduceOp::kMax, size, 3),
-                            Table(DataType::kFloat64, ReduceOp::kAvg, size, 4)};
+                            Table(DataType::kFloat64, ReduceOp::kAvg, size, 4),
+                            Table(DataType::kFloat16, ReduceOp::kPreMulSum, size, 5)};
     run_with_windows(
         size,
         [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {

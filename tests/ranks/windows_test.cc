@@ -8,6 +8,7 @@
 #include <bit>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,17 +36,18 @@ TEST_P(WindowCalls, GoByThemFromTheSecondOn) {
 
 // Lengths that a window has room for, and longer ones.
 TEST_P(WindowCalls, HaveEveryCollective) {
-  constexpr Collective kByWindows[] = {Collective::kAllreduce,      Collective::kReduce,
-                                       Collective::kBroadcast,      Collective::kAllgather,
-                                       Collective::kAllgatherv,     Collective::kReduceScatter,
-                                       Collective::kReduceScatterv, Collective::kAlltoall,
-                                       Collective::kGather,         Collective::kScatter};
+  constexpr Collective kByWindows[] = {
+      Collective::kAllreduce,      Collective::kReduce,     Collective::kBroadcast,
+      Collective::kAllgather,      Collective::kAllgatherv, Collective::kReduceScatter,
+      Collective::kReduceScatterv, Collective::kAlltoall,   Collective::kAlltoallv,
+      Collective::kGather,         Collective::kScatter};
   const std::vector<int> sizes = kThreadSanitizer ? std::vector{3} : std::vector{2, 3, 5};
   for (const int size : sizes) {
     const Table tables[] = {Table(DataType::kFloat32, ReduceOp::kSum, size, 1),
                             Table(DataType::kBfloat16, ReduceOp::kAvg, size, 2),
                             Table(DataType::kInt8, ReduceOp::kMax, size, 3),
-                            Table(DataType::kFloat64, ReduceOp::kAvg, size, 4)};
+                            Table(DataType::kFloat64, ReduceOp::kAvg, size, 4),
+                            Table(DataType::kFloat16, ReduceOp::kPreMulSum, size, 5)};
     run_with_windows(size, [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
       OnGpuLender lender(gpu);
       Bench bench(self, comm);
@@ -80,6 +82,117 @@ TEST_P(WindowCalls, AreLongerThanAWindow) {
          {Collective::kAllreduce, Collective::kBroadcast, Collective::kAllgather})
       if (!bench.run({.collective = collective, .count = count}, table)) return;
     self.expect(windows_of(self, comm) == 2, "two of three calls");
+  });
+}
+
+// Some of the ranks' blocks are empty, and some longer than a window has room for at a time.
+struct Blocks {
+  std::vector<size_t> send_counts, recv_counts;
+
+  Blocks(int rank, int ranks, size_t longest) {
+    const auto count = [&](int from, int to) {
+      const auto turn = static_cast<size_t>((from + 2 * to) % ranks);
+      return turn == 1 ? size_t{0} : longest / (1 + turn) + static_cast<size_t>(from);
+    };
+    for (int other = 0; other < ranks; ++other) {
+      send_counts.push_back(count(rank, other));
+      recv_counts.push_back(count(other, rank));
+    }
+  }
+  static size_t all(const std::vector<size_t>& counts) {
+    return std::accumulate(counts.begin(), counts.end(), size_t{0});
+  }
+  banyan_result_t exchange(const void* send, void* recv, banyan_comm_t comm) const {
+    return banyan_alltoallv(send, send_counts.data(), nullptr, recv, recv_counts.data(), nullptr,
+                            BANYAN_FLOAT32, comm);
+  }
+};
+
+TEST_P(WindowCalls, ExchangeBlocksOfAnyLength) {
+  run_with_windows(3, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    uint64_t by_windows = 0;
+    for (const size_t longest : {kLeast, size_t{3} << 20, size_t{100}}) {
+      const Blocks blocks(self.rank(), self.size(), longest);
+      Vector send(gpu, Blocks::all(blocks.send_counts), true);
+      Vector recv(gpu, Blocks::all(blocks.recv_counts), true);
+      Vector here(gpu, Blocks::all(blocks.send_counts), false);
+      Vector wanted(gpu, Blocks::all(blocks.recv_counts), false);
+      here.fill(self.rank(), 1);
+      self.expect_ok(blocks.exchange(here.data(), wanted.data(), comm), "by the host");
+      for (int call = 0; call < 2; ++call) {
+        send.fill(self.rank(), 1);
+        recv.fill(9, call);
+        if (!self.expect_ok(blocks.exchange(send.data(), recv.data(), comm), "exchange")) return;
+        self.expect(recv.values() == wanted.values(), fmt::format("blocks of {}", longest));
+      }
+      if (longest != 100) by_windows += by_windows == 0 ? 1 : 2;  // that is short
+      self.expect(windows_of(self, comm) == by_windows, fmt::format("{} by windows", longest));
+    }
+  });
+}
+
+// Two ranks that differ in what goes between them are told so, and nothing is written.
+TEST_P(WindowCalls, ExchangeNothingWhereCountsDiffer) {
+  run(3, [](Rank& self) {
+    RankGpu gpu(self);
+    banyan_comm_t comm = gpu.works() ? self.join() : nullptr;
+    if (comm == nullptr) return;
+    Blocks blocks(self.rank(), self.size(), kLeast);
+    Vector send(gpu, Blocks::all(blocks.send_counts), true);
+    Vector recv(gpu, Blocks::all(blocks.recv_counts), true);
+    send.fill(self.rank(), 1);
+    for (int call = 0; call < 2; ++call)
+      self.expect_ok(blocks.exchange(send.data(), recv.data(), comm), "exchange");
+    self.expect(windows_of(self, comm) == 1, "by windows");
+    recv.fill(9, 2);
+    const std::vector<float> before = recv.values();
+    if (self.rank() == 2) --blocks.send_counts[0];
+    banyan_result_t result = blocks.exchange(send.data(), recv.data(), comm);
+    if (result == BANYAN_SUCCESS) {
+      self.expect(self.rank() == 1, "a rank that differs was told nothing");
+      result = banyan_barrier(comm);
+    } else {
+      self.expect(recv.values() == before, "what it takes is as it was");
+    }
+    self.expect_code(result, BANYAN_ERR_MISMATCH, "two counts that differ");
+    self.expect(windows_of(self, comm) == 1, "by the host");
+    self.meet();
+    self.expect_ok(banyan_comm_destroy(comm), "destroy");
+  });
+}
+
+// Each rank has a scalar of its own, in the memory of the host or of the GPU, and bits of any kind.
+TEST_P(WindowCalls, ScaleAsTheHostDoes) {
+  run_with_windows(3, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    constexpr size_t kCount = 70001;
+    const auto random = [&](size_t i) { return mix(i * 8 + static_cast<size_t>(self.rank())); };
+    uint64_t by_windows = 0;
+    for (int type = 0; type < static_cast<int>(kDataTypeCount); ++type) {
+      const auto datatype = static_cast<banyan_datatype_t>(type);
+      std::vector<uint64_t> given(kCount), wanted(kCount), got(kCount);
+      for (size_t i = 0; i < kCount; ++i) given[i] = random(i);
+      const auto scalar = Table::scalar(static_cast<DataType>(type), self.rank());
+      std::byte* const scalar_there = gpu.copy_of(scalar.data(), scalar.size());
+      banyan_op_t op = -1;
+      self.expect_ok(banyan_op_create_premulsum(comm, scalar_there, datatype, &op), "a scalar");
+      gpu.free(scalar_there);
+      const auto sum = [&](const void* send, void* recv) {
+        return banyan_allreduce(send, recv, kCount, datatype, op, comm);
+      };
+      self.expect_ok(sum(given.data(), wanted.data()), "by the host");
+      std::byte* const send = gpu.copy_of(given.data(), kCount * 8);
+      std::byte* const recv = gpu.copy_of(got.data(), kCount * 8);
+      for (int call = 0; call < 2; ++call) {
+        if (!self.expect_ok(sum(send, recv), "on the GPU")) return;
+        gpu.read(got.data(), recv, kCount * 8);
+        self.expect(got == wanted, fmt::format("the bits of the host, type {}", type));
+      }
+      gpu.free(send);
+      gpu.free(recv);
+      self.expect_ok(banyan_op_destroy(comm, op), "destroy");
+      by_windows += by_windows == 0 ? 1 : 2;
+      self.expect(windows_of(self, comm) == by_windows, fmt::format("by windows, type {}", type));
+    }
   });
 }
 

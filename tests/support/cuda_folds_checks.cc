@@ -15,8 +15,8 @@ namespace banyan::test {
 
 namespace {
 
-constexpr ReduceOp kFolded[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kProd, ReduceOp::kMax,
-                                ReduceOp::kMin};
+constexpr ReduceOp kFolded[] = {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kProd,
+                                ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kPreMulSum};
 
 struct FoldCase {
   DataType type = DataType::kFloat32;
@@ -43,8 +43,29 @@ Memory any_bits(size_t bytes, std::mt19937_64& random) {
   return memory;
 }
 
+// Each rank scales what it gives, and accumulators are added.
+Memory scaled(const FoldCase& call, const std::vector<Memory>& ranks,
+              const std::vector<CudaScalar>& scalars, const Kernels& table) {
+  const auto type = static_cast<size_t>(call.type);
+  const DataType wide = accumulator_of(call.type, call.op);
+  const auto count = static_cast<size_t>(call.count);
+  Memory sum(count * size_of(wide)), term(sum.size()), result(count * size_of(call.type));
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    Memory& to = rank == 0 ? sum : term;
+    table.decode[type](to.data(), ranks[rank].data(), count, scalars[rank].data());
+    if (rank != 0)
+      table.reduce[static_cast<size_t>(wide)][static_cast<size_t>(call.op)](sum.data(), sum.data(),
+                                                                            term.data(), count);
+  }
+  if (wide == call.type) return sum;
+  table.encode[type](result.data(), sum.data(), count, 1);
+  return result;
+}
+
 // As the algorithm `direct` does it.
-Memory folded(const FoldCase& call, const std::vector<Memory>& ranks, const Kernels& table) {
+Memory folded(const FoldCase& call, const std::vector<Memory>& ranks,
+              const std::vector<CudaScalar>& scalars, const Kernels& table) {
+  if (call.op == ReduceOp::kPreMulSum) return scaled(call, ranks, scalars, table);
   const auto type = static_cast<size_t>(call.type);
   const auto op = static_cast<size_t>(call.op);
   const auto count = static_cast<size_t>(call.count);
@@ -69,6 +90,9 @@ void check_fold(const TestedFolds& tested, const FoldCase& call, std::mt19937_64
   std::vector<Memory> given;
   std::vector<std::unique_ptr<OnDevice>> there;
   std::vector<const std::byte*> sources;
+  std::vector<CudaScalar> scalars(call.ranks);
+  for (CudaScalar& scalar : scalars)
+    for (std::byte& byte : scalar) byte = static_cast<std::byte>(random());
   for (size_t rank = 0; rank < call.ranks; ++rank) {
     given.push_back(any_bits(bytes, random));
     const bool is_result = rank == 0 && !call.alone;
@@ -82,10 +106,13 @@ void check_fold(const TestedFolds& tested, const FoldCase& call, std::mt19937_64
                            std::string(name_of(call.type)) + " of " + std::to_string(call.ranks) +
                            " ranks, " + std::to_string(call.count);
   const int divisor = call.op == ReduceOp::kAvg ? static_cast<int>(call.ranks) : 1;
-  const Status status =
-      tested.folds.fold(call.type, call.op, result.data(), sources, call.count, divisor, nullptr);
+  const Status status = call.op == ReduceOp::kPreMulSum
+                            ? tested.folds.fold_scaled(call.type, result.data(), sources, scalars,
+                                                       call.count, nullptr)
+                            : tested.folds.fold(call.type, call.op, result.data(), sources,
+                                                call.count, divisor, nullptr);
   ASSERT_TRUE(status.ok()) << what << ": " << status.message();
-  result.expect(folded(call, given, tested.reference), what);
+  result.expect(folded(call, given, scalars, tested.reference), what);
 }
 
 }  // namespace
