@@ -70,7 +70,7 @@ ProcessGroupBanyan::~ProcessGroupBanyan() {
     return;
   }
   const WithoutPython released;
-  end();
+  leave();
   fifo_.reset();
   messages_.reset();
 }
@@ -122,10 +122,14 @@ void ProcessGroupBanyan::abort() {
 }
 
 void ProcessGroupBanyan::shutdown() {
-  if (getpid() != process_ || ended_) return;
+  if (getpid() == process_) leave();
+}
+
+void ProcessGroupBanyan::leave() {
+  if (ended_) return;
   // Ranks leave together where they can: one that goes away is a failure to those that still work.
   if (fifo_->drain(kPatience)) {
-    const Fifo::Job leave = [this] {
+    const Fifo::Job together = [this] {
       banyan_call_t call = BANYAN_CALL_INIT;
       call.collective = BANYAN_BARRIER;
       call.timeout_s = static_cast<double>(kPatience.count()) / 1000;
@@ -135,7 +139,7 @@ void ProcessGroupBanyan::shutdown() {
         // Whoever did not come has failed or is elsewhere, and will say so there.
       }
     };
-    (void)fifo_->run_now(leave);
+    (void)fifo_->run_now(together);
   }
   end();
 }

@@ -117,6 +117,8 @@ class ProcessGroupBanyan final : public c10d::Backend {
   using Body = std::function<void(const Calls&)>;
   WorkPtr submit(const Op& op, const Tensors& inputs, Tensors outputs, Body body);
   // Ends at once, whoever waits where.
+  // Ends together with the other ranks, where they come in time.
+  void leave();
   void end();
   void check_usable(const char* what) const;
   void check_rank(const char* what, int64_t rank) const;
