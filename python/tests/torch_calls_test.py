@@ -25,6 +25,31 @@ def backend_of(group=None):
     return (dist.group.WORLD if group is None else group)._get_backend(torch.device('cpu'))
 
 
+def inferred(rank, size):
+    with torch.inference_mode():
+        mine = torch.full((2,), float(rank))
+        parts = [torch.empty(2) for _ in range(size)]
+        columns = torch.full((3, 2), float(rank))
+        taken = torch.zeros(2, 3).t()
+        dist.all_reduce(columns[:, 0])
+    # The caller may have left the mode, and the threads of the backend never were in it.
+    dist.all_gather(parts, mine, async_op=True).wait()
+    dist.all_reduce(columns[:, 1])
+    assert [part.tolist() for part in parts] == [[float(peer)] * 2 for peer in range(size)]
+    assert columns.tolist() == [[size * (size - 1) / 2] * 2] * 3
+    if rank == 0:
+        dist.send(torch.ones(3, 2), 1)
+    elif rank == 1:
+        dist.recv(taken, 0)
+        assert taken.tolist() == [[1.0, 1.0]] * 3
+    seen = dist.all_reduce(torch.ones(1), async_op=True).get_future().then(lambda _: torch.is_grad_enabled())
+    assert seen.wait() is True
+
+
+def test_tensors_of_inference_mode():
+    torch_ranks.run(inferred, 2)
+
+
 def goodbye(rank, size):
     """The first rank to have what it came for drops the group, while the sender is not done with the last one."""
     from banyan._settings import config_fields

@@ -2,6 +2,7 @@
 
 #include "python/banyan/torch/backend.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <Python.h>
 #include <c10/core/GradMode.h>
 #include <unistd.h>
@@ -179,13 +180,15 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupBanyan::submit(const Op& op, const Te
                                         ++sequence_);
   Fifo::Job job = [this, op, order, work, inputs, body = std::move(body),
                    timeout_s = timeout_of(op.timeout)] {
-    const c10::NoGradGuard no_grad;
     try {
       order.enter();
       body(Calls{*comm_, order, timeout_s, op.what, getRank(), getSize()});
       order.settle();
     } catch (...) {
       work->fail(std::current_exception());
+      // Tensors of inference mode are written, too; callbacks of the future are not in here.
+      const c10::NoGradGuard no_grad;
+      const at::AutoDispatchBelowADInplaceOrView as_memory;
       return;
     }
     work->complete();
