@@ -50,6 +50,24 @@ def test_tensors_of_inference_mode():
     torch_ranks.run(inferred, 2)
 
 
+def sharded(rank, size):
+    from torch.distributed._shard import sharded_tensor
+    from torch.distributed._shard.sharding_spec import ChunkShardingSpec
+    assert dist.group.WORLD._device_types[0].type == 'cpu'
+    places = [f'rank:{peer}/cpu' for peer in range(size)]
+    tensor = sharded_tensor.ones(ChunkShardingSpec(dim=0, placements=places), 2 * size, 3)
+    tensor.local_shards()[0].tensor.mul_(rank)
+    whole = torch.empty(2 * size, 3) if rank == 0 else None
+    tensor.gather(out=whole)
+    if rank == 0:
+        assert whole[:, 0].tolist() == [float(row // 2) for row in range(2 * size)]
+
+
+@pytest.mark.skipif(torch.backends.cuda.is_built(), reason='with CUDA, this asks for a GPU')
+def test_sharded_tensor_on_the_host():
+    torch_ranks.run(sharded, 2)
+
+
 def goodbye(rank, size):
     """The first rank to have what it came for drops the group, while the sender is not done with the last one."""
     from banyan._settings import config_fields

@@ -109,4 +109,6 @@ def monitored_barrier(group=None, timeout: datetime.timedelta | None = None, wai
     group.monitored_barrier(datetime.timedelta(milliseconds=-1) if timeout is None else timeout, wait_all_ranks)
 
 
-dist.Backend.register_backend('banyan', _create, extended_api=True, devices=['cpu', 'cuda'])
+# Parts of torch take a group's device that is not the CPU for the one that tensors are on, whether it is there or not.
+dist.Backend.register_backend('banyan', _create, extended_api=True,
+                              devices=['cpu', 'cuda'] if torch.backends.cuda.is_built() else ['cpu'])
