@@ -157,6 +157,11 @@ void ProcessGroupBanyan::check_rank(const char* what, int64_t rank) const {
               " is not in the group; valid: 0 to ", getSize() - 1);
 }
 
+void ProcessGroupBanyan::check_root(const char* what, int64_t rank) const {
+  TORCH_CHECK(rank >= 0 && rank < getSize(), "banyan ", what, ": invalid root rank ", rank,
+              "; valid: 0 to ", getSize() - 1);
+}
+
 milliseconds ProcessGroupBanyan::chosen(milliseconds asked) const {
   return asked == c10d::kUnsetTimeout || asked.count() == 0 ? milliseconds(timeout_ms_) : asked;
 }
@@ -177,18 +182,18 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupBanyan::submit(const Op& op, const Te
   check_usable(op.what);
   const DeviceOrder order(inputs.empty() ? outputs : inputs);
   auto work = c10::make_intrusive<Work>(getRank(), op.type, op.title, inputs, std::move(outputs),
-                                        ++sequence_);
+                                        ++sequence_, op.lists);
   Fifo::Job job = [this, op, order, work, inputs, body = std::move(body),
                    timeout_s = timeout_of(op.timeout)] {
     try {
+      // Tensors of inference mode are written, too; callbacks of the future are not in here.
+      const c10::NoGradGuard no_grad;
+      const at::AutoDispatchBelowADInplaceOrView as_memory;
       order.enter();
       body(Calls{*comm_, order, timeout_s, op.what, getRank(), getSize()});
       order.settle();
     } catch (...) {
       work->fail(std::current_exception());
-      // Tensors of inference mode are written, too; callbacks of the future are not in here.
-      const c10::NoGradGuard no_grad;
-      const at::AutoDispatchBelowADInplaceOrView as_memory;
       return;
     }
     work->complete();
