@@ -10,22 +10,37 @@ nothing is run: what the other file's tests passed and these did not is printed,
 
 import argparse
 import inspect
+import io
 import json
 import os
 import re
 import subprocess
 import sys
 import time
+import unittest
 
 # They ask for gloo by name in torch's Python, which no other backend can have.
 BY_NAME = {'test_ddp_logging_data_cpu', 'test_monitored_barrier_gloo', 'test_monitored_barrier_gloo_subgroup',
            'test_monitored_barrier_failure_order', 'test_monitored_barrier_wait_all_ranks'}
 
 
+SECONDS = 300  # that a test may take
+
+
+def start_rank(environment, run, arguments, more):
+    """The beginning of a rank: it was forked by a server that has imported what takes seconds, with its environment."""
+    import torch.distributed as dist
+    os.environ.clear()
+    os.environ.update(environment)
+    dist.set_debug_level_from_env()
+    run(*arguments, **more)
+
+
 def make_suite():
-    """The class of tests; the ranks that it spawns import this file and make it again."""
+    """The class of tests; the server that forks the ranks imports this file and makes it again."""
     backend = os.environ['BANYAN_SUITE_BACKEND']
     import torch
+    import torch.multiprocessing
     from torch.testing._internal import common_distributed
     from torch.testing._internal.common_distributed import DistTestCases
     if backend == 'banyan':
@@ -48,8 +63,16 @@ def make_suite():
         def _skip_what_needs_gpus(self):
             """Where there are none. The ranks would say so themselves, some seconds later."""
             text = inspect.getsource(inspect.unwrap(getattr(type(self), self._testMethodName)))
-            if torch.cuda.device_count() == 0 and re.search('@skip_if_(lt_x_gpu|no_gpu)|@require_n_gpus', text):
+            if torch.cuda.device_count() == 0 and re.search('@skip_if_(lt_x_gpu|no_gpu)', text):
                 self.skipTest('there is no GPU')
+
+        def _spawn_processes(self):
+            context = torch.multiprocessing.get_context('forkserver')
+            context.set_forkserver_preload(['torch_suite'])
+
+            def start(target, name, args, kwargs):
+                return context.Process(target=start_rank, name=name, args=(dict(os.environ), target, args, kwargs))
+            self._start_processes(start)
 
         def run_test(self, name, pipe):
             if name != 'test_get_backend':
@@ -76,21 +99,42 @@ def read(path):
         return {entry['test']: entry for entry in map(json.loads, lines)}
 
 
-def one(test, environment):
-    start = time.monotonic()
-    if 'all_to_all' in test:
-        environment = dict(environment, BANYAN_SUITE_PRETEND='mpi')
-    try:
-        ended = subprocess.run([sys.executable, __file__, '--one', test], env=environment, capture_output=True,
-                               text=True, timeout=300, check=False)
-        text = ended.stdout + ended.stderr
-        result = 'failed' if ended.returncode else 'skipped' if 'skipped=1' in text else 'passed'
-    except subprocess.TimeoutExpired as late:
-        text, result = f'not done after {late.timeout} s', 'failed'
+def write(path, test, result, start, text=''):
     entry = {'test': test, 'result': result, 'seconds': round(time.monotonic() - start, 1)}
     if result != 'passed':
         entry['text'] = text[-3000:]
-    return entry
+    with open(path, 'a', encoding='utf-8') as lines:
+        lines.write(json.dumps(entry) + '\n')
+    return f'{result} {test} {entry["seconds"]}'
+
+
+def run_here(path, tests):
+    """One test after the other; the name of the one that is running stands in a file."""
+    said = os.fdopen(os.dup(1), 'w')
+    with open(os.devnull, 'wb') as nothing:  # where what ranks print goes
+        os.dup2(nothing.fileno(), 1)
+        os.dup2(nothing.fileno(), 2)
+    for test in tests:
+        with open(path + '.running', 'w', encoding='utf-8') as running:
+            running.write(test)
+        start, log = time.monotonic(), io.StringIO()
+        ended = unittest.TextTestRunner(stream=log, verbosity=2).run(unittest.TestSuite([TestSuite(test)]))
+        result = 'failed' if not ended.wasSuccessful() else 'skipped' if ended.skipped else 'passed'
+        print(write(path, test, result, start, log.getvalue()), file=said, flush=True)
+    os.remove(path + '.running')
+
+
+def run_all(path, tests, environment):
+    """By a process that is begun again where a test has taken it along."""
+    while tests:
+        start = time.monotonic()
+        subprocess.run([sys.executable, __file__, '--here', path, *tests], env=environment, check=False)
+        done = read(path)
+        tests = [test for test in tests if test not in done]
+        if tests:
+            with open(path + '.running', encoding='utf-8') as running:
+                print(write(path, running.read(), 'failed', start, 'the process of the tests has died'), flush=True)
+            tests = [test for test in tests if test not in read(path)]
 
 
 def compare(mine, others):
@@ -118,26 +162,23 @@ def main():
     results = read(options.results)
     if options.compare:
         return compare(results, read(options.compare))
-    environment = dict(os.environ, BANYAN_SUITE_BACKEND=options.backend, WORLD_SIZE=str(options.ranks),
-                       OMP_NUM_THREADS='1', BACKEND=options.backend)
+    here = os.path.dirname(os.path.abspath(__file__))
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([here, os.environ.get('PYTHONPATH', '')]),
+                       BANYAN_SUITE_BACKEND=options.backend, WORLD_SIZE=str(options.ranks),
+                       OMP_NUM_THREADS='1', BACKEND=options.backend, DISTRIBUTED_TESTS_DEFAULT_TIMEOUT=str(SECONDS))
     listed = subprocess.run([sys.executable, __file__, '--list'], env=environment, capture_output=True, text=True,
                             check=True).stdout.split()
-    for test in listed:
-        if options.match not in test or test in results:
-            continue
-        entry = one(test, environment)
-        with open(options.results, 'a', encoding='utf-8') as lines:
-            lines.write(json.dumps(entry) + '\n')
-        print(entry['result'], test, entry['seconds'], flush=True)
+    listed = [test for test in listed if options.match in test and test not in results]
+    exchanges = [test for test in listed if 'all_to_all' in test]
+    run_all(options.results, [test for test in listed if test not in exchanges], environment)
+    run_all(options.results, exchanges, dict(environment, BANYAN_SUITE_PRETEND='mpi'))
     return int(any(entry['result'] == 'failed' for entry in read(options.results).values()))
 
 
 if __name__ == '__main__':
     if sys.argv[1:] == ['--list']:
         print(*[name for name in dir(TestSuite) if name.startswith('test')], sep='\n')
-    elif sys.argv[1:2] == ['--one']:
-        import unittest
-        ran = unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite([TestSuite(sys.argv[2])]))
-        sys.exit(not ran.wasSuccessful())
+    elif sys.argv[1:2] == ['--here']:
+        run_here(sys.argv[2], sys.argv[3:])
     else:
         sys.exit(main())

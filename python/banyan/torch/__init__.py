@@ -10,9 +10,13 @@ DistributedDataParallel sum gradients by a codec, and `LocalSGD` averages parame
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import datetime
 import re
+import sys
+import time
+from collections.abc import Iterator
 
 import torch
 import torch.distributed as dist
@@ -45,6 +49,10 @@ from banyan.torch._torch import ProcessGroupBanyan  # noqa: E402
 __all__ = ['DdpHook', 'LocalSGD', 'Options', 'ProcessGroupBanyan', 'average_parameters', 'ddp_hook', 'monitored_barrier']
 
 
+# How long the end of the program waits for other ranks; groups that are left then are aborted.
+_SECONDS_TO_END = 5.0
+
+
 @dataclasses.dataclass(frozen=True)
 class Options:
     """Settings of a group's communicators, the same on all ranks; what is None is as the environment says.
@@ -71,6 +79,26 @@ def _create(group, options: Options | None):
     return ProcessGroupBanyan(group.store, group.group_rank, group.group_size, group.timeout, fields)
 
 
+def _alive() -> Iterator[ProcessGroupBanyan]:
+    """Those of groups that nobody has destroyed, in the order in which they were made."""
+    for group in list(dist.distributed_c10d._world.pg_map):
+        for device in group._device_types:
+            backend = group._get_backend(device)
+            backend = getattr(backend, 'wrapped_pg', backend)  # TORCH_DISTRIBUTED_DEBUG=DETAIL
+            if isinstance(backend, ProcessGroupBanyan):
+                yield backend
+                break  # it is the one of all devices
+
+
+@atexit.register
+def _leave_all() -> None:
+    """Another rank may still be taking what this one has sent last; where the program raised, the others hear of it."""
+    raised = getattr(sys, 'last_value', None) is not None
+    end = time.monotonic() + _SECONDS_TO_END
+    for backend in _alive():
+        backend.abort() if raised or time.monotonic() > end else backend.shutdown()
+
+
 def monitored_barrier(group=None, timeout: datetime.timedelta | None = None, wait_all_ranks: bool = False) -> None:
     """As torch.distributed.monitored_barrier, which asks for gloo by name: a barrier that says who did not come.
 
@@ -81,4 +109,6 @@ def monitored_barrier(group=None, timeout: datetime.timedelta | None = None, wai
     group.monitored_barrier(datetime.timedelta(milliseconds=-1) if timeout is None else timeout, wait_all_ranks)
 
 
-dist.Backend.register_backend('banyan', _create, extended_api=True, devices=['cpu', 'cuda'])
+# Parts of torch take a group's device that is not the CPU for the one that tensors are on, whether it is there or not.
+dist.Backend.register_backend('banyan', _create, extended_api=True,
+                              devices=['cpu', 'cuda'] if torch.backends.cuda.is_built() else ['cpu'])

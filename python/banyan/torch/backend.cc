@@ -2,6 +2,7 @@
 
 #include "python/banyan/torch/backend.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <Python.h>
 #include <c10/core/GradMode.h>
 #include <unistd.h>
@@ -70,7 +71,7 @@ ProcessGroupBanyan::~ProcessGroupBanyan() {
     return;
   }
   const WithoutPython released;
-  end();
+  leave();
   fifo_.reset();
   messages_.reset();
 }
@@ -122,10 +123,14 @@ void ProcessGroupBanyan::abort() {
 }
 
 void ProcessGroupBanyan::shutdown() {
-  if (getpid() != process_ || ended_) return;
+  if (getpid() == process_) leave();
+}
+
+void ProcessGroupBanyan::leave() {
+  if (ended_) return;
   // Ranks leave together where they can: one that goes away is a failure to those that still work.
   if (fifo_->drain(kPatience)) {
-    const Fifo::Job leave = [this] {
+    const Fifo::Job together = [this] {
       banyan_call_t call = BANYAN_CALL_INIT;
       call.collective = BANYAN_BARRIER;
       call.timeout_s = static_cast<double>(kPatience.count()) / 1000;
@@ -135,7 +140,7 @@ void ProcessGroupBanyan::shutdown() {
         // Whoever did not come has failed or is elsewhere, and will say so there.
       }
     };
-    (void)fifo_->run_now(leave);
+    (void)fifo_->run_now(together);
   }
   end();
 }
@@ -150,6 +155,11 @@ void ProcessGroupBanyan::check_usable(const char* what) const {
 void ProcessGroupBanyan::check_rank(const char* what, int64_t rank) const {
   TORCH_CHECK(rank >= 0 && rank < getSize(), "banyan ", what, ": rank ", rank,
               " is not in the group; valid: 0 to ", getSize() - 1);
+}
+
+void ProcessGroupBanyan::check_root(const char* what, int64_t rank) const {
+  TORCH_CHECK(rank >= 0 && rank < getSize(), "banyan ", what, ": invalid root rank ", rank,
+              "; valid: 0 to ", getSize() - 1);
 }
 
 milliseconds ProcessGroupBanyan::chosen(milliseconds asked) const {
@@ -172,11 +182,13 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupBanyan::submit(const Op& op, const Te
   check_usable(op.what);
   const DeviceOrder order(inputs.empty() ? outputs : inputs);
   auto work = c10::make_intrusive<Work>(getRank(), op.type, op.title, inputs, std::move(outputs),
-                                        ++sequence_);
+                                        ++sequence_, op.lists);
   Fifo::Job job = [this, op, order, work, inputs, body = std::move(body),
                    timeout_s = timeout_of(op.timeout)] {
-    const c10::NoGradGuard no_grad;
     try {
+      // Tensors of inference mode are written, too; callbacks of the future are not in here.
+      const c10::NoGradGuard no_grad;
+      const at::AutoDispatchBelowADInplaceOrView as_memory;
       order.enter();
       body(Calls{*comm_, order, timeout_s, op.what, getRank(), getSize()});
       order.settle();

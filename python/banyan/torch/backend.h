@@ -113,13 +113,17 @@ class ProcessGroupBanyan final : public c10d::Backend {
     const char* title;
     std::chrono::milliseconds timeout;
     bool async;
+    size_t lists = 1;  // how many the outputs are, each as long as the others
   };
   using Body = std::function<void(const Calls&)>;
   WorkPtr submit(const Op& op, const Tensors& inputs, Tensors outputs, Body body);
+  // Ends together with the other ranks, where they come in time.
+  void leave();
   // Ends at once, whoever waits where.
   void end();
   void check_usable(const char* what) const;
   void check_rank(const char* what, int64_t rank) const;
+  void check_root(const char* what, int64_t rank) const;
   WorkPtr noted(WorkRef work);
   double timeout_of(std::chrono::milliseconds asked) const;
   std::chrono::milliseconds chosen(std::chrono::milliseconds asked) const;

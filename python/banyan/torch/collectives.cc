@@ -1,6 +1,7 @@
 // The collectives that move tensors and change nothing in them.
 // SPDX-License-Identifier: Apache-2.0
 
+#include <string_view>
 #include <utility>
 
 #include "python/banyan/torch/backend.h"
@@ -32,29 +33,82 @@ void check_list(const char* what, const Tensors& tensors, int size) {
   check_tensors(what, tensors);
 }
 
-void check_one(const char* what, const Tensors& tensors) {
-  TORCH_CHECK(tensors.size() == 1, "banyan ", what, ": there are ", tensors.size(),
-              " tensors; valid: one");
+// The only tensor of a rank that gathers or scatters; `side` is input or output.
+void check_one(const char* what, const char* side, const Tensors& tensors) {
+  TORCH_CHECK(tensors.size() == 1, "banyan ", what, ": requires a single-element ", side,
+              " tensor list; there are ", tensors.size(), " tensors");
   check_tensors(what, tensors);
 }
 
-void check_same_type(const char* what, const at::Tensor& a, const at::Tensor& b) {
-  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "banyan ", what, ": the input is of ",
-              a.scalar_type(), " and the output of ", b.scalar_type(), "; valid: one type");
+// The root has one list with a tensor for each rank, which is as `own`; the others have none.
+void check_lists(const char* what, const char* side, const TensorLists& lists, bool is_root,
+                 int size, const at::Tensor& own) {
+  if (!is_root) {
+    TORCH_CHECK(lists.empty(), "banyan ", what, ": requires empty ", side,
+                " on non-root; there are ", lists.size(), " lists");
+    return;
+  }
+  TORCH_CHECK(lists.size() == 1, "banyan ", what, ": requires a single-element ", side,
+              " list at the root; there are ", lists.size(), " lists");
+  const size_t length = lists[0].size();
+  TORCH_CHECK(length == static_cast<size_t>(size), "banyan ", what, ": Incorrect ", side,
+              " list size ", length, ". ", side == std::string_view("input") ? "Input" : "Output",
+              " list size should be ", size, ", one tensor for each rank");
+  check_tensors(what, lists[0]);
+  for (const at::Tensor& tensor : lists[0]) {
+    TORCH_CHECK(tensor.scalar_type() == own.scalar_type(), "banyan ", what,
+                ": invalid tensor type: the ", side, " list is of ", tensor.scalar_type(),
+                "; valid: ", own.scalar_type(), ", as the other tensor of this rank");
+    TORCH_CHECK(tensor.numel() == own.numel(), "banyan ", what, ": invalid tensor size: the ", side,
+                " list has one of ", tensor.numel(), " elements; valid: ", own.numel(),
+                ", as the other tensor of this rank");
+  }
 }
 
-void gather_to_all(const Calls& calls, const Tensors& outputs, const at::Tensor& input) {
-  const at::Tensor given = dense(input);
-  const at::Tensor all = room_for(outputs);
+void check_same_type(const char* what, const at::Tensor& a, const at::Tensor& b) {
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "banyan ", what,
+              ": invalid tensor type: the input is of ", a.scalar_type(), " and the output of ",
+              b.scalar_type(), "; valid: one type");
+}
+
+// Each list takes what all ranks give. A rank that gives several gives as many as all others.
+void gather_to_all(const Calls& calls, const TensorLists& lists, const Tensors& inputs) {
+  const at::Tensor given = inputs.size() == 1 ? dense(inputs[0]) : joined(inputs);
+  const at::Tensor all = room_for(lists[0]);
   banyan_call_t call = call_of(BANYAN_ALLGATHER, given, all, given.numel());
   std::vector<size_t> counts;
-  if (!same_counts(outputs)) {
-    counts = counts_of(outputs);
+  if (!same_counts(lists[0])) {
+    counts = counts_of(lists[0]);
     call.collective = BANYAN_ALLGATHERV;
     call.recv_counts = counts.data();
   }
   calls.run(call);
-  part(all, outputs);
+  for (const Tensors& list : lists) part(all, list);
+}
+
+// One list for each input, with as many tensors as all ranks give; lengths may differ by rank where
+// each gives one.
+void check_gathered(const TensorLists& lists, const Tensors& inputs, int rank, int size) {
+  const char* what = "all_gather";
+  TORCH_CHECK(!inputs.empty(), "banyan ", what,
+              ": there is no tensor; the call requires non-empty input tensor lists");
+  check_tensors(what, inputs);
+  check_sizes(what, inputs);
+  TORCH_CHECK(lists.size() == inputs.size(), "banyan ", what,
+              ": requires input/output tensor lists to have the same length; there are ",
+              inputs.size(), " inputs and ", lists.size(), " output lists");
+  const size_t length = inputs.size() * static_cast<size_t>(size);
+  for (const Tensors& list : lists) {
+    TORCH_CHECK(list.size() == length, "banyan ", what, ": invalid output tensor list of ",
+                list.size(), " tensors; valid: ", length, ", one for each input of each rank");
+    check_tensors(what, list);
+    check_same_type(what, inputs[0], list[0]);
+    const bool alone = inputs.size() == 1;
+    for (size_t i = 0; i < length; ++i)
+      TORCH_CHECK((alone && i != static_cast<size_t>(rank)) || list[i].numel() == inputs[0].numel(),
+                  "banyan ", what, ": invalid tensor size: output ", i, " has ", list[i].numel(),
+                  " elements; valid: ", inputs[0].numel(), ", as the input");
+  }
 }
 
 // Sizes of the pieces along the first dimension; none: equal ones.
@@ -95,15 +149,20 @@ banyan_call_t exchange_of(const at::Tensor& send, const at::Tensor& recv,
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::broadcast(Tensors& tensors,
                                                           const c10d::BroadcastOptions& options) {
-  check_one("broadcast", tensors);
-  check_rank("broadcast", options.rootRank);
-  const auto body = [tensor = tensors[0],
+  check_root("broadcast", options.rootRank);
+  TORCH_CHECK(options.rootTensor >= 0 && options.rootTensor < static_cast<int64_t>(tensors.size()),
+              "banyan broadcast: invalid root tensor ", options.rootTensor, " in a list of ",
+              tensors.size(), "; valid: an index of the list");
+  check_tensors("broadcast", tensors);
+  check_sizes("broadcast", tensors);
+  const auto body = [tensors, first = static_cast<size_t>(options.rootTensor),
                      root = static_cast<int>(options.rootRank)](const Calls& calls) {
-    const at::Tensor memory = dense(tensor);
+    const at::Tensor memory = dense(tensors[first]);
     banyan_call_t call = call_of(BANYAN_BROADCAST, memory, memory, memory.numel());
     call.root = root;
     calls.run(call);
-    if (!memory.is_same(tensor)) tensor.copy_(memory);
+    for (const at::Tensor& tensor : tensors)
+      if (!memory.is_same(tensor)) tensor.copy_(memory);
   };
   return submit(
       {OpType::BROADCAST, "broadcast", "banyan:broadcast", options.timeout, options.asyncOp},
@@ -112,17 +171,15 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::broadcast(Tensors& tensors,
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather(TensorLists& outputs, Tensors& inputs,
                                                           const c10d::AllgatherOptions& options) {
-  check_one("all_gather", inputs);
-  TORCH_CHECK(outputs.size() == 1, "banyan all_gather: there are ", outputs.size(),
-              " output lists; valid: one");
-  check_list("all_gather", outputs[0], getSize());
-  check_same_type("all_gather", inputs[0], outputs[0][0]);
-  const auto body = [list = outputs[0], input = inputs[0]](const Calls& calls) {
-    gather_to_all(calls, list, input);
+  check_gathered(outputs, inputs, getRank(), getSize());
+  const auto body = [outputs, inputs](const Calls& calls) {
+    gather_to_all(calls, outputs, inputs);
   };
-  return submit(
-      {OpType::ALLGATHER, "all_gather", "banyan:all_gather", options.timeout, options.asyncOp},
-      inputs, outputs[0], body);
+  Tensors all;
+  for (const Tensors& list : outputs) all.insert(all.end(), list.begin(), list.end());
+  return submit({OpType::ALLGATHER, "all_gather", "banyan:all_gather", options.timeout,
+                 options.asyncOp, outputs.size()},
+                inputs, all, body);
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::_allgather_base(
@@ -164,21 +221,30 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather_into_tensor_coalesced(
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather_coalesced(
     TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
   const char* what = "all_gather_coalesced";
-  TORCH_CHECK(static_cast<int>(outputs.size()) == getSize() && !inputs.empty(), "banyan ", what,
-              ": there are ", outputs.size(), " output lists; valid: ", getSize());
+  check_tensors(what, inputs);
+  TORCH_CHECK(static_cast<int>(outputs.size()) == getSize(), "banyan ", what, ": there are ",
+              outputs.size(), "; output lists should be equal to world size, which is ", getSize());
   for (const Tensors& list : outputs)
     TORCH_CHECK(list.size() == inputs.size(), "banyan ", what, ": a list has ", list.size(),
                 " tensors; valid: ", inputs.size(), ", as the inputs");
   Tensors all;
   TensorLists by_input(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    for (const Tensors& list : outputs) by_input[i].push_back(list[i]);
-    check_list(what, by_input[i], getSize());
-    check_same_type(what, inputs[i], by_input[i][0]);
+    for (const Tensors& list : outputs) {
+      const at::Tensor& output = list[i];
+      TORCH_CHECK(output.numel() == inputs[i].numel(), "banyan ", what,
+                  ": invalid size of output tensor at index ", i, ": ", output.numel(),
+                  " elements; valid: ", inputs[i].numel(), ", as the input");
+      TORCH_CHECK(output.scalar_type() == inputs[i].scalar_type(), "banyan ", what,
+                  ": invalid tensor type at index ", i, ": ", output.scalar_type(),
+                  "; valid: ", inputs[i].scalar_type(), ", as the input");
+      by_input[i].push_back(output);
+    }
+    check_tensors(what, by_input[i]);
     all.insert(all.end(), by_input[i].begin(), by_input[i].end());
   }
   const auto body = [by_input, inputs](const Calls& calls) {
-    for (size_t i = 0; i < inputs.size(); ++i) gather_to_all(calls, by_input[i], inputs[i]);
+    for (size_t i = 0; i < inputs.size(); ++i) gather_to_all(calls, {by_input[i]}, {inputs[i]});
   };
   return submit({OpType::ALLGATHER_COALESCED, what, "banyan:all_gather_coalesced", options.timeout,
                  options.asyncOp},
@@ -187,18 +253,11 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allgather_coalesced(
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::gather(TensorLists& outputs, Tensors& inputs,
                                                        const c10d::GatherOptions& options) {
-  check_one("gather", inputs);
-  check_rank("gather", options.rootRank);
+  check_root("gather", options.rootRank);
+  check_one("gather", "input", inputs);
   const bool is_root = options.rootRank == getRank();
-  TORCH_CHECK(outputs.size() == (is_root ? 1 : 0), "banyan gather: there are ", outputs.size(),
-              " output lists; valid: one at the root, none elsewhere");
+  check_lists("gather", "output", outputs, is_root, getSize(), inputs[0]);
   const Tensors list = is_root ? outputs[0] : Tensors();
-  if (is_root) {
-    check_list("gather", list, getSize());
-    check_same_type("gather", inputs[0], list[0]);
-    TORCH_CHECK(same_counts(list) && list[0].numel() == inputs[0].numel(),
-                "banyan gather: tensors differ in size; valid: all as the input");
-  }
   const auto body = [list, input = inputs[0],
                      root = static_cast<int>(options.rootRank)](const Calls& calls) {
     const at::Tensor given = dense(input);
@@ -216,18 +275,11 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::gather(TensorLists& outputs, Ten
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::scatter(Tensors& outputs, TensorLists& inputs,
                                                         const c10d::ScatterOptions& options) {
-  check_one("scatter", outputs);
-  check_rank("scatter", options.rootRank);
+  check_root("scatter", options.rootRank);
+  check_one("scatter", "output", outputs);
   const bool is_root = options.rootRank == getRank();
-  TORCH_CHECK(inputs.size() == (is_root ? 1 : 0), "banyan scatter: there are ", inputs.size(),
-              " input lists; valid: one at the root, none elsewhere");
+  check_lists("scatter", "input", inputs, is_root, getSize(), outputs[0]);
   const Tensors list = is_root ? inputs[0] : Tensors();
-  if (is_root) {
-    check_list("scatter", list, getSize());
-    check_same_type("scatter", list[0], outputs[0]);
-    TORCH_CHECK(same_counts(list) && list[0].numel() == outputs[0].numel(),
-                "banyan scatter: tensors differ in size; valid: all as the output");
-  }
   const auto body = [list, output = outputs[0],
                      root = static_cast<int>(options.rootRank)](const Calls& calls) {
     const at::Tensor all = list.empty() ? at::Tensor() : joined(list);

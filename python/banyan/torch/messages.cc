@@ -2,6 +2,7 @@
 
 #include "python/banyan/torch/messages.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -122,7 +123,6 @@ bool Messages::busy() const {
 }
 
 void Messages::serve() {
-  const c10::NoGradGuard no_grad;
   int idle_looks = 0;
   microseconds nap{20};
   std::unique_lock lock(mutex_);
@@ -246,8 +246,11 @@ void Messages::deliver(Waiting waiting, const Header& header, const at::Tensor& 
                                 std::to_string(tensor.nbytes()) + "; valid: the same size")});
     return;
   }
-  if (header.bytes > 0 && !bytes.is_same(tensor))
+  if (header.bytes > 0 && !bytes.is_same(tensor)) {
+    const c10::NoGradGuard no_grad;
+    const at::AutoDispatchBelowADInplaceOrView as_memory;  // so that it may be of inference mode
     tensor.copy_(bytes.view(tensor.scalar_type()).view(tensor.sizes()));
+  }
   done_.push_back({waiting.work, nullptr});
 }
 

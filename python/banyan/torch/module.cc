@@ -53,6 +53,8 @@ PYBIND11_MODULE(_torch, module) {
       .def(py::init(&banyan::process_group::make), py::arg("store"), py::arg("rank"),
            py::arg("size"), py::arg("timeout"), py::arg("fields"))
       .def_property_readonly("options", &ProcessGroupBanyan::getBackendOptions)
+      .def("_set_default_timeout", &ProcessGroupBanyan::setTimeout, py::arg("timeout"),
+           "The timeout of calls that have none of their own; by this name gloo has it.")
       .def("sequence_number", &ProcessGroupBanyan::getSequenceNumberForGroup,
            "How many collectives this rank has issued.");
 }

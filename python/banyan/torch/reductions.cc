@@ -93,18 +93,22 @@ class Operation {
   bool made_ = false;
 };
 
-at::Tensor combined(const ReduceOp& op, const at::Tensor& rows) {
-  at::Tensor sum = rows[0].clone();
-  for (int64_t row = 1; row < rows.size(0); ++row) {
-    if (op.op_ == ReduceOp::BAND) {
-      sum.bitwise_and_(rows[row]);
-    } else if (op.op_ == ReduceOp::BOR) {
-      sum.bitwise_or_(rows[row]);
-    } else {
-      sum.bitwise_xor_(rows[row]);
-    }
+// Bits, and what tensors of one rank make together: for them an average is none.
+void combine(const ReduceOp& op, const at::Tensor& sum, const at::Tensor& next) {
+  switch (op.op_) {
+    case ReduceOp::SUM: sum.add_(next); return;
+    case ReduceOp::PRODUCT: sum.mul_(next); return;
+    case ReduceOp::MIN: sum.copy_(at::minimum(sum, next)); return;
+    case ReduceOp::MAX: sum.copy_(at::maximum(sum, next)); return;
+    case ReduceOp::BAND: sum.bitwise_and_(next); return;
+    case ReduceOp::BOR: sum.bitwise_or_(next); return;
+    case ReduceOp::BXOR: sum.bitwise_xor_(next); return;
+    case ReduceOp::AVG:
+    case ReduceOp::PREMUL_SUM:
+    case ReduceOp::UNUSED: break;
   }
-  return sum;
+  TORCH_CHECK(false, "banyan: several tensors of a rank have no operation ",
+              static_cast<int>(op.op_), "; valid: SUM, PRODUCT, MIN, MAX and bitwise ones");
 }
 
 // What every rank gave, combined, on all ranks.
@@ -112,7 +116,9 @@ at::Tensor bitwise(const Calls& calls, const ReduceOp& op, const at::Tensor& ten
   const at::Tensor given = dense(tensor);
   const at::Tensor rows = at::empty({calls.size, given.numel()}, given.options());
   calls.run(call_of(BANYAN_ALLGATHER, given, rows, given.numel()));
-  return combined(op, rows).view(tensor.sizes());
+  const at::Tensor sum = rows[0].clone();
+  for (int64_t row = 1; row < rows.size(0); ++row) combine(op, sum, rows[row]);
+  return sum.view(tensor.sizes());
 }
 
 void sum_everywhere(const Calls& calls, const ReduceOp& op, const Tensors& tensors) {
@@ -122,6 +128,9 @@ void sum_everywhere(const Calls& calls, const ReduceOp& op, const Tensors& tenso
   }
   Tensors memory;
   for (const at::Tensor& tensor : tensors) memory.push_back(operand(tensor));
+  // One tensor may be there twice; each is the sum of what was given.
+  if (overlap(memory))
+    for (at::Tensor& tensor : memory) tensor = tensor.clone();
   const Operation operation(calls, op, memory[0]);
   std::vector<banyan_call_t> wanted;
   for (const at::Tensor& tensor : memory) {
@@ -132,6 +141,14 @@ void sum_everywhere(const Calls& calls, const ReduceOp& op, const Tensors& tenso
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!memory[i].is_same(tensors[i])) tensors[i].copy_(memory[i]);
   }
+}
+
+// What all tensors of all ranks make together, in each of them.
+void sum_of_several(const Calls& calls, const ReduceOp& op, const Tensors& tensors) {
+  const at::Tensor sum = dense(tensors[0]).clone();
+  for (size_t i = 1; i < tensors.size(); ++i) combine(op, sum, tensors[i]);
+  sum_everywhere(calls, op, {sum});
+  for (const at::Tensor& tensor : tensors) tensor.copy_(sum);
 }
 
 void sum_at_root(const Calls& calls, const ReduceOp& op, const at::Tensor& tensor, int root) {
@@ -180,13 +197,16 @@ void sum_blocks(const Calls& calls, const ReduceOp& op, const at::Tensor& output
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce(Tensors& tensors,
                                                           const c10d::AllreduceOptions& options) {
-  if (tensors.size() == 1 && tensors[0].layout() == at::kSparse)
+  if (!tensors.empty() && tensors[0].layout() == at::kSparse)
     return allreduce_sparse(tensors, options);
   check_reducible("all_reduce", options.reduceOp, tensors);
-  TORCH_CHECK(tensors.size() == 1, "banyan all_reduce: there are ", tensors.size(),
-              " tensors; valid: one");
+  check_sizes("all_reduce", tensors);
+  const bool scales =
+      options.reduceOp.op_ == ReduceOp::AVG || options.reduceOp.op_ == ReduceOp::PREMUL_SUM;
+  TORCH_CHECK(tensors.size() == 1 || !scales, "banyan all_reduce: there are ", tensors.size(),
+              " tensors; valid: one for AVG and PREMUL_SUM");
   const auto body = [list = tensors, op = options.reduceOp](const Calls& calls) {
-    sum_everywhere(calls, op, list);
+    list.size() == 1 ? sum_everywhere(calls, op, list) : sum_of_several(calls, op, list);
   };
   return submit(
       {OpType::ALLREDUCE, "all_reduce", "banyan:all_reduce", options.timeout, options.asyncOp},
@@ -197,11 +217,18 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce(Tensors& tensors,
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce_sparse(
     Tensors& tensors, const c10d::AllreduceOptions& options) {
   const char* what = "all_reduce of sparse tensors";
-  TORCH_CHECK(tensors.size() == 1 && tensors[0].layout() == at::kSparse, "banyan ", what,
-              ": valid: one tensor of layout sparse_coo");
-  TORCH_CHECK(options.reduceOp.op_ == ReduceOp::SUM, "banyan ", what, ": valid: SUM");
-  const auto body = [tensor = tensors[0]](const Calls& calls) {
-    const at::Tensor mine = tensor.coalesce();
+  for (size_t i = 0; i < tensors.size(); ++i)
+    TORCH_CHECK(tensors[i].layout() == at::kSparse, "banyan ", what,
+                ": invalid tensor layout at index ", i, ": ", tensors[i].layout(),
+                "; valid: sparse_coo");
+  check_sizes(what, tensors);
+  TORCH_CHECK(options.reduceOp.op_ == ReduceOp::SUM, "banyan ", what,
+              ": unsupported reduction operation ", static_cast<int>(options.reduceOp.op_),
+              "; valid: SUM");
+  const auto body = [tensors](const Calls& calls) {
+    at::Tensor given = tensors[0];
+    for (size_t i = 1; i < tensors.size(); ++i) given = given + tensors[i];
+    const at::Tensor mine = given.coalesce();
     const at::Tensor nnz = at::full({1}, mine._nnz(), at::kLong);
     const at::Tensor all_nnz = at::empty({calls.size}, at::kLong);
     calls.run(call_of(BANYAN_ALLGATHER, nnz, all_nnz, 1));
@@ -222,9 +249,10 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce_sparse(
     for (int rank = 0; rank < calls.size; ++rank) {
       const int64_t count = all_nnz[rank].item<int64_t>();
       sum = sum + at::sparse_coo_tensor(places[rank].narrow(1, 0, count),
-                                        gathered[rank].narrow(0, 0, count), tensor.sizes());
+                                        gathered[rank].narrow(0, 0, count), given.sizes());
     }
-    tensor.copy_(sum.coalesce());
+    sum = sum.coalesce();
+    for (const at::Tensor& tensor : tensors) tensor.copy_(sum);
   };
   return submit(
       {OpType::_ALLREDUCE_SPARSE, what, "banyan:all_reduce", options.timeout, options.asyncOp},
@@ -244,10 +272,13 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce_coalesced(
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::reduce(Tensors& tensors,
                                                        const c10d::ReduceOptions& options) {
+  check_root("reduce", options.rootRank);
+  TORCH_CHECK(tensors.size() == 1,
+              "banyan reduce: requires a single-element tensor list; there are ", tensors.size(),
+              " tensors");
+  TORCH_CHECK(options.rootTensor == 0, "banyan reduce: invalid root tensor ", options.rootTensor,
+              "; valid: 0, as there is one tensor");
   check_reducible("reduce", options.reduceOp, tensors);
-  TORCH_CHECK(tensors.size() == 1, "banyan reduce: there are ", tensors.size(),
-              " tensors; valid: one");
-  check_rank("reduce", options.rootRank);
   const auto body = [tensor = tensors[0], op = options.reduceOp,
                      root = static_cast<int>(options.rootRank)](const Calls& calls) {
     sum_at_root(calls, op, tensor, root);

@@ -2,6 +2,9 @@
 
 #include "python/banyan/torch/tensors.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace banyan::process_group {
 
 Elements elements_of(at::ScalarType type) {
@@ -77,17 +80,43 @@ banyan_call_t call_of(banyan_collective_t collective, const void* send, void* re
   return call;
 }
 
-void check_tensors(const char* what, const std::vector<at::Tensor>& tensors) {
-  TORCH_CHECK(!tensors.empty(), "banyan ", what, ": there is no tensor; valid: at least one");
+bool overlap(const std::vector<at::Tensor>& tensors) {
+  if (tensors.size() < 2) return false;
+  std::vector<std::pair<const char*, const char*>> ranges;
   for (const at::Tensor& tensor : tensors) {
-    TORCH_CHECK(tensor.layout() == at::kStrided, "banyan ", what, ": a tensor is ", tensor.layout(),
-                "; valid: strided (dense) tensors");
-    TORCH_CHECK(tensor.is_cpu() || tensor.is_cuda(), "banyan ", what, ": a tensor is on ",
-                tensor.device(), "; valid: cpu, cuda");
-    TORCH_CHECK(tensor.scalar_type() == tensors[0].scalar_type(), "banyan ", what,
-                ": tensors are of ", tensors[0].scalar_type(), " and ", tensor.scalar_type(),
-                "; valid: one type");
+    const auto* begin = static_cast<const char*>(tensor.data_ptr());
+    if (tensor.nbytes() > 0) ranges.emplace_back(begin, begin + tensor.nbytes());
   }
+  std::sort(ranges.begin(), ranges.end());
+  for (size_t i = 1; i < ranges.size(); ++i)
+    if (ranges[i].first < ranges[i - 1].second) return true;
+  return false;
+}
+
+void check_tensors(const char* what, const std::vector<at::Tensor>& tensors) {
+  TORCH_CHECK(!tensors.empty(), "banyan ", what,
+              ": there is no tensor; the call requires non-empty tensor lists");
+  const at::Tensor& first = tensors[0];
+  TORCH_CHECK(first.layout() == at::kStrided, "banyan ", what, ": unsupported layout ",
+              first.layout(), "; valid: strided (dense) tensors");
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& tensor = tensors[i];
+    TORCH_CHECK(tensor.layout() == at::kStrided, "banyan ", what,
+                ": invalid tensor layout at index ", i, ": ", tensor.layout(),
+                "; valid: strided (dense) tensors");
+    TORCH_CHECK(tensor.is_cpu() || tensor.is_cuda(), "banyan ", what, ": unsupported device type ",
+                tensor.device(), "; valid: cpu, cuda");
+    TORCH_CHECK(tensor.scalar_type() == first.scalar_type(), "banyan ", what,
+                ": invalid tensor type at index ", i, ": ", tensor.scalar_type(), " and not ",
+                first.scalar_type(), "; tensors must all have the same type");
+  }
+}
+
+void check_sizes(const char* what, const std::vector<at::Tensor>& tensors) {
+  for (size_t i = 1; i < tensors.size(); ++i)
+    TORCH_CHECK(tensors[i].sizes() == tensors[0].sizes(), "banyan ", what,
+                ": invalid tensor size at index ", i, ": ", tensors[i].sizes(),
+                "; valid: ", tensors[0].sizes(), ", as of the first");
 }
 
 }  // namespace banyan::process_group

@@ -41,7 +41,13 @@ inline banyan_call_t call_of(banyan_collective_t collective, const at::Tensor& s
   return call_of(collective, send.data_ptr(), recv.data_ptr(), count, recv.scalar_type());
 }
 
-// Raises unless tensors are strided, on the host or a GPU, and of one type.
+// Whether some memory belongs to two of the dense tensors.
+bool overlap(const std::vector<at::Tensor>& tensors);
+
+// Raises unless tensors are strided, on the host or a GPU, and of one type. Programs know these
+// errors, and those of the calls, by the words that torch's own backends have for them.
 void check_tensors(const char* what, const std::vector<at::Tensor>& tensors);
+// Raises unless all have the sizes of the first.
+void check_sizes(const char* what, const std::vector<at::Tensor>& tensors);
 
 }  // namespace banyan::process_group

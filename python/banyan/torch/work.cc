@@ -18,18 +18,32 @@ std::vector<c10::Device> devices_of(const std::vector<at::Tensor>& tensors) {
   return devices;
 }
 
+c10::TypePtr type_of(size_t lists) {
+  const c10::TypePtr one = c10::ListType::create(c10::TensorType::get());
+  return lists == 1 ? one : c10::ListType::create(one);
+}
+
 }  // namespace
 
 Work::Work(int rank, c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
-           std::vector<at::Tensor> outputs, uint64_t sequence)
+           std::vector<at::Tensor> outputs, uint64_t sequence, size_t lists)
     : c10d::Work(rank, type, title, inputs),
       outputs_(std::move(outputs)),
-      future_(c10::make_intrusive<c10::ivalue::Future>(
-          c10::ListType::create(c10::TensorType::get()), devices_of(outputs_))),
+      lists_(lists),
+      future_(c10::make_intrusive<c10::ivalue::Future>(type_of(lists), devices_of(outputs_))),
       sequence_(sequence) {}
 
+c10::IValue Work::value() const {
+  if (lists_ == 1) return c10::IValue(outputs_);
+  std::vector<std::vector<at::Tensor>> lists;
+  const auto length = static_cast<std::ptrdiff_t>(outputs_.size() / lists_);
+  for (auto part = outputs_.begin(); part != outputs_.end(); part += length)
+    lists.emplace_back(part, part + length);
+  return c10::IValue(lists);
+}
+
 void Work::complete() {
-  future_->markCompleted(c10::IValue(outputs_));
+  future_->markCompleted(value());
   finish();
 }
 

@@ -12,9 +12,10 @@ namespace banyan::process_group {
 
 class Work final : public c10d::Work {
  public:
-  // The title appears in profiles. The outputs become the value of the future.
+  // The title appears in profiles. The outputs become the value of the future: one list, or several
+  // of the same length.
   Work(int rank, c10d::OpType type, const char* title, const std::vector<at::Tensor>& inputs,
-       std::vector<at::Tensor> outputs, uint64_t sequence);
+       std::vector<at::Tensor> outputs, uint64_t sequence, size_t lists = 1);
 
   // Ends the operation, once. It calls what others have put on the future: hold no lock.
   void complete();
@@ -27,7 +28,10 @@ class Work final : public c10d::Work {
   uint64_t getSequencenumber() const override { return sequence_; }
 
  private:
+  c10::IValue value() const;
+
   std::vector<at::Tensor> outputs_;
+  size_t lists_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   uint64_t sequence_;
   std::atomic<int> source_ = -1;
