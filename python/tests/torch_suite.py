@@ -22,8 +22,6 @@ import unittest
 # They ask for gloo by name in torch's Python, which no other backend can have.
 BY_NAME = {'test_ddp_logging_data_cpu', 'test_monitored_barrier_gloo', 'test_monitored_barrier_gloo_subgroup',
            'test_monitored_barrier_failure_order', 'test_monitored_barrier_wait_all_ranks'}
-
-
 SECONDS = 300  # that a test may take
 
 
@@ -132,8 +130,11 @@ def run_all(path, tests, environment):
         done = read(path)
         tests = [test for test in tests if test not in done]
         if tests:
+            if not os.path.exists(path + '.running'):
+                sys.exit(f'the tests do not begin, by {sys.executable}; right is one that has torch, numpy, expecttest')
             with open(path + '.running', encoding='utf-8') as running:
                 print(write(path, running.read(), 'failed', start, 'the process of the tests has died'), flush=True)
+            os.remove(path + '.running')
             tests = [test for test in tests if test not in read(path)]
 
 
