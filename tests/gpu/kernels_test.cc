@@ -15,6 +15,7 @@
 
 #include "tests/support/cuda_codecs_checks.h"
 #include "tests/support/cuda_folds_checks.h"
+#include "tests/support/cuda_gradients_checks.h"
 #include "tests/support/cuda_kernels_checks.h"
 #include "tests/support/cuda_sparse_checks.h"
 #include "tests/support/kernels_reference.h"
