@@ -104,8 +104,8 @@ BANYAN_API banyan_result_t banyan_reducer_create(banyan_comm_t comm, const banya
  * @param reducer made by #banyan_reducer_create.
  * @param id of a tensor.
  * @param gradient the tensor's elements, reduced in place: the library's until a wait for the
- *        tensor, or for all, has returned. It may be memory of a GPU: what was enqueued for it has
- *        ended.
+ *        tensor, or for all, has returned, with a failure or not. Where this call fails, it is not
+ *        taken. It may be memory of a GPU: what was enqueued for it has ended.
  * @retval BANYAN_ERR_INVALID_ARGUMENT an unknown id, NULL.
  * @retval BANYAN_ERR_INVALID_USAGE it is ready already, and no wait for it has returned since. */
 BANYAN_API banyan_result_t banyan_reducer_ready(banyan_reducer_t reducer, uint64_t id,

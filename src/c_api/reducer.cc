@@ -170,14 +170,22 @@ banyan_result_t banyan_reducer_create(banyan_comm_t comm, const banyan_tensor_t*
                       [&] { return banyan::create(comm, tensors, tensor_count, config, reducer); });
 }
 
+// A gradient that was taken is the reducer's, so that this must be OK, whatever has failed by then.
 banyan_result_t banyan_reducer_ready(banyan_reducer_t reducer, uint64_t id, void* gradient) {
-  return banyan::live_door(reducer,
-                           [&](GradientReducer& open) { return open.ready(id, gradient); });
+  return banyan::reducer_door(reducer, [&](banyan::OpenReducer& open) {
+    banyan::Failure& failure = open.communicator->membership->failure();
+    const banyan::Status status = open.reducer->ready(id, gradient);
+    return !status.ok() && failure.failed() ? failure.status() : status;
+  });
 }
 
+// Also after a failure it returns when the reducer touches no gradient any more.
 banyan_result_t banyan_reducer_wait(banyan_reducer_t reducer, uint64_t id) {
-  return banyan::live_door(reducer, [&](GradientReducer& open) {
-    return id == BANYAN_ALL_TENSORS ? open.wait_all() : open.wait(id);
+  return banyan::reducer_door(reducer, [&](banyan::OpenReducer& open) {
+    banyan::Failure& failure = open.communicator->membership->failure();
+    const banyan::Status status =
+        id == BANYAN_ALL_TENSORS ? open.reducer->wait_all() : open.reducer->wait(id);
+    return failure.failed() ? failure.status() : status;
   });
 }
 

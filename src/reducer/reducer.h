@@ -108,6 +108,7 @@ class GradientReducer final : private Owner::Listener {
   std::string named(size_t tensor) const;
   bool has_failed();
   Status failure();
+  Status settled_failure(std::unique_lock<std::mutex>& lock);
   Call call_of(BucketState& bucket) const;
   void send_what_is_full();
   bool agree();

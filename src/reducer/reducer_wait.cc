@@ -110,8 +110,15 @@ std::optional<size_t> GradientReducer::first_missing() const {
   return static_cast<size_t>(found - runs_.begin());
 }
 
+// When nothing is under way any more.
+Status GradientReducer::settled_failure(std::unique_lock<std::mutex>& lock) {
+  changed_.wait(lock, [this] { return failed_; });
+  return failure();
+}
+
 Status GradientReducer::wait(uint64_t id) {
   std::unique_lock lock(mutex_);
+  if (has_failed()) return settled_failure(lock);
   const Result<size_t> tensor = find(id);
   BANYAN_TRY(tensor.status());
   TensorRun& run = runs_[*tensor];
@@ -127,7 +134,7 @@ Status GradientReducer::wait(uint64_t id) {
 
 Status GradientReducer::wait_all() {
   std::unique_lock lock(mutex_);
-  if (has_failed()) return failure();
+  if (has_failed()) return settled_failure(lock);
   if (unwaited_ == 0) return {};
   const uint64_t wanted = latest_step_;
   const bool reached = wait_until(
