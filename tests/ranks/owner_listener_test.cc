@@ -319,8 +319,15 @@ TEST_P(Listeners, HearThatOneOfThemCannotBegin) {
       heard.calls[tag] = std::make_unique<Kept>(self, 1000, static_cast<size_t>(tag));
     if (self.rank() == 1) heard.refuses = {Code::kCuda, "rank 1 has lost its GPU"};
     std::unique_ptr<Owner> owner = own(comm, 4, &heard);
-    self.expect(owner->submit(heard.calls[0]->made, {}, 0).ok(), "there is room");
+    const auto submit = [&] {
+      self.expect(owner->submit(heard.calls[0]->made, {}, 0).ok(), "there is room");
+    };
+    if (self.rank() != 1) submit();
+    self.meet();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // calls are under way
+    if (self.rank() == 1) submit();
     wait_for(self, heard.failures, 1);
+    wait_for(self, heard.ends, 1);
     expect_failure(self, heard, Code::kCuda, "rank 1 has lost its GPU");
     self.expect(heard.ends == 1 && heard.calls[0]->status.code() == Code::kCuda, "its end");
     expect_no_more(self, *owner, heard, 1);
