@@ -51,7 +51,8 @@ double element(DataType type, const Memory& elements, uint64_t i) {
 
 // Two NaNs are alike.
 bool same(float a, float b) {
-  return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b));
+  const bool alike = __builtin_bit_cast(uint32_t, a) == __builtin_bit_cast(uint32_t, b);
+  return alike || (std::isnan(a) && std::isnan(b));
 }
 
 void expect_same(const FloatList& got, const FloatList& wanted, const std::string& what) {
