@@ -26,6 +26,7 @@ struct TableRow {
   uint64_t size_most;
   int ranks_least, ranks_most;
   std::string_view algorithm;
+  uint32_t segment = 0;  // Parameters::segment
 };
 
 using enum Collective;
@@ -112,6 +113,8 @@ constexpr TableRow kAssumedNetwork[] = {
     {kAllreduce, kAny, 8 * kKiB, 0, kAnyRanks, "recursive_doubling"},
     {kAllreduce, kNarrow, kAnySize, 0, kAnyRanks, "direct"},
     {kAllreduce, kAny, 16 * kKiB, 0, kAnyRanks, "recursive_doubling"},
+    {kAllreduce, kAny, 2 * kMiB, 0, kAnyRanks, "circulant"},
+    {kAllreduce, kAny, kAnySize, 3, 8, "ring", 512 * kKiB},  // docs/algorithms.md has figures
     {kAllreduce, kAny, kAnySize, 0, kAnyRanks, "circulant"},
     {kAllgather, kAny, 64 * kKiB, 3, kAnyRanks, "bruck"},
     {kBroadcast, kAny, 16 * kKiB, 6, kAnyRanks, "binomial"},
@@ -155,8 +158,8 @@ std::vector<std::span<const TableRow>> tables_for(Medium medium, Placement place
 }
 
 // What a table says of algorithms that are not in `excluded`; -1 if it has none.
-int from_table(std::span<const TableRow> table, const Problem& problem, int ranks,
-               const std::vector<int>& excluded) {
+TableChoice from_table(std::span<const TableRow> table, const Problem& problem, int ranks,
+                       const std::vector<int>& excluded) {
   const Collective heading = heading_of(problem.collective);
   const bool narrow = problem.accumulator() != problem.type;
   uint64_t bytes = selection_bytes(problem);
@@ -167,9 +170,10 @@ int from_table(std::span<const TableRow> table, const Problem& problem, int rank
     if (row.collective != heading || (row.values == kNarrow && !narrow)) continue;
     if (bytes > row.size_most || ranks < row.ranks_least || ranks > row.ranks_most) continue;
     const int algorithm = find_algorithm(row.algorithm);
-    if (fits(algorithm, problem.collective) && !contains(excluded, algorithm)) return algorithm;
+    if (fits(algorithm, problem.collective) && !contains(excluded, algorithm))
+      return {algorithm, {.segment = row.segment}};
   }
-  return -1;
+  return {};
 }
 
 }  // namespace
@@ -200,15 +204,15 @@ Collective heading_of(Collective collective) {
   return collective;
 }
 
-int from_default_table(const Problem& problem, int ranks, Medium medium, Placement placement,
-                       const std::vector<int>& excluded) {
+TableChoice from_default_table(const Problem& problem, int ranks, Medium medium,
+                               Placement placement, const std::vector<int>& excluded) {
   for (const std::span<const TableRow> table : tables_for(medium, placement)) {
-    const int found = from_table(table, problem, ranks, excluded);
-    if (found >= 0) return found;
+    const TableChoice found = from_table(table, problem, ranks, excluded);
+    if (found.algorithm >= 0) return found;
   }
   for (int i = 0; i < static_cast<int>(algorithms().size()); ++i)
-    if (fits(i, problem.collective) && !contains(excluded, i)) return i;
-  return -1;
+    if (fits(i, problem.collective) && !contains(excluded, i)) return {i, {}};
+  return {};
 }
 
 }  // namespace banyan

@@ -23,8 +23,11 @@ Collective heading_of(Collective collective);
 // How ranks on a network lie.
 enum class Placement { kApart, kInHosts, kInTwoHosts };
 
-// -1 if all algorithms that fit are excluded.
-int from_default_table(const Problem& problem, int ranks, Medium medium, Placement placement,
-                       const std::vector<int>& excluded);
+struct TableChoice {
+  int algorithm = -1;  // -1: all that fit are excluded
+  Parameters parameters{};
+};
+TableChoice from_default_table(const Problem& problem, int ranks, Medium medium,
+                               Placement placement, const std::vector<int>& excluded);
 
 }  // namespace banyan

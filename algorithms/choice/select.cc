@@ -120,8 +120,9 @@ Choice by_default(const Problem& problem, const Surroundings& place,
     if (const auto best = choose_by_links(problem, *place.measured, place.in_hosts(), excluded);
         best.algorithm >= 0)
       return {best.algorithm, std::string(kByLinks), -1, best.parameters};
-  return {from_default_table(problem, place.ranks, place.medium, placement_of(place), excluded),
-          "default table", -1};
+  const TableChoice row =
+      from_default_table(problem, place.ranks, place.medium, placement_of(place), excluded);
+  return {row.algorithm, "default table", -1, row.parameters};
 }
 
 std::string label_of(const Rule& rule) {

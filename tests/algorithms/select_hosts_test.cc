@@ -37,6 +37,21 @@ std::string_view chosen(Collective collective, uint64_t bytes, int ranks, const 
   return name(choose(call(collective, bytes), ranks, medium, *parse_rules(text), hosts).algorithm);
 }
 
+// Beyond the lengths that were measured for the rows that are made by a program.
+TEST(DefaultTable, SumsLongVectorsAroundARingOfHosts) {
+  constexpr uint64_t kRow = 2 * kMiB;
+  const auto of = [](uint64_t bytes, int ranks) {
+    return choose(call(Collective::kAllreduce, bytes), ranks, Medium::kNetwork, *parse_rules(""));
+  };
+  for (const int ranks : {3, 4, 8}) {
+    const Choice choice = of(kRow + 4, ranks);
+    EXPECT_EQ(name(choice.algorithm), "ring") << ranks;
+    EXPECT_EQ(reason_of(choice), "default table, with seg=512K");
+  }
+  EXPECT_EQ(reason_of(of(kRow, 4)), "default table");
+  for (const int ranks : {2, 9}) EXPECT_EQ(name(of(kRow + 4, ranks).algorithm), "circulant");
+}
+
 // On more ranks than were measured: default_tables_test.py looks at the others.
 TEST(DefaultTable, GoesByHostsOnANetwork) {
   using enum Collective;
