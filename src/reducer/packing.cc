@@ -51,6 +51,16 @@ uint64_t count_ones(const std::byte* elements, uint64_t count, Word exponent) {
   return found;
 }
 
+uint64_t nonfinite_among(const std::byte* elements, DataType type, uint64_t count) {
+  switch (type) {
+    case DataType::kFloat16: return count_ones<uint16_t>(elements, count, 0x7C00);
+    case DataType::kBfloat16: return count_ones<uint16_t>(elements, count, 0x7F80);
+    case DataType::kFloat32: return count_ones<uint32_t>(elements, count, 0x7F800000);
+    case DataType::kFloat64: return count_ones<uint64_t>(elements, count, uint64_t{0x7FF} << 52);
+    default: return 0;  // reducers have no others
+  }
+}
+
 struct Extent {
   uint64_t begin;
   uint64_t end;
@@ -115,13 +125,13 @@ Status HostPacking::write(float* to, std::span<const float> from) {
 
 void HostPacking::contribute(const Contribution& part, float* sum, Contributed* seen) {
   *seen = {};
-  count_nonfinite(part.gradient, part.type, part.count, &seen->nonfinite);
   const uint64_t element = size_of(part.type);
   const auto type = static_cast<size_t>(part.type);
   for (uint64_t at = 0; at < part.count; at += kAtOnce) {
     const uint64_t here = std::min(kAtOnce, part.count - at);
     float* const out = sum + at;
     const std::byte* const in = part.gradient + at * element;
+    seen->nonfinite += nonfinite_among(in, part.type, here);  // before `out`, which may lie there
     if (static_cast<const void*>(in) != out) kernels_.decode[type](out, in, here, nullptr);
     if (part.scale != 1)
       for (uint64_t i = 0; i < here; ++i) out[i] *= part.scale;
@@ -174,15 +184,7 @@ void HostPacking::round(std::byte* gradient, DataType type, const float* sum, ui
 
 void HostPacking::count_nonfinite(const std::byte* elements, DataType type, uint64_t count,
                                   uint64_t* found) {
-  switch (type) {
-    case DataType::kFloat16: *found = count_ones<uint16_t>(elements, count, 0x7C00); break;
-    case DataType::kBfloat16: *found = count_ones<uint16_t>(elements, count, 0x7F80); break;
-    case DataType::kFloat32: *found = count_ones<uint32_t>(elements, count, 0x7F800000); break;
-    case DataType::kFloat64:
-      *found = count_ones<uint64_t>(elements, count, uint64_t{0x7FF} << 52);
-      break;
-    default: *found = 0;  // reducers have no others
-  }
+  *found = nonfinite_among(elements, type, count);
 }
 
 double HostPacking::squares_of(const std::byte* gradient, DataType type, uint64_t count) {
