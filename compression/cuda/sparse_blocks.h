@@ -8,6 +8,10 @@
 
 #pragma once
 
+#ifdef __CUDACC__
+#include <cub/warp/warp_scan.cuh>
+#endif
+
 #include <cstdint>
 
 #include "compression/cuda/codec_blocks.h"
@@ -332,6 +336,8 @@ struct ScatterSparse : ListOfWarp<Adds, kCudaRegion> {
 // All lanes of a warp are here, or none.
 template <class Function, class Call>
 __device__ void run_counting(const Call& call, CudaThread thread) {
+  using Scan = cub::WarpScan<uint64_t>;
+  typename Scan::TempStorage room;  // of a whole warp it has no bytes: lanes have shuffles
   const unsigned lane = thread.index % kCudaLanes;
   const uint64_t stride = static_cast<uint64_t>(thread.blocks) * kCudaWarps;
   const uint64_t items = Function::items(call);
@@ -339,13 +345,9 @@ __device__ void run_counting(const Call& call, CudaThread thread) {
        item < items; item += stride) {
     typename Function::Lane mine;
     const uint64_t own = Function::begin(call, item, lane, mine);
-    uint64_t up_to = own;
-    for (unsigned apart = 1; apart < kCudaLanes; apart *= 2) {
-      const uint64_t lower = __shfl_up_sync(0xffffffff, up_to, apart);
-      up_to += lane >= apart ? lower : 0;
-    }
-    const uint64_t all = __shfl_sync(0xffffffff, up_to, kCudaLanes - 1);
-    Function::end(call, item, lane, mine, up_to - own, all);
+    uint64_t before = 0, all = 0;
+    Scan(room).ExclusiveSum(own, before, all);
+    Function::end(call, item, lane, mine, before, all);
   }
 }
 #endif
