@@ -16,11 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/algorithms.h"
 #include "bench/launched.h"
 #include "bench/machine.h"
 #include "bench/output.h"
 #include "bench/perf/run.h"
+#include "bench/tune/candidates.h"
 #include "bench/tune/codec_trials.h"
 #include "bench/tune/options.h"
 #include "bench/tune/probes.h"
@@ -99,16 +99,6 @@ class Progress {
   bool shown_;
 };
 
-std::vector<int> algorithms_for(perf::Pattern pattern, bool levels) {
-  const auto collective = parse_collective(perf::name_of(pattern));
-  std::vector<int> found;
-  for (int i = 0; i < static_cast<int>(algorithms().size()); ++i) {
-    const bool same = algorithms()[static_cast<size_t>(i)].by_levels && !levels;
-    if (fits(i, *collective) && !same) found.push_back(i);
-  }
-  return found;
-}
-
 // Null: it is not one of them.
 const Subject* allreduce_of(const std::vector<Subject>& subjects) {
   const auto found = std::find_if(subjects.begin(), subjects.end(), [](const Subject& each) {
@@ -144,6 +134,11 @@ std::string report_of_ring(const std::vector<std::string>& ring) {
   return text.empty() ? text : text + '\n';
 }
 
+std::string report_of_nccl(const Trials& trials) {
+  if (!trials.misses_nccl()) return "";
+  return "# calls that ask for NCCL did not go by it; with BANYAN_DEBUG=info the log says why\n";
+}
+
 // GB/s of each port that is up; none where one of them does not say it.
 std::vector<double> nics_of_this_host() {
   std::vector<double> rates;
@@ -171,12 +166,12 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
   BANYAN_TRY(levels.status());
   const auto lie = hosts_and_tiers_of(job.comm());
   BANYAN_TRY(lie.status());
-  Trials trials(job, *lie);
+  Trials trials(job, *lie, options.home);
   std::vector<Subject> subjects;
   for (const perf::Pattern pattern : options.collectives) {
     const auto most = trials.most_bytes(pattern);
     BANYAN_TRY(most.status());
-    subjects.push_back({pattern, algorithms_for(pattern, *levels), *most});
+    subjects.push_back({pattern, candidates_for(pattern, *levels, options.home), *most});
   }
   if (job.rank() != 0) {
     BANYAN_TRY(trials.follow());
@@ -233,7 +228,7 @@ Result<Tuned> tune(perf::Job& job, const Options& options, TimePoint end) {
                   fingerprint->ranks, fingerprint->hosts, fingerprint->hosts == 1 ? "" : "s",
                   fingerprint->transports, fingerprint->cpu, fingerprint->cores) +
       report_of(tuned.file.links) + doubts_of(measurement, nics) + report_of_ring(tuned.file.ring) +
-      report_of(tuned.file.codec_times) + report_of(subjects);
+      report_of(tuned.file.codec_times) + report_of(subjects) + report_of_nccl(trials);
   return tuned;
 }
 

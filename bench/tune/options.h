@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/perf/home.h"
 #include "bench/perf/pattern.h"
 
 namespace banyan::tune {
@@ -15,6 +16,7 @@ struct Options {
   int ranks = 0;  // 0: the launcher's
   double budget_s = 60;
   std::vector<perf::Pattern> collectives;  // each once
+  perf::Home home = perf::Home::kHost;     // of the buffers: kHost or kDevice
   std::string output = "banyan_tune.json";
 };
 

@@ -10,17 +10,13 @@
 #include <iterator>
 #include <numeric>
 
-#include "algorithms/algorithms.h"
+#include "bench/tune/candidates.h"
 #include "compression/grammar.h"
 #include "src/base/parse.h"
 
 namespace banyan::tune {
 
 namespace {
-
-std::string_view algorithm_name(int algorithm) {
-  return algorithms()[static_cast<size_t>(algorithm)].name;
-}
 
 // Between the two, of few digits.
 uint64_t half_way(uint64_t low, uint64_t high) {
@@ -148,14 +144,14 @@ std::vector<TuningRule> rules_of(const Subject& subject, const Spread& spread, b
     const Finding& shown = all[(run.first + run.last) / 2];
     Measured measured{.bytes = shown.bytes, .us = shown.best_us, .runs = shown.runs};
     if (shown.runner_up >= 0) {
-      measured.runner_up = algorithm_name(shown.runner_up);
+      measured.runner_up = candidate_algorithm(shown.runner_up);
       measured.runner_up_us = shown.runner_up_us;
     }
     rules.push_back(
         {fmt::format("{}{} ranks={}-{} nodes={}-{} ppn={}-{}{}: {}", perf::name_of(subject.pattern),
                      size_condition(subject, all, run), ranks, ranks, nodes, nodes, ppn, ppn,
                      perf::is_reducing_pattern(subject.pattern) ? " dtype=float32" : "",
-                     algorithm_name(first.best)),
+                     candidate_text(first.best)),
          std::move(measured)});
   }
   return rules;
@@ -172,8 +168,8 @@ std::string report_of(const std::vector<Subject>& subjects) {
       if (!finding.changed()) continue;
       ++changed;
       text += fmt::format("{:<16}{:>10}  {:<20}{:>12.2f}  {:<20}{:>12.2f}{:>6.0f} %\n",
-                          perf::name_of(subject.pattern), bytes, algorithm_name(finding.by_default),
-                          finding.default_us, algorithm_name(finding.best), finding.best_us,
+                          perf::name_of(subject.pattern), bytes, candidate_text(finding.by_default),
+                          finding.default_us, candidate_text(finding.best), finding.best_us,
                           100 * (1 - finding.best_us / finding.default_us));
     }
   }

@@ -29,7 +29,7 @@ inline constexpr uint64_t kElementBytes = 4;  // of float32, on which all is mea
 struct Trial {
   perf::Pattern pattern = perf::Pattern::kAllreduce;
   uint64_t bytes = 0;
-  int algorithm = 0;  // index into algorithms()
+  int algorithm = 0;  // a candidate (candidates.h), as all algorithms here
   uint64_t iterations = 1;
   uint64_t warm_up = 1;
   int codec = -1;  // index into automatic_codecs(); -1: exact

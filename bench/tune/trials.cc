@@ -11,7 +11,7 @@
 #include "algorithms/algorithms.h"
 #include "algorithms/choice/codec_costs.h"
 #include "bench/machine.h"
-#include "bench/perf/calls.h"
+#include "bench/tune/candidates.h"
 #include "src/base/clock.h"
 #include "src/c_api/inspect.h"
 
@@ -22,6 +22,8 @@ namespace {
 constexpr uint64_t kMostBytes = uint64_t{64} << 20;
 constexpr uint64_t kMostOfRank = uint64_t{192} << 20;  // both buffers of a rank
 constexpr double kMostOfMemory = 0.4;                  // of what is available on a host
+constexpr uint64_t kSurelyByNccl = 256 << 10;          // where it is there
+constexpr double kPatienceSeconds = 5;                 // that NCCL has to begin
 
 uint64_t bytes_of_buffers(const perf::Case& which) {
   const perf::Layout layout = perf::layout_of(which);
@@ -73,6 +75,21 @@ double messages_of(Probe::Kind kind) {
   return 1;
 }
 
+// Lengths are in bytes.
+Status reserve(perf::Job& job, perf::Home home, uint64_t input, uint64_t output,
+               perf::Buffers* buffers) {
+  const auto grow = [&](perf::Memory& memory, uint64_t bytes) -> Status {
+    if (bytes <= memory.size()) return {};
+    memory = perf::Memory();  // before the larger one comes
+    auto larger = perf::Memory::allocate(job, bytes, home);
+    BANYAN_TRY(larger.status());
+    memory = std::move(*larger);
+    return {};
+  };
+  BANYAN_TRY(grow(buffers->input, input));
+  return grow(buffers->output, output);
+}
+
 }  // namespace
 
 // As it travels. kStop and kRenew have no trial, and only kProbe has a probe.
@@ -107,20 +124,6 @@ Result<uint64_t> Trials::most_bytes(perf::Pattern pattern) {
   return most;
 }
 
-// Bytes.
-Status Trials::reserve(uint64_t input, uint64_t output) {
-  const auto grow = [&](perf::Memory& memory, uint64_t bytes) -> Status {
-    if (bytes <= memory.size()) return {};
-    memory = perf::Memory();  // before the larger one comes
-    auto larger = perf::Memory::allocate(job_, bytes, perf::Home::kHost);
-    BANYAN_TRY(larger.status());
-    memory = std::move(*larger);
-    return {};
-  };
-  BANYAN_TRY(grow(buffers_.input, input));
-  return grow(buffers_.output, output);
-}
-
 // All ranks come here between the same two calls.
 Status Trials::use(const std::string& rules) {
   if (rules == rules_) return {};
@@ -143,6 +146,7 @@ Status Trials::use_codec(int codec) {
 Status Trials::make_anew() {
   BANYAN_TRY(leave());
   buffers_ = {};
+  nccl_ = Nccl::kUnknown;
   rules_.reset();
   codec_.reset();
   auto next = job_.again();
@@ -151,16 +155,43 @@ Status Trials::make_anew() {
   return {};
 }
 
+// The first call of some length has NCCL begun, and calls go by the host until it is ready. All
+// ranks find the same.
+Result<bool> Trials::is_by_nccl(const perf::Call& call) {
+  if (nccl_ == Nccl::kMissing) return false;
+  const TimePoint end = deadline_after(kPatienceSeconds);
+  for (;;) {
+    const Result<uint64_t> before = calls_by_windows(trial_->comm());
+    BANYAN_TRY(before.status());
+    BANYAN_TRY(perf::status_of(perf::run_once(call), trial_->comm()));
+    const Result<uint64_t> after = calls_by_windows(trial_->comm());
+    BANYAN_TRY(after.status());
+    const bool goes_on = nccl_ == Nccl::kUnknown && call.count * kElementBytes >= kSurelyByNccl;
+    // One rank's clock is enough for all to stop.
+    const auto least = job_.allreduce(
+        {*after > *before ? 1.0 : 0.0, goes_on && Clock::now() < end ? 1.0 : 0.0}, BANYAN_MIN);
+    BANYAN_TRY(least.status());
+    if (least->at(0) > 0) {
+      nccl_ = Nccl::kThere;
+      return true;
+    }
+    if (least->at(1) > 0) continue;
+    if (goes_on) nccl_ = Nccl::kMissing;
+    return false;
+  }
+}
+
 // The microseconds, or of the default choice the algorithm: at rank 0.
 Result<double> Trials::obey(const Order& order) {
   const auto pattern = static_cast<perf::Pattern>(order.pattern);
   const perf::Case which = case_of(pattern, job_, order.bytes);
   const perf::Layout layout = perf::layout_of(which);
-  BANYAN_TRY(reserve(layout.input * kElementBytes, layout.output * kElementBytes));
+  BANYAN_TRY(
+      reserve(job_, home_, layout.input * kElementBytes, layout.output * kElementBytes, &buffers_));
   perf::Job& job = order.kind == Order::Kind::kTry ? *trial_ : job_;
   const perf::Call call{.pattern = pattern,
-                        .send = layout.input != 0 ? buffers_.input.data() : nullptr,
-                        .recv = layout.output != 0 ? buffers_.output.data() : nullptr,
+                        .send = layout.input != 0 ? buffers_.input.home() : nullptr,
+                        .recv = layout.output != 0 ? buffers_.output.home() : nullptr,
                         .count = which.count,
                         .rank = which.rank,
                         .comm = job.comm()};
@@ -170,9 +201,13 @@ Result<double> Trials::obey(const Order& order) {
     return static_cast<double>(find_algorithm(plan->algorithm));
   }
   // The barrier before each call stays what it is, unless it is what is tried.
-  BANYAN_TRY(use(fmt::format("{}: {}", perf::name_of(pattern),
-                             algorithms()[static_cast<size_t>(order.algorithm)].name)));
+  BANYAN_TRY(use(fmt::format("{}: {}", perf::name_of(pattern), candidate_text(order.algorithm))));
   BANYAN_TRY(use_codec(order.codec));
+  if (goes_by_nccl(order.algorithm) && order.codec < 0) {
+    const Result<bool> there = is_by_nccl(call);
+    BANYAN_TRY(there.status());
+    if (!*there) return kNotThere;
+  }
   Clock::duration spent{};
   for (uint64_t i = 0; i < order.warm_up + order.iterations; ++i) {
     if (pattern != perf::Pattern::kBarrier) BANYAN_TRY(job.barrier());
@@ -211,10 +246,10 @@ Result<int> Trials::default_of(perf::Pattern pattern, uint64_t bytes) {
 // Everybody's microseconds of a message, at rank 0.
 Result<std::vector<double>> Trials::exchange(const Probe& probe) {
   const int partner = partners_of(lie_, probe)[static_cast<size_t>(job_.rank())];
-  BANYAN_TRY(reserve(probe.bytes, probe.bytes));
+  BANYAN_TRY(reserve(job_, perf::Home::kHost, probe.bytes, probe.bytes, &probe_buffers_));
   const perf::Call call{.pattern = pattern_of(probe.kind),
-                        .send = buffers_.input.data(),
-                        .recv = buffers_.output.data(),
+                        .send = probe_buffers_.input.data(),
+                        .recv = probe_buffers_.output.data(),
                         .count = probe.bytes,
                         .type = BANYAN_UINT8,
                         .rank = job_.rank() < partner ? 0 : 1,
@@ -242,6 +277,7 @@ Result<std::vector<double>> Trials::probe(const Probe& probe) {
 }
 
 Status Trials::renew() {
+  if (home_ == perf::Home::kDevice && trial_) return {};
   Order order{.kind = Order::Kind::kRenew};
   BANYAN_TRY(job_.broadcast(&order, sizeof order));
   return make_anew();

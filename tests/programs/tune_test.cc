@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "algorithms/algorithms.h"
+#include "algorithms/choice/select.h"
+#include "bench/tune/candidates.h"
 #include "bench/tune/options.h"
 #include "bench/tune/result.h"
 #include "bench/tune/search.h"
@@ -22,7 +24,10 @@ namespace {
 
 using perf::Pattern;
 using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
@@ -69,6 +74,8 @@ TEST(TuneOptions, SayWhatIsWrong) {
            {{"--collectives", "allreduce,"}, "--collectives allreduce,", "valid: allreduce, "},
            {{"--collectives", ""}, "--collectives ''", "an empty value"},
            {{"-o", ""}, "-o ''", "an empty value"},
+           {{"-d", "gpu"}, "-d gpu", "valid: cuda"},
+           {{"-d", "managed"}, "-d managed", "valid: cuda"},
            {{"--speed"}, "--speed", "--help"}}) {
     const CommandLine line = line_of(each.words);
     EXPECT_FALSE(line.options) << each.named;
@@ -77,6 +84,46 @@ TEST(TuneOptions, SayWhatIsWrong) {
   }
   EXPECT_EQ(line_of({"--help"}).status, 0);
   EXPECT_THAT(line_of({"--help"}).text, HasSubstr("banyan_tune -n 4"));
+}
+
+TEST(TuneCandidates, GoByNcclWhereThatCanBe) {
+  const auto texts_of = [](Pattern pattern, bool levels, perf::Home home) {
+    std::vector<std::string> texts;
+    for (const int each : candidates_for(pattern, levels, home))
+      texts.emplace_back(candidate_text(each));
+    return texts;
+  };
+  const std::string nccl = "hierarchical(intra=nccl)";
+  for (const bool levels : {false, true}) {
+    const auto on_gpus = texts_of(Pattern::kAllreduce, levels, perf::Home::kDevice);
+    EXPECT_EQ(on_gpus.back(), nccl);
+    EXPECT_EQ(std::count(on_gpus.begin(), on_gpus.end(), "hierarchical"), levels ? 1 : 0);
+    EXPECT_THAT(texts_of(Pattern::kAllreduce, levels, perf::Home::kHost), Not(Contains(nccl)));
+    EXPECT_THAT(texts_of(Pattern::kAlltoall, levels, perf::Home::kDevice), Not(Contains(nccl)));
+  }
+}
+
+TEST(TuneCandidates, AreInRulesAsTheGrammarHasThem) {
+  const int nccl = candidates_for(Pattern::kAllreduce, false, perf::Home::kDevice).back();
+  ASSERT_TRUE(goes_by_nccl(nccl));
+  Subject subject{Pattern::kAllreduce, {}, kMiB};
+  subject.findings[kMiB] = {.bytes = kMiB,
+                            .by_default = find_algorithm("direct"),
+                            .default_us = 90,
+                            .best = nccl,
+                            .best_us = 60,
+                            .runs = 13,
+                            .runner_up = find_algorithm("direct"),
+                            .runner_up_us = 90};
+  const auto rules = rules_of(subject, {4, 1, 4}, false);
+  ASSERT_EQ(rules.size(), 1U);
+  EXPECT_THAT(rules[0].text, EndsWith(": hierarchical(intra=nccl)"));
+  EXPECT_TRUE(parse_rules(rules[0].text).ok());
+  // A tuning file that others are told of has the names of algorithms there.
+  std::swap(subject.findings[kMiB].best, subject.findings[kMiB].runner_up);
+  const auto other = rules_of(subject, {4, 1, 4}, true);
+  ASSERT_TRUE(other.at(0).measured);
+  EXPECT_EQ(other[0].measured->runner_up, "hierarchical");
 }
 
 int number(std::string_view name) {
