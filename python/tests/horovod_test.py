@@ -67,13 +67,14 @@ def in_any_order(comm):
     for name in sorted(handles):
         result = hvd.synchronize(handles[name])
         assert result.tolist() == [name * comm.size] * (name % 7 + 1)
+    if comm.rank != 0:
+        comm.barrier()  # until then the call of rank 0 cannot end
     first = hvd.allreduce_async(torch.ones(1), name='twice')
     if comm.rank == 0:
+        assert not hvd.poll(first)
         with pytest.raises(ValueError, match='waits already'):
-            while not hvd.poll(first):
-                hvd.allreduce_async(torch.ones(1), name='twice')
-    else:
-        time.sleep(0.5)
+            hvd.allreduce_async(torch.ones(1), name='twice')
+        comm.barrier()
     second = hvd.allreduce_async(torch.ones(1), name='last') if comm.rank else None
     hvd.synchronize(first)
     hvd.synchronize(hvd.allreduce_async(torch.ones(1), name='last') if second is None else second)
