@@ -28,6 +28,7 @@ CudaFunctions cuda_functions(void* library) {
   find_in(library, "cuDeviceGetUuid", &f.uuid);
   find_in(library, "cuDeviceGetUuid_v2", &f.partition_uuid);
   find_in(library, "cuPointerGetAttribute", &f.pointer_attribute);
+  find_in(library, "cuPointerGetAttributes", &f.pointer_attributes);
   find_in(library, "cuGetErrorName", &f.error_name);
   find_in(library, "cuDevicePrimaryCtxRetain", &f.retain_context);
   find_in(library, "cuDevicePrimaryCtxRelease_v2", &f.release_context);

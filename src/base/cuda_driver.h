@@ -62,6 +62,7 @@ struct CudaFunctions {
   int (*uuid)(CudaUuid*, Device) = nullptr;            // of the whole GPU
   int (*partition_uuid)(CudaUuid*, Device) = nullptr;  // with MIG of the instance, else the same
   int (*pointer_attribute)(void*, int, unsigned long long) = nullptr;
+  int (*pointer_attributes)(unsigned, int*, void**, unsigned long long) = nullptr;
 
   using Handle = void*;                // CUcontext, CUmodule, CUfunction, CUstream, CUevent
   using Address = unsigned long long;  // CUdeviceptr

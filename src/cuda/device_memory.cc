@@ -6,10 +6,10 @@
 #include <fmt/core.h>
 #include <link.h>
 
-#include <cstdint>
 #include <string_view>
 
 #include "src/cuda/driver_calls.h"
+#include "src/cuda/pointer_place.h"
 
 namespace banyan {
 namespace internal {
@@ -18,17 +18,9 @@ constinit std::atomic<const CudaFunctions*> cuda_of_process{nullptr};
 
 }  // namespace internal
 
-// The driver knows nothing of an address that is none of its: an error, as without a context.
 bool is_in_device_memory(const void* address) {
   const CudaFunctions* cuda = cuda_of_process();
-  if (cuda == nullptr) return false;
-  const auto ask = cuda->pointer_attribute;
-  constexpr int kMemoryType = 2, kIsManaged = 8;  // CUpointer_attribute
-  constexpr unsigned kDevice = 2;                 // CUmemorytype
-  const auto pointer = reinterpret_cast<uintptr_t>(address);
-  unsigned type = 0, managed = 0;
-  return ask != nullptr && ask(&type, kMemoryType, pointer) == 0 && type == kDevice &&
-         !(ask(&managed, kIsManaged, pointer) == 0 && managed != 0);
+  return cuda != nullptr && pointer_place(*cuda, address).on_device;
 }
 
 Result<bool> must_be_staged(std::string_view name, const void* address) {

@@ -1,8 +1,7 @@
 // Tells whether an address lies in the memory of a GPU, which the host cannot touch.
 //
 // The CUDA driver knows, and is asked where the process has loaded it: a process without it has no
-// such address. Managed memory and pinned memory of the host can be touched as any other. Source:
-// CUDA Driver API, "Unified Addressing", cuPointerGetAttribute.
+// such address. Managed memory and pinned memory of the host can be touched as any other.
 // SPDX-License-Identifier: Apache-2.0
 
 #pragma once

@@ -7,6 +7,8 @@
 #include <array>
 #include <utility>
 
+#include "src/cuda/pointer_place.h"
+
 namespace banyan {
 
 Status check_driver(const CudaFunctions& cuda) {
@@ -55,13 +57,9 @@ Status cuda_status(const CudaFunctions& cuda, int result, std::string_view call)
 }
 
 Result<int> ordinal_of(const CudaFunctions& cuda, const void* address) {
-  constexpr int kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-  int ordinal = -1;
-  BANYAN_TRY(cuda_status(cuda,
-                         cuda.pointer_attribute(&ordinal, kDeviceOrdinal, cuda_address(address)),
-                         "cuPointerGetAttribute"));
+  const int ordinal = pointer_place(cuda, address).ordinal;
   if (ordinal >= 0) return ordinal;
-  return Status(Code::kCuda, fmt::format("cuPointerGetAttribute: the device is {}", ordinal));
+  return Status(Code::kCuda, fmt::format("{} is in the memory of no GPU", address));
 }
 
 Status PrimaryContext::retain(int ordinal) {

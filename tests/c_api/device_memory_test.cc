@@ -25,6 +25,8 @@ class DeviceMemory : public CApi {
     ASSERT_NE(driver, nullptr) << dlerror();
     owns_ = reinterpret_cast<decltype(owns_)>(dlsym(driver, "fake_cuda_owns"));
     ASSERT_NE(owns_, nullptr);
+    questions_ = reinterpret_cast<decltype(questions_)>(dlsym(driver, "fake_cuda_questions"));
+    ASSERT_NE(questions_, nullptr);
     own(kDevice, 0);
     works();  // the first call with other numbers finds it
   }
@@ -35,6 +37,7 @@ class DeviceMemory : public CApi {
   }
 
   void (*owns_)(void*, unsigned long long, unsigned, unsigned) = nullptr;
+  long (*questions_)() = nullptr;
   float gpu_[64] = {};
 };
 
@@ -70,6 +73,17 @@ TEST_F(DeviceMemory, IsNotWhatTheHostMayRead) {
   own(kDevice, 0);
   EXPECT_EQ(banyan_allreduce(gpu_, gpu_, 0, BANYAN_FLOAT32, BANYAN_SUM, comm_), BANYAN_SUCCESS)
       << "nothing is read";
+}
+
+TEST_F(DeviceMemory, IsKnownByTheNumberOfItsBuffer) {
+  own(kDevice, 1);
+  ASSERT_EQ(sum(gpu_, out_), BANYAN_SUCCESS);
+  const long before = questions_();
+  for (float* inside : {gpu_, gpu_ + 1, gpu_ + 40}) ASSERT_EQ(sum(inside, out_), BANYAN_SUCCESS);
+  EXPECT_EQ(questions_(), before) << "all is known of the buffer";
+  own(kDevice, 0);  // another buffer where that one was
+  refused(sum(gpu_, out_), BANYAN_ERR_UNSUPPORTED, "send is ");
+  EXPECT_GT(questions_(), before);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 static unsigned long long fake_begin, fake_bytes;
 static unsigned fake_type, fake_managed;
+static unsigned long long fake_buffer; /* each range has a number of its own */
+static long fake_questions;            /* calls that ask for one attribute */
 
 /* type: as CUmemorytype, 1 of the host, 2 of a device. */
 void fake_cuda_owns(void* begin, unsigned long long bytes, unsigned type, unsigned managed) {
@@ -13,12 +15,39 @@ void fake_cuda_owns(void* begin, unsigned long long bytes, unsigned type, unsign
   fake_bytes = bytes;
   fake_type = type;
   fake_managed = managed;
+  ++fake_buffer;
+}
+
+long fake_cuda_questions(void) {
+  return fake_questions;
+}
+
+static int fake_tell(void* value, int attribute) {
+  switch (attribute) {
+    case 2: *(unsigned*)value = fake_type; return 0;
+    case 7: *(unsigned long long*)value = fake_buffer; return 0;
+    case 8: *(unsigned*)value = fake_managed; return 0;
+    case 9: *(int*)value = 0; return 0;
+    default: return 1; /* CUDA_ERROR_INVALID_VALUE */
+  }
 }
 
 int cuPointerGetAttribute(void* value, int attribute, unsigned long long pointer) {
-  if (pointer - fake_begin >= fake_bytes) return 1; /* CUDA_ERROR_INVALID_VALUE */
-  if (attribute != 2 && attribute != 8) return 1;
-  *(unsigned*)value = attribute == 2 ? fake_type : fake_managed;
+  ++fake_questions;
+  return pointer - fake_begin < fake_bytes ? fake_tell(value, attribute) : 1;
+}
+
+/* The type and the number of memory that is not the driver's are 0. */
+int cuPointerGetAttributes(unsigned count, int* attributes, void** values,
+                           unsigned long long pointer) {
+  for (unsigned i = 0; i < count; ++i) {
+    if (pointer - fake_begin < fake_bytes)
+      fake_tell(values[i], attributes[i]);
+    else if (attributes[i] == 7)
+      *(unsigned long long*)values[i] = 0;
+    else
+      *(unsigned*)values[i] = 0;
+  }
   return 0;
 }
 
