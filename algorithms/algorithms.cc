@@ -4,7 +4,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cassert>
+#include <cstdint>
 #include <initializer_list>
 #include <utility>
 
@@ -271,14 +273,14 @@ Schedule build_schedule(const Problem& problem, const Group& group, const Algori
   return fuse(std::move(schedule));
 }
 
-Schedule build_message(const Problem& problem) {
+Schedule build_message(const Problem& problem, uint64_t piece) {
   ScheduleBuilder builder;
-  const Slice whole{problem.collective == Collective::kSend ? Space::kInput : Space::kOutput, 0,
-                    problem.count * problem.element()};
-  if (problem.collective == Collective::kSend)
-    builder.send(whole, problem.root);
-  else
-    builder.recv(whole, problem.root);
+  const bool sends = problem.collective == Collective::kSend;
+  const uint64_t bytes = problem.count * problem.element();
+  for (uint64_t at = 0; at <= bytes; at += piece) {
+    const Slice part{sends ? Space::kInput : Space::kOutput, at, std::min(piece, bytes - at)};
+    sends ? builder.send(part, problem.root) : builder.recv(part, problem.root);
+  }
   Schedule schedule = std::move(builder).finish();
   stamp(schedule, problem.memory);
   return schedule;

@@ -60,7 +60,11 @@ std::string text_of(int algorithm, const Parameters& parameters);
 // parameters with codecs also may_encode(problem) and algorithm.encodes(problem.collective). A
 // group of one needs no algorithm: copies and conversions only.
 Schedule build_schedule(const Problem& problem, const Group& group, const Algorithm& algorithm);
-// kSend and kRecv: one step.
-Schedule build_message(const Problem& problem);
+// A message of kSend and kRecv goes in pieces of so many bytes, so that a rank which stages can
+// copy one while another is on its way. All ranks cut alike, whether they stage or not.
+inline constexpr uint64_t kMessagePiece = uint64_t{4} << 20;
+// The last piece, and no other, is shorter; it may be empty. So a rank whose message ends elsewhere
+// than its peer's gets a piece of another length than it waits for.
+Schedule build_message(const Problem& problem, uint64_t piece = kMessagePiece);
 
 }  // namespace banyan

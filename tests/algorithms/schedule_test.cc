@@ -286,6 +286,25 @@ TEST(BuildSchedule, StampsTheMemoryOfTheCall) {
   EXPECT_EQ(build_message(problem).steps[0].memory, MemoryKind::kManaged);
 }
 
+TEST(BuildMessage, CutsSoThatOnlyTheLastPieceIsShorter) {
+  for (const size_t count : {0, 1, 31, 32, 33, 64, 100}) {
+    for (const Collective collective : {Collective::kSend, Collective::kRecv}) {
+      Problem problem{.collective = collective, .type = DataType::kInt8, .count = count};
+      problem.root = 1;
+      const Schedule schedule = build_message(problem, 32);
+      ASSERT_EQ(schedule.steps.size(), count / 32 + 1);
+      for (size_t index = 0; index < schedule.steps.size(); ++index) {
+        const Step& step = schedule.steps[index];
+        const Slice part = collective == Collective::kSend ? step.src : step.dst;
+        EXPECT_EQ(step.op, collective == Collective::kSend ? Op::kSend : Op::kRecv);
+        EXPECT_EQ(part.offset, 32 * index);
+        EXPECT_EQ(part.size, index < count / 32 ? 32 : count % 32);
+        EXPECT_EQ(schedule.dependency_count[index], 0u);
+      }
+    }
+  }
+}
+
 TEST(Fuse, LeavesAReceiveAloneThatIsReadTwice) {
   ScheduleBuilder builder;
   builder.recv(scratch(0, 8), 1);

@@ -248,5 +248,20 @@ TEST(Staging, CutsAtMultiplesOfAPiece) {
   EXPECT_EQ(staged.dependency_count[4], 4u);
 }
 
+// So a piece of a long message is on its way while the next one is copied.
+TEST(Staging, PiecesOfAMessageWaitForTheirOwnCopies) {
+  Problem problem{.collective = Collective::kSend, .type = DataType::kInt8, .count = 128};
+  problem.root = 1;
+  const Schedule sent = stage(build_message(problem, 64), {.input = true}, 32);
+  problem.collective = Collective::kRecv;
+  const Schedule received = stage(build_message(problem, 64), {.output = true}, 32);
+  std::vector<uint32_t> waits_for;
+  for (size_t step = 0; step < sent.steps.size(); ++step)
+    if (sent.steps[step].op == Op::kSend) waits_for.push_back(sent.dependency_count[step]);
+  EXPECT_EQ(waits_for, (std::vector<uint32_t>{2, 2, 0}));
+  for (size_t step = 0; step < received.steps.size(); ++step)
+    EXPECT_EQ(received.dependency_count[step], received.steps[step].op == Op::kRecv ? 0u : 1u);
+}
+
 }  // namespace
 }  // namespace banyan

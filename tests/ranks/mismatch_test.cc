@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "algorithms/algorithms.h"
@@ -235,6 +236,29 @@ TEST_P(Mismatch, OfTheLengthIsSeenWithoutTheCheck) {
     self.meet();
     self.expect_ok(banyan_comm_destroy(comm), "destroy");
   });
+}
+
+// A long message goes in pieces, and one that ends with some of them must not be taken for more.
+TEST_P(Mismatch, OfTheLengthOfALongMessageIsSeenWithoutTheCheck) {
+  if (GetParam() == Kind::kThreads) return;  // they share the environment
+  constexpr uint64_t kTwo = 2 * kMessagePiece, kThree = 3 * kMessagePiece;
+  for (const auto& [sent, wanted] :
+       {std::pair(kTwo, kThree), std::pair(kThree, kTwo), std::pair(kTwo + 4, kTwo)})
+    run(2, [&](Rank& self) {
+      setenv("BANYAN_CHECK", "off", 1);
+      banyan_comm_t comm = self.join();
+      if (comm == nullptr) return;
+      const bool sends = self.rank() == 0;
+      std::vector<std::byte> memory(sends ? sent : wanted);
+      const TimePoint begin = Clock::now();
+      banyan_result_t result =
+          sends ? banyan_send(memory.data(), memory.size(), BANYAN_UINT8, 1, comm)
+                : banyan_recv(memory.data(), memory.size(), BANYAN_UINT8, 0, comm);
+      if (sends && result == BANYAN_SUCCESS) result = banyan_barrier(comm);  // all of it had left
+      expect_mismatch(self, comm, result, begin, "count differs", fmt::format("{} sent", sent));
+      self.meet();
+      self.expect_ok(banyan_comm_destroy(comm), "destroy");
+    });
 }
 
 // Every rank knows only its own counts of an alltoallv, so the two that differ find out in the
