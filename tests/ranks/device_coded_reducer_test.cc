@@ -40,6 +40,7 @@ struct Way {
   bool feedback = true;
   bool not_finite = false;  // in a step
   size_t bucket_bytes = size_t{200} << 10;
+  const banyan_compression_t* compression = nullptr;  // before the rules
 };
 
 struct CodedReducers {
@@ -52,7 +53,7 @@ struct CodedReducers {
                          .count = kLayers[tensor].count,
                          .dimensions = 2,
                          .datatype = kLayers[tensor].type,
-                         .compression = nullptr});
+                         .compression = way.compression});
     banyan_reducer_config_t config = BANYAN_REDUCER_CONFIG_INIT;
     config.rules = way.rules;
     config.bucket_bytes = way.bucket_bytes;
@@ -152,11 +153,15 @@ TEST_P(CodedDeviceReducers, DoWhatThoseOfTheHostDo) {
   run_on_gpus(
       2,
       [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+        banyan_compression_t bound = BANYAN_COMPRESSION_INIT;
+        bound.fidelity = BANYAN_BOUND_RELATIVE;
+        bound.bound = 0.01;
         for (const Way& way :
-             {Way{"*=int8"}, Way{"*=int4"}, Way{"*=e4m3"}, Way{"*=dyn8"}, Way{"*=fp16"},
-              Way{"*=bf16"}, Way{"*=onebit"}, Way{"*=topk:0.05", 0.9}, Way{"*=threshold:3", 0.5, 7},
-              Way{"*=randk:0.1"}, Way{"*=sign:2", 0.9}, Way{"*=int8", 0, 0, false},
-              Way{"0=topk:0.02;1=off;3=off;*=int8", 0.9, 100}, Way{"*=int8", 0, 0, true, true}})
+             {Way{"*=int8"}, Way{"*=int4"}, Way{"*=e4m3"}, Way{"*=e5m2"}, Way{"*=int8+sr"},
+              Way{"*=dyn8"}, Way{"*=fp16"}, Way{"*=bf16"}, Way{"*=onebit"}, Way{"*=topk:0.05", 0.9},
+              Way{"*=threshold:3", 0.5, 7}, Way{"*=randk:0.1"}, Way{"*=sign:2", 0.9},
+              Way{"*=int8", 0, 0, false}, Way{"0=topk:0.02;1=off;3=off;*=int8", 0.9, 100},
+              Way{"*=int8", 0, 0, true, true}, Way{.rules = "*=off", .compression = &bound}})
           compare(self, comm, gpu, way);
       },
       {.limit_s = 120});
