@@ -32,9 +32,11 @@ def _rank(function, rank, size, path, timeout, options, arguments, results, envi
 def run(function, size, *arguments, timeout=20, options=None, deadline=60, silent=()):
     """What the function returned, by rank. Ranks in `silent` may end without a word, by a signal."""
     os.environ['OMP_NUM_THREADS'] = '1'
-    # Ranks are forked of a process that has imported what takes seconds, and made no thread.
+    # Ranks are forked of a process that has imported what takes seconds, and made no thread. The last but one is what
+    # optimizers would import with their first step.
     context = multiprocessing.get_context('forkserver')
-    context.set_forkserver_preload(['torch', 'torch.distributed', 'torch.nn.parallel', 'banyan.torch', 'pytest'])
+    context.set_forkserver_preload(['torch', 'torch.distributed', 'torch.nn.parallel', 'banyan.torch',
+                                    'torch._dynamo', 'pytest'])
     with tempfile.TemporaryDirectory() as folder:
         results = context.SimpleQueue()
         ranks = [context.Process(target=_rank, args=(function, rank, size, f'{folder}/store', timeout, options,
