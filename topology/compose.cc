@@ -122,7 +122,7 @@ struct NodeShape {
 
 // Gives the shapes of the nodes of a canonical topology; one without vertices where a cable is
 // fastened to the node.
-std::unordered_map<int, NodeShape> shapes_of(const Topology& topology) {
+std::unordered_map<int, NodeShape> node_shapes_of(const Topology& topology) {
   std::unordered_map<int, NodeShape> shapes;
   const auto node_of = [&](int vertex) { return ancestor(topology, vertex, VertexKind::kNode); };
   for (size_t i = 0; i < topology.vertices.size(); ++i) {
@@ -205,7 +205,7 @@ Result<Topology> merge(std::span<const Topology> views) {
 
 Topology folded(const Topology& topology) {
   const Topology all = canonical(topology);
-  const auto shapes = shapes_of(all);
+  const auto shapes = node_shapes_of(all);
   std::vector<std::pair<int, int>> kept;  // nodes, and how many each stands for
   for (const int node : vertices_of(all, VertexKind::kNode)) {
     const NodeShape& shape = shapes.at(node);

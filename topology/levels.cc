@@ -19,14 +19,10 @@ namespace banyan {
 
 namespace {
 
-const Vertex& at(const Topology& topology, int vertex) {
-  return topology.vertices[static_cast<size_t>(vertex)];
-}
-
 bool down(const Topology& topology, const std::vector<std::vector<int>>& children, int nic) {
   bool any = false;
   for (const int port : children[static_cast<size_t>(nic)]) {
-    if (is_up(at(topology, port))) return false;
+    if (is_up(vertex_at(topology, port))) return false;
     any = true;
   }
   return any;
@@ -46,7 +42,7 @@ std::vector<LevelGroup> below(const Topology& topology, VertexKind kind) {
   std::map<int, LevelGroup> groups;
   for (const int vertex : vertices_of(topology, kind)) {
     groups[vertex].name = full_name(topology, vertex);
-    groups[vertex].cpus = at(topology, vertex).cpus.count();
+    groups[vertex].cpus = vertex_at(topology, vertex).cpus.count();
   }
   for (const VertexKind device : {VertexKind::kGpu, VertexKind::kNic}) {
     for (const int vertex : vertices_of(topology, device)) {
@@ -68,9 +64,6 @@ struct Fabric {
   int tiers = 0;
 };
 
-// Nobody builds more; who describes more shall not wait for it.
-constexpr int kMostTiers = 16;
-
 void keep_once(std::vector<int>& vertices) {
   std::sort(vertices.begin(), vertices.end());
   vertices.erase(std::unique(vertices.begin(), vertices.end()), vertices.end());
@@ -85,12 +78,13 @@ Fabric fabric_of(const Topology& topology, const std::vector<int>& without = {})
   for (const Edge& edge : topology.edges) {
     if (edge.kind != EdgeKind::kNetwork || left_out(edge.from) || left_out(edge.to)) continue;
     for (const auto& [from, to] : {std::pair(edge.from, edge.to), std::pair(edge.to, edge.from)}) {
-      if (at(topology, from).kind != VertexKind::kSwitch) continue;
-      if (at(topology, to).kind == VertexKind::kSwitch) {
+      if (vertex_at(topology, from).kind != VertexKind::kSwitch) continue;
+      if (vertex_at(topology, to).kind == VertexKind::kSwitch) {
         fabric.switches[from].push_back(to);
         continue;
       }
-      const int host = at(topology, to).kind == VertexKind::kPort ? at(topology, to).parent : to;
+      const int host =
+          vertex_at(topology, to).kind == VertexKind::kPort ? vertex_at(topology, to).parent : to;
       fabric.hosts[from].push_back(host);
       fabric.tier[from] = 1;
     }
@@ -152,9 +146,9 @@ Level tier_level(const Topology& topology, const Fabric& fabric, int tier,
       hosts.insert(hosts.end(), fabric.hosts.at(leaf).begin(), fabric.hosts.at(leaf).end());
     keep_once(hosts);  // some are on several leaves
     for (const int host : hosts) {
-      if (at(topology, host).kind == VertexKind::kNic) group.nics.push_back(host);
-      if (at(topology, host).kind == VertexKind::kNode)
-        group.cpus += at(topology, host).cpus.count();
+      if (vertex_at(topology, host).kind == VertexKind::kNic) group.nics.push_back(host);
+      if (vertex_at(topology, host).kind == VertexKind::kNode)
+        group.cpus += vertex_at(topology, host).cpus.count();
       const auto gpus = gpus_of_host.find(host);
       if (gpus == gpus_of_host.end()) continue;
       group.gpus.insert(group.gpus.end(), gpus->second.begin(), gpus->second.end());
@@ -168,7 +162,7 @@ Level tier_level(const Topology& topology, const Fabric& fabric, int tier,
 // The name that most of a leaf's NICs have; empty where less than two thirds agree.
 std::string common_name(const Topology& topology, const std::vector<int>& hosts) {
   std::map<std::string, size_t> votes;
-  for (const int host : hosts) ++votes[at(topology, host).name];
+  for (const int host : hosts) ++votes[vertex_at(topology, host).name];
   const auto most = std::max_element(
       votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   return most->second >= 2 && most->second * 3 >= hosts.size() * 2 ? most->first : std::string();
@@ -177,12 +171,13 @@ std::string common_name(const Topology& topology, const std::vector<int>& hosts)
 // NICs that a leaf's majority names.
 std::unordered_map<int, std::string> names_by_leaf(const Topology& topology, const Fabric& fabric) {
   std::map<std::string, int> uses;
-  for (const int nic : vertices_of(topology, VertexKind::kNic)) ++uses[at(topology, nic).name];
+  for (const int nic : vertices_of(topology, VertexKind::kNic))
+    ++uses[vertex_at(topology, nic).name];
   std::unordered_map<int, std::string> names;
   for (const auto& [leaf, hosts] : fabric.hosts) {
     const std::string common = common_name(topology, hosts);
     for (const int host : hosts)
-      if (!common.empty() && uses[at(topology, host).name] == 1) names[host] = common;
+      if (!common.empty() && uses[vertex_at(topology, host).name] == 1) names[host] = common;
   }
   return names;
 }
@@ -280,8 +275,8 @@ std::vector<Figure> uplinks_of(const Topology& topology, const Fabric& fabric,
   std::vector<std::optional<Figure>> found(static_cast<size_t>(parts));
   for (const Edge& edge : topology.edges) {
     if (edge.kind != EdgeKind::kNetwork) continue;
-    if (at(topology, edge.from).kind != VertexKind::kSwitch) continue;
-    if (at(topology, edge.to).kind != VertexKind::kSwitch) continue;
+    if (vertex_at(topology, edge.from).kind != VertexKind::kSwitch) continue;
+    if (vertex_at(topology, edge.to).kind != VertexKind::kSwitch) continue;
     const int from = part_of(edge.from);
     const int to = part_of(edge.to);
     if (from == to) continue;
@@ -381,7 +376,7 @@ std::vector<LevelGroup> rails(const Topology& topology) {
     const int place = position[ancestor(topology, nic, VertexKind::kNode)]++;
     const auto named = leaf_names.find(nic);
     std::string name = fmt::format("rail{}", place);
-    if (by_name) name = named == leaf_names.end() ? at(topology, nic).name : named->second;
+    if (by_name) name = named == leaf_names.end() ? vertex_at(topology, nic).name : named->second;
     LevelGroup& group = groups[name];
     group.name = name;
     group.nics.push_back(nic);

@@ -17,10 +17,6 @@ namespace banyan {
 
 namespace {
 
-const Vertex& at(const Topology& topology, int vertex) {
-  return topology.vertices[static_cast<size_t>(vertex)];
-}
-
 // What BANYAN_NET_DEVICES says: words, or all but these.
 class Choice {
  public:
@@ -53,9 +49,9 @@ std::vector<bool> left_out(const Topology& topology, const Choice& choice) {
   std::vector<bool> out(topology.vertices.size());
   for (const int nic : vertices_of(topology, VertexKind::kNic)) {
     const auto& ports = children[static_cast<size_t>(nic)];
-    bool used = ports.empty() && choice.takes(at(topology, nic));
+    bool used = ports.empty() && choice.takes(vertex_at(topology, nic));
     for (const int port : ports) {
-      const bool taken = choice.takes(at(topology, nic), at(topology, port));
+      const bool taken = choice.takes(vertex_at(topology, nic), vertex_at(topology, port));
       out[static_cast<size_t>(port)] = !taken;
       used = used || taken;
     }
@@ -104,17 +100,18 @@ Topology with_net_devices(const Topology& topology, std::string_view list, Notes
   notes.add(
       fmt::format("BANYAN_NET_DEVICES={} leaves node {} no NIC of the description: levels go "
                   "by all of them",
-                  printable(trim(list).substr(0, 200)), at(topology, bare).name));
+                  printable(trim(list).substr(0, 200)), vertex_at(topology, bare).name));
   return topology;
 }
 
 void note_joining_switches(const Topology& topology, Notes& notes) {
   for (const JoiningLeaves& each : joining_leaves(topology)) {
     std::vector<std::string> switches;
-    for (const int leaf : each.leaves) switches.push_back(at(topology, leaf).name);
+    for (const int leaf : each.leaves) switches.push_back(vertex_at(topology, leaf).name);
     std::set<std::string> nics;
     for (const int host : each.hosts)
-      if (at(topology, host).kind == VertexKind::kNic) nics.insert(at(topology, host).name);
+      if (vertex_at(topology, host).kind == VertexKind::kNic)
+        nics.insert(vertex_at(topology, host).name);
     const bool one = switches.size() == 1;
     notes.add(fmt::format(
         "switch{} {} join{} nodes that others keep apart: without {}, there would be levels ({}){}",

@@ -164,6 +164,13 @@ uint32_t pci_vendor_number(std::string_view name) {
   return error == std::errc() && stopped == end ? number : 0;
 }
 
+uint32_t hexadecimal(std::string_view text) {
+  uint32_t value = 0;
+  if (text.starts_with("0x")) text.remove_prefix(2);
+  std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  return value;
+}
+
 std::string normal_bus_id(std::string_view text) {
   const std::string_view given = trim(text);
   const auto parts = split(given, ':');

@@ -20,6 +20,8 @@ PciUse pci_use(uint32_t class_code, uint32_t vendor);
 std::string pci_vendor_name(uint32_t vendor);
 // The number of such a name; 0: not known.
 uint32_t pci_vendor_number(std::string_view name);
+// "0x15b3", "15b3": what Linux and NCCL write of classes, vendors and devices. 0 where it is none.
+uint32_t hexadecimal(std::string_view text);
 // "0000:0C:00.0", "c:00.0", "00000000:0C:00.0" (NVML's): "0000:0c:00.0". Empty where it is none.
 std::string normal_bus_id(std::string_view text);
 // Gives the GB/s of that many lanes at "16.0 GT/s PCIe", less the coding of the generation; unknown

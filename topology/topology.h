@@ -150,6 +150,12 @@ struct Topology {
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
+inline const Vertex& vertex_at(const Topology& topology, int vertex) {
+  return topology.vertices[static_cast<size_t>(vertex)];
+}
+
+inline constexpr double kMbitPerGbyte = 8000;  // rates of files are in Mb/s
+
 // What hostile or mistaken descriptions end at: 65,536 GPUs with all that belongs to them fit.
 inline constexpr size_t kMostVertices = size_t{1} << 21;
 inline constexpr size_t kMostEdges = size_t{1} << 22;

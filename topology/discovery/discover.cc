@@ -34,13 +34,6 @@ std::string host_name(const SysRoot& root) {
   return name.empty() ? root.line("/etc/hostname") : name;
 }
 
-uint32_t hexadecimal(std::string_view text) {
-  uint32_t value = 0;
-  if (text.starts_with("0x")) text.remove_prefix(2);
-  std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  return value;
-}
-
 int decimal(std::string_view text, int otherwise) {
   std::from_chars(text.data(), text.data() + text.size(), otherwise);
   return otherwise;

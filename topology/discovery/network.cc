@@ -25,12 +25,11 @@ namespace {
 
 constexpr std::string_view kRdma = "/sys/class/infiniband";
 constexpr std::string_view kNet = "/sys/class/net";
-constexpr double kMbitPerGbyte = 8000;
 constexpr int64_t kMostMbit = 10'000'000;  // ten times the fastest port that is announced
 
 // A text that is kept has at most so many characters. Names in sysfs are short, and JSON has room
 // for three times that, which bytes that are no UTF-8 take.
-constexpr size_t kMostText = 80;
+constexpr size_t kMostOfLine = 80;
 
 std::string last_of(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
@@ -158,7 +157,7 @@ class Network {
   }
 
   std::string text_of(const std::string& file) const {
-    return root_.line(file).substr(0, kMostText);
+    return root_.line(file).substr(0, kMostOfLine);
   }
 
   Vertex& at(int vertex) { return topology_.vertices[static_cast<size_t>(vertex)]; }

@@ -18,8 +18,8 @@ namespace banyan {
 
 namespace {
 
-constexpr std::string_view kCpus = "/sys/devices/system/cpu";
-constexpr std::string_view kNodes = "/sys/devices/system/node";
+constexpr std::string_view kCpuFolder = "/sys/devices/system/cpu";
+constexpr std::string_view kNodeFolder = "/sys/devices/system/node";
 
 // The number that a text begins with; -1: none.
 int64_t leading_number(std::string_view text) {
@@ -73,7 +73,7 @@ void read_cpus(const SysRoot& root, const CpuSet& online, Processors& found) {
   std::map<std::string, CpuSet> cores;
   std::map<std::string, std::pair<CpuSet, uint64_t>> caches;
   for (const int cpu : online.numbers()) {
-    const std::string folder = fmt::format("{}/cpu{}", kCpus, cpu);
+    const std::string folder = fmt::format("{}/cpu{}", kCpuFolder, cpu);
     const int64_t package = leading_number(root.line(folder + "/topology/physical_package_id"));
     if (package >= 0) packages[package].add(cpu);
     const std::string siblings = root.line(folder + "/topology/thread_siblings_list");
@@ -93,11 +93,11 @@ void read_cpus(const SysRoot& root, const CpuSet& online, Processors& found) {
 }
 
 void read_numas(const SysRoot& root, Processors& found) {
-  for (const std::string& name : root.list(kNodes)) {
+  for (const std::string& name : root.list(kNodeFolder)) {
     const auto number = parse_integer(
         std::string_view(name).substr(std::min<size_t>(4, name.size())), 0, kMostCpus);
     if (!name.starts_with("node") || !number.ok()) continue;
-    const std::string folder = fmt::format("{}/{}", kNodes, name);
+    const std::string folder = fmt::format("{}/{}", kNodeFolder, name);
     ProcessorPart numa{.index = static_cast<int>(*number),
                        .cpus = set_of(root.line(folder + "/cpulist"))};
     const std::string kib =
@@ -109,7 +109,7 @@ void read_numas(const SysRoot& root, Processors& found) {
             [](const auto& a, const auto& b) { return a.index < b.index; });
   for (const ProcessorPart& numa : found.numas) {
     auto& row = found.distances.emplace_back();
-    const std::string line = root.line(fmt::format("{}/node{}/distance", kNodes, numa.index));
+    const std::string line = root.line(fmt::format("{}/node{}/distance", kNodeFolder, numa.index));
     for (const std::string_view word : split(line, ' '))
       row.push_back(static_cast<double>(leading_number(word)));
   }
@@ -130,7 +130,7 @@ void complete_memory(const SysRoot& root, Processors& processors) {
 
 Processors read_processors(const SysRoot& root) {
   Processors found;
-  CpuSet online = set_of(root.line(fmt::format("{}/online", kCpus)));
+  CpuSet online = set_of(root.line(fmt::format("{}/online", kCpuFolder)));
   const std::string status = root.text("/proc/self/status");
   found.allowed = root.real() ? affinity() : set_of(field(status, "Cpus_allowed_list"));
   if (online.empty()) online = found.allowed;

@@ -21,7 +21,7 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-std::string quoted(std::string_view text) {
+std::string dot_string(std::string_view text) {
   std::string result = "\"";
   for (const char letter : text) {
     if (letter == '"' || letter == '\\') result += '\\';
@@ -32,10 +32,10 @@ std::string quoted(std::string_view text) {
 
 // Lines within a label are separated by what Graphviz reads as a line end.
 std::string label(const Vertex& vertex) {
-  std::string text = quoted(vertex.name);
+  std::string text = dot_string(vertex.name);
   text.pop_back();
   for (const std::string& fact : facts_of(vertex)) {
-    const std::string line = quoted(fact);
+    const std::string line = dot_string(fact);
     text += "\\n" + line.substr(1, line.size() - 2);
   }
   return text + '"';
@@ -97,8 +97,8 @@ std::string to_dot(const Topology& topology) {
     fmt::format_to(Out(out), "  v{} -- v{}", vertex.parent, i);
     if (up >= 0) {
       const Edge& edge = shown.edges[static_cast<size_t>(up)];
-      fmt::format_to(Out(out), " [label={}, tooltip={}]", quoted(short_text(edge.bandwidth)),
-                     quoted(text_of(edge)));
+      fmt::format_to(Out(out), " [label={}, tooltip={}]", dot_string(short_text(edge.bandwidth)),
+                     dot_string(text_of(edge)));
     }
     out += ";\n";
   }
@@ -108,7 +108,7 @@ std::string to_dot(const Topology& topology) {
                    "  v{} -- v{} [style=dashed, color=\"{}\", constraint={}, label={}, "
                    "tooltip={}];\n",
                    edge->from, edge->to, colour_of(edge->kind), edge->kind == EdgeKind::kNetwork,
-                   quoted(times + short_text(edge->bandwidth)), quoted(text_of(*edge)));
+                   dot_string(times + short_text(edge->bandwidth)), dot_string(text_of(*edge)));
   }
   return out + "}\n";
 }

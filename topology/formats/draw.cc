@@ -12,7 +12,6 @@ namespace banyan {
 namespace {
 
 constexpr int kGap = 10;        // between what stands beside each other
-constexpr int kPadding = 8;     // within a box
 constexpr int kLineStep = 14;   // from one line of text to the next
 constexpr int kLongFact = 260;  // what a fact may widen a box to
 constexpr int kStub = 12;       // from a line to what hangs from it, without a label

@@ -14,6 +14,7 @@ namespace banyan {
 
 inline constexpr int kTextSize = 11;
 inline constexpr int kSmallSize = 10;
+inline constexpr int kPadding = 8;  // within a box
 
 struct Colours {
   std::string_view fill;

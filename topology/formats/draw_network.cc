@@ -12,11 +12,10 @@ namespace banyan {
 
 namespace {
 
-constexpr int kPadding = 8;
 constexpr int kBetween = 24;  // between tiers, for the label of what joins them
 constexpr int kMostCard = 200;
 constexpr int kLeastSite = 260;
-constexpr size_t kMostNames = 4;
+constexpr size_t kMostShown = 4;
 
 std::string tier_text(const Tier& tier) {
   const size_t count = tier.switches.size();
@@ -32,10 +31,10 @@ Picture draw_card(const Topology& topology, const Card& card) {
   HeadedBox box{.colours = colours_of(VertexKind::kNode)};
   box.several = card.nodes.size() > 1;
   box.name = box.several ? counted(card.nodes.size(), "node")
-                         : range_text(topology, card.nodes, kMostNames);
+                         : range_text(topology, card.nodes, kMostShown);
   std::string facts = fmt::format("{}", fmt::join(card.facts, ", "));
   if (box.several) {
-    box.facts.push_back(range_text(topology, card.nodes, kMostNames));
+    box.facts.push_back(range_text(topology, card.nodes, kMostShown));
     if (!facts.empty()) facts += " each";
   }
   if (!facts.empty()) box.facts.push_back(std::move(facts));
@@ -94,7 +93,7 @@ Picture draw_site(const Topology& topology, const NetworkSite& site, int most_wi
     const Tier& tier = site.tiers[i];
     HeadedBox bar{.colours = colours_of(VertexKind::kSwitch),
                   .name = tier_text(tier),
-                  .facts = {range_text(topology, tier.switches, kMostNames)},
+                  .facts = {range_text(topology, tier.switches, kMostShown)},
                   .least_width = width};
     if (!tier.among.empty()) bar.facts.push_back(tier.among + " among them");
     append(boxed(bar, {}, width));

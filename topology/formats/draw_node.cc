@@ -17,7 +17,6 @@ namespace banyan {
 
 namespace {
 
-constexpr int kPadding = 8;
 constexpr int kLeastDevice = 84;
 constexpr int kMostDevice = 150;
 constexpr int kCell = 50;
@@ -25,10 +24,6 @@ constexpr int kCellHeight = 18;
 constexpr int kForLines = 32;  // beside what hangs in rows
 constexpr int kLeastBundle = 560;
 constexpr int kLeastHolder = 340;  // of those with processors, where several share a row
-
-const Vertex& at(const Topology& topology, int vertex) {
-  return topology.vertices[static_cast<size_t>(vertex)];
-}
 
 bool holds_processors(VertexKind kind) {
   return kind == VertexKind::kNode || kind == VertexKind::kPackage || kind == VertexKind::kNuma ||
@@ -194,7 +189,7 @@ class NodeDrawing {
   }
 
   std::string hint_of(const NodePart& part) const {
-    const Vertex& vertex = at(topology_, part.vertices.front());
+    const Vertex& vertex = vertex_at(topology_, part.vertices.front());
     std::string text = full_name(topology_, part.vertices.front());
     for (const std::string& fact : facts_of(vertex)) text += ", " + fact;
     const int up = edges_.up[static_cast<size_t>(part.vertices.front())];

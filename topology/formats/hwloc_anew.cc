@@ -35,11 +35,7 @@ constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz_";
 constexpr std::string_view kTypes =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
-Status wrong(const XmlElement& element, std::string_view what) {
-  return {Code::kInvalidArgument, fmt::format("line {}: {}", element.line, what)};
-}
-
-std::string shown(std::string_view text) {
+std::string start_of(std::string_view text) {
   return printable(text.substr(0, 80));
 }
 
@@ -64,7 +60,7 @@ void names_in(const XmlElement& element, std::vector<std::string>* names) {
   for (const XmlElement& child : element.children) {
     const std::string* name = child.find("name");
     if (child.name == "object" && name != nullptr && !trim(*name).empty())
-      names->push_back(shown(trim(*name)));
+      names->push_back(start_of(trim(*name)));
     names_in(child, names);
   }
 }
@@ -72,12 +68,12 @@ void names_in(const XmlElement& element, std::vector<std::string>* names) {
 // Words of a list are apart by blanks of any kind.
 template <typename Take>
 Status for_each_word(const XmlElement& list, Take take) {
-  constexpr std::string_view kBlanks = " \t\r\n";
+  constexpr std::string_view kSpaces = " \t\r\n";
   const std::string_view text = list.text;
-  for (size_t at = text.find_first_not_of(kBlanks); at != std::string_view::npos;) {
-    const size_t end = std::min(text.find_first_of(kBlanks, at), text.size());
+  for (size_t at = text.find_first_not_of(kSpaces); at != std::string_view::npos;) {
+    const size_t end = std::min(text.find_first_of(kSpaces, at), text.size());
     BANYAN_TRY(take(text.substr(at, end - at)));
-    at = text.find_first_not_of(kBlanks, end);
+    at = text.find_first_not_of(kSpaces, end);
   }
   return {};
 }
@@ -90,16 +86,17 @@ bool is_number(std::string_view word) {
   return error == std::errc() && stopped == end && (word.size() == 1 || word.front() != '0');
 }
 
-class Writer {
+class Rewriter {
  public:
-  Writer(bool second, size_t objects, Notes& notes)
+  Rewriter(bool second, size_t objects, Notes& notes)
       : second_(second), objects_(objects), notes_(notes) {}
 
   Result<std::string> write(const XmlElement& root) {
     text_ = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<topology";
     if (const std::string* version = root.find("version"); version != nullptr) {
       if (!parse_integer(version->substr(2), 0, 99).ok())
-        return wrong(root, fmt::format("version {}; right is one such as 2.0", shown(*version)));
+        return wrong_element(
+            root, fmt::format("version {}; right is one such as 2.0", start_of(*version)));
       text_ += fmt::format(" version=\"{}\"", *version);
     }
     text_ += '>';
@@ -110,7 +107,7 @@ class Writer {
     }
     text_ += "</topology>\n";
     if (text_.size() >= static_cast<size_t>(std::numeric_limits<int>::max()))
-      return wrong(root, "larger than hwloc reads");
+      return wrong_element(root, "larger than hwloc reads");
     return std::move(text_);
   }
 
@@ -118,15 +115,15 @@ class Writer {
   // A name of a namespace is one thing to a parser that knows these, and another to others.
   static Status check_names(const XmlElement& element) {
     if (element.name.find(':') != std::string::npos)
-      return wrong(element, fmt::format("<{}>: hwloc's files have no names with a colon",
-                                        shown(element.name)));
+      return wrong_element(element, fmt::format("<{}>: hwloc's files have no names with a colon",
+                                                start_of(element.name)));
     for (const auto& [name, value] : element.attributes) {
       if (name.find(':') != std::string::npos)
-        return wrong(element,
-                     fmt::format("{}=: hwloc's files have no names with a colon", shown(name)));
+        return wrong_element(
+            element, fmt::format("{}=: hwloc's files have no names with a colon", start_of(name)));
       if (value.size() > kMostValueBytes)
-        return wrong(element,
-                     fmt::format("{}= of more than {} bytes", shown(name), kMostValueBytes));
+        return wrong_element(
+            element, fmt::format("{}= of more than {} bytes", start_of(name), kMostValueBytes));
     }
     for (const XmlElement& child : element.children) BANYAN_TRY(check_names(child));
     return {};
@@ -161,7 +158,8 @@ class Writer {
   std::string refusal(const std::string* given, const std::string& bus_id) {
     if (given == nullptr) return "it has no pci_busid";
     if (bus_id.empty())
-      return fmt::format("its pci_busid is '{}'; right is one such as 0000:0c:00.0", shown(*given));
+      return fmt::format("its pci_busid is '{}'; right is one such as 0000:0c:00.0",
+                         start_of(*given));
     if (domain_of(bus_id) > kMostDomain)
       return fmt::format("hwloc takes no PCI domain beyond {:x}", kMostDomain);
     if (!bus_ids_.insert(bus_id).second) return "another device has its bus id";
@@ -194,7 +192,7 @@ class Writer {
       const std::string* name = object.find("name");
       note_lost(object,
                 name == nullptr || trim(*name).empty() ? "an OS device without a name"
-                                                       : "the OS device " + shown(trim(*name)),
+                                                       : "the OS device " + start_of(trim(*name)),
                 "it is on no PCI device");
     }
     begin(object, bus_id);
@@ -220,8 +218,8 @@ class Writer {
       } else if (part.name == "distances" && !second_) {
         BANYAN_TRY(check_latencies(part));
       } else if (!among(part.name, {"page_type", "userdata"})) {
-        return wrong(part, fmt::format("<{}> in an <object>; right are <object> and <info>",
-                                       shown(part.name)));
+        return wrong_element(part, fmt::format("<{}> in an <object>; right are <object> and <info>",
+                                               start_of(part.name)));
       }
     }
     return {};
@@ -231,10 +229,11 @@ class Writer {
     const std::string* text = matrix.find("nbobjs");
     const auto rows = parse_integer(text == nullptr ? std::string_view() : *text, 1, kMostRows);
     if (!rows.ok())
-      return wrong(matrix, fmt::format("nbobjs of <{}>: {}", matrix.name, rows.status().message()));
+      return wrong_element(matrix,
+                           fmt::format("nbobjs of <{}>: {}", matrix.name, rows.status().message()));
     if (static_cast<size_t>(*rows) > objects_)
-      return wrong(matrix, fmt::format("<{}> of {} rows; the file has {} objects", matrix.name,
-                                       *rows, objects_));
+      return wrong_element(matrix, fmt::format("<{}> of {} rows; the file has {} objects",
+                                               matrix.name, *rows, objects_));
     return static_cast<size_t>(*rows);
   }
 
@@ -244,16 +243,16 @@ class Writer {
     BANYAN_TRY(rows.status());
     const size_t right = *rows * *rows;
     if (matrix.children.size() != right)
-      return wrong(matrix, fmt::format("<{}> of {} rows has {} values; right are {}", matrix.name,
-                                       *rows, matrix.children.size(), right));
+      return wrong_element(matrix, fmt::format("<{}> of {} rows has {} values; right are {}",
+                                               matrix.name, *rows, matrix.children.size(), right));
     return {};
   }
 
   Status write_matrix(const XmlElement& matrix) {
     if (!second_ || !among(matrix.name, {"distances2", "distances2hetero"}))
-      return wrong(matrix, fmt::format("<{}> in <topology>; right are <distances2> and "
-                                       "<distances2hetero> of version 2",
-                                       shown(matrix.name)));
+      return wrong_element(matrix, fmt::format("<{}> in <topology>; right are <distances2> and "
+                                               "<distances2hetero> of version 2",
+                                               start_of(matrix.name)));
     const auto rows = rows_of(matrix);
     BANYAN_TRY(rows.status());
     const size_t values = *rows * *rows;
@@ -266,15 +265,17 @@ class Writer {
       const bool is_type =
           word.substr(0, typed ? colon : 0).find_first_not_of(kTypes) == std::string_view::npos;
       if (typed != (matrix.name == "distances2hetero") || !is_type || !is_number(number))
-        return wrong(matrix, fmt::format("'{}' in <indexes> is no object's number", shown(word)));
+        return wrong_element(
+            matrix, fmt::format("'{}' in <indexes> is no object's number", start_of(word)));
       if (!indexes.insert(number).second)
-        return wrong(matrix, fmt::format("object {} is in <indexes> twice", shown(word)));
+        return wrong_element(matrix,
+                             fmt::format("object {} is in <indexes> twice", start_of(word)));
       return {};
     };
     const auto take_value = [&](std::string_view word) -> Status {
       ++found;
       if (is_number(word)) return {};
-      return wrong(matrix, fmt::format("'{}' in <u64values> is no number", shown(word)));
+      return wrong_element(matrix, fmt::format("'{}' in <u64values> is no number", start_of(word)));
     };
     for (const XmlElement& list : matrix.children) {
       if (list.name == "indexes") {
@@ -282,14 +283,14 @@ class Writer {
       } else if (list.name == "u64values") {
         BANYAN_TRY(for_each_word(list, take_value));
       } else {
-        return wrong(list, fmt::format("<{}> in <{}>; right are <indexes> and <u64values>",
-                                       shown(list.name), matrix.name));
+        return wrong_element(list, fmt::format("<{}> in <{}>; right are <indexes> and <u64values>",
+                                               start_of(list.name), matrix.name));
       }
     }
     if (indexes.size() != *rows || found != values)
-      return wrong(matrix,
-                   fmt::format("<{}> of {} rows has {} indexes and {} values; right are {} and {}",
-                               matrix.name, *rows, indexes.size(), found, *rows, values));
+      return wrong_element(
+          matrix, fmt::format("<{}> of {} rows has {} indexes and {} values; right are {} and {}",
+                              matrix.name, *rows, indexes.size(), found, *rows, values));
     begin(matrix);
     text_ += '>';
     for (const std::string_view name : {"indexes", "u64values"}) write_lists(matrix, name);
@@ -328,7 +329,7 @@ class Writer {
 Result<std::string> hwloc_anew(const XmlElement& root, Notes& notes) {
   const std::string* version = root.find("version");
   const bool second = version != nullptr && version->starts_with("2.");
-  return Writer(second, objects_in(root), notes).write(root);
+  return Rewriter(second, objects_in(root), notes).write(root);
 }
 
 }  // namespace banyan

@@ -39,10 +39,6 @@ constexpr std::ptrdiff_t kMostCommas = kMostCpus / 32 - 1;
 
 using Sets = std::array<Set, kSets.size()>;
 
-Status wrong(const XmlElement& element, std::string_view what) {
-  return {Code::kInvalidArgument, fmt::format("line {}: {}", element.line, what)};
-}
-
 std::string name_of(const XmlElement& object) {
   const std::string* type = object.find("type");
   return fmt::format("<object type=\"{}\">",
@@ -90,12 +86,12 @@ Status check_texts(const XmlElement& element) {
   for (const auto& [name, text] : element.attributes) {
     if (!name.ends_with("set")) continue;
     if (text.empty() || text.front() == ',')
-      return wrong(element,
-                   fmt::format("{}=\"{}\"; right are hexadecimal numbers",
+      return wrong_element(
+          element, fmt::format("{}=\"{}\"; right are hexadecimal numbers",
                                printable(name.substr(0, 40)), printable(text.substr(0, 40))));
     if (std::count(text.begin(), text.end(), ',') > kMostCommas)
-      return wrong(element, fmt::format("{} of more than {} numbers", printable(name.substr(0, 40)),
-                                        kMostCpus));
+      return wrong_element(element, fmt::format("{} of more than {} numbers",
+                                                printable(name.substr(0, 40)), kMostCpus));
   }
   for (const XmlElement& child : element.children) BANYAN_TRY(check_texts(child));
   return {};
@@ -110,10 +106,11 @@ class XmlCheck {
     int machines = 0;
     for (const XmlElement& object : root.children) {
       if (object.name != "object") continue;
-      if (++machines > 1) return wrong(object, "a second <object> in <topology>; right is one");
+      if (++machines > 1)
+        return wrong_element(object, "a second <object> in <topology>; right is one");
       // hwloc ends the process where that is memory.
       if (type_of(object, check.second_) != HWLOC_OBJ_MACHINE)
-        return wrong(object, name_of(object) + " in <topology>; right is a Machine");
+        return wrong_element(object, name_of(object) + " in <topology>; right is a Machine");
       check.has_nodes_ =
           object.find(kSets[kNodes]) != nullptr && object.find(kSets[kCompleteNodes]) != nullptr;
       check.allowed_cpus_ = set_in(object, "allowed_cpuset");
@@ -124,9 +121,9 @@ class XmlCheck {
                              hwloc_bitmap_isset(check.allowed_nodes_.get(), 0) != 0);
     }
     BANYAN_TRY(check.objects_in(root, HWLOC_OBJ_TYPE_MAX, Sets{}));
-    if (!check.processors_) return wrong(root, "no <object> of type PU that is allowed");
+    if (!check.processors_) return wrong_element(root, "no <object> of type PU that is allowed");
     if (check.any_memory_ ? !check.memory_ : !check.makes_memory_)
-      return wrong(root, "no <object> of type NUMANode that is allowed");
+      return wrong_element(root, "no <object> of type NUMANode that is allowed");
     return {};
   }
 
@@ -142,12 +139,12 @@ class XmlCheck {
       Sets sets;
       for (size_t i = 0; i < sets.size(); ++i) sets[i] = set_in(object, kSets[i]);
       if (!is_device(type)) {
-        if (is_device(around)) return wrong(object, name_of(object) + " within a device");
+        if (is_device(around)) return wrong_element(object, name_of(object) + " within a device");
         BANYAN_TRY(check_number(object, type));
         // hwloc adds it to the sets of the Machine.
         if (type == HWLOC_OBJ_NUMANODE && !has_nodes_)
-          return wrong(object,
-                       name_of(object) + " in a Machine without nodeset or complete_nodeset");
+          return wrong_element(
+              object, name_of(object) + " in a Machine without nodeset or complete_nodeset");
         BANYAN_TRY(check_sets(object, type, sets, outer));
         note(type, sets);
       }
@@ -164,8 +161,8 @@ class XmlCheck {
     const auto number =
         parse_integer(text == nullptr ? std::string_view() : *text, 0, kMostCpus - 1);
     if (number.ok()) return {};
-    return wrong(object,
-                 fmt::format("os_index of {}: {}", name_of(object), number.status().message()));
+    return wrong_element(
+        object, fmt::format("os_index of {}: {}", name_of(object), number.status().message()));
   }
 
   void note(hwloc_obj_type_t type, const Sets& sets) {
@@ -183,17 +180,18 @@ class XmlCheck {
       const hwloc_const_bitmap_t set = sets[i].get();
       const bool needed = second_ || (i <= kCompleteCpus && type != HWLOC_OBJ_GROUP);
       if (needed && set == nullptr)
-        return wrong(object, fmt::format("{} without {}", name_of(object), kSets[i]));
+        return wrong_element(object, fmt::format("{} without {}", name_of(object), kSets[i]));
       const hwloc_const_bitmap_t around = outer[i].get();
       if (second_ && around != nullptr && hwloc_bitmap_isincluded(set, around) == 0)
-        return wrong(object, fmt::format("{} of {} is not within that of the <object> around it",
-                                         kSets[i], name_of(object)));
+        return wrong_element(
+            object, fmt::format("{} of {} is not within that of the <object> around it", kSets[i],
+                                name_of(object)));
     }
     const hwloc_const_bitmap_t cpus = sets[kCpus].get();
     const hwloc_const_bitmap_t complete = sets[kCompleteCpus].get();
     if (cpus != nullptr && complete != nullptr && hwloc_bitmap_isincluded(cpus, complete) == 0)
-      return wrong(object,
-                   fmt::format("cpuset of {} is not within its complete_cpuset", name_of(object)));
+      return wrong_element(
+          object, fmt::format("cpuset of {} is not within its complete_cpuset", name_of(object)));
     return {};
   }
 
@@ -206,9 +204,9 @@ class XmlCheck {
     if (memory && (second_ || (hwloc_bitmap_iszero(own.get()) != 0 && !holds_object(object))))
       return {};
     if (*before != nullptr && hwloc_bitmap_compare_first(own.get(), before->get()) < 0)
-      return wrong(object,
-                   "its processors come before those of the <object> before it; right "
-                   "are objects in the order of their processors");
+      return wrong_element(object,
+                           "its processors come before those of the <object> before it; right "
+                           "are objects in the order of their processors");
     *before = std::move(own);
     return {};
   }

@@ -32,10 +32,6 @@ namespace banyan {
 
 namespace {
 
-Status wrong(size_t line, std::string_view what) {
-  return {Code::kInvalidArgument, fmt::format("line {}: {}", line, what)};
-}
-
 // Gives the GB/s each direction of "4xNDR": data rates of a lane as the InfiniBand specification
 // rounds them, FDR's less its coding.
 Figure rate_of(std::string_view text) {
@@ -74,7 +70,7 @@ std::optional<int64_t> bracketed(std::string_view line, size_t at) {
   return number.ok() ? std::optional(*number) : std::nullopt;
 }
 
-struct Device {
+struct NetDevice {
   bool is_switch = false;
   std::string text{};    // its description
   std::string system{};  // GUID of the card that it is a part of; empty: not said
@@ -83,9 +79,9 @@ struct Device {
 
 using Plug = std::pair<std::string, int64_t>;  // device and port
 
-class Fabric {
+class Subnet {
  public:
-  explicit Fabric(Notes& notes) : notes_(notes) {}
+  explicit Subnet(Notes& notes) : notes_(notes) {}
 
   Result<Topology> read(std::string_view text) {
     size_t number = 0;
@@ -95,7 +91,7 @@ class Fabric {
       if (line.empty() || line.front() == '#') continue;
       BANYAN_TRY(read_line(line, number));
     }
-    if (devices_.empty()) return wrong(number, "the file ends without a Switch or a Ca");
+    if (devices_.empty()) return wrong_line(number, "the file ends without a Switch or a Ca");
     return build();
   }
 
@@ -106,13 +102,14 @@ class Fabric {
     if (word == "Switch" || word == "Ca" || word == "Rt") {
       const auto id = quoted(line, 0);
       if (!id || id->first.empty())
-        return wrong(number, fmt::format("right is {} PORTS \"GUID\" # \"description\"", word));
+        return wrong_line(number,
+                          fmt::format("right is {} PORTS \"GUID\" # \"description\"", word));
       const auto text = quoted(line, id->second);
       if (!devices_
-               .emplace(id->first, Device{word == "Switch", text ? text->first : "",
-                                          std::exchange(system_, {}), number})
+               .emplace(id->first, NetDevice{word == "Switch", text ? text->first : "",
+                                             std::exchange(system_, {}), number})
                .second)
-        return wrong(number, fmt::format("'{}' is described twice", id->first));
+        return wrong_line(number, fmt::format("'{}' is described twice", id->first));
       current_ = id->first;
       return {};
     }
@@ -121,9 +118,10 @@ class Fabric {
     if (line.front() == '[') return read_cable(line, number);
     // vendid=, devid=, sysimgguid=, switchguid=, caguid=, rtguid=
     if (line.find('=') != std::string_view::npos) return {};
-    return wrong(number, fmt::format("'{}' is none of ibnetdiscover's lines; right are KEY=VALUE, "
-                                     "Switch, Ca, Rt and [PORT]",
-                                     printable(line.substr(0, 40))));
+    return wrong_line(number,
+                      fmt::format("'{}' is none of ibnetdiscover's lines; right are KEY=VALUE, "
+                                  "Switch, Ca, Rt and [PORT]",
+                                  printable(line.substr(0, 40))));
   }
 
   // [PORT](GUID)? "PEER"[PORT](GUID)? # ... RATE
@@ -132,7 +130,7 @@ class Fabric {
     const auto peer = quoted(line, 0);
     const auto there = peer ? bracketed(line, peer->second) : std::nullopt;
     if (current_.empty() || !port || !there)
-      return wrong(number, "right is [PORT] \"GUID\"[PORT] below a Switch, Ca or Rt");
+      return wrong_line(number, "right is [PORT] \"GUID\"[PORT] below a Switch, Ca or Rt");
     const std::string_view rate = line.substr(line.find_last_of(" \t") + 1);
     Plug a{current_, *port};
     Plug b{peer->first, *there};
@@ -153,7 +151,7 @@ class Fabric {
     return std::pair(text.substr(0, blank), device);
   }
 
-  static bool left_out(const Device& device) {
+  static bool left_out(const NetDevice& device) {
     return device.text.find("Aggregation Node") != std::string::npos;
   }
 
@@ -215,7 +213,7 @@ class Fabric {
 
   Vertex& at(int vertex) { return topology_.vertices[static_cast<size_t>(vertex)]; }
 
-  int add_adapter(const std::string& id, const Device& device) {
+  int add_adapter(const std::string& id, const NetDevice& device) {
     const auto known = host_of(device.text);
     const auto machine = machine_of_.find(id);
     const std::string host = machine != machine_of_.end() ? machine->second
@@ -270,11 +268,12 @@ class Fabric {
                                  .text = rate.known() ? text : std::string()});
     }
     make_texts_valid(topology_);
-    if (const Status status = check(topology_); !status.ok()) return wrong(1, status.message());
+    if (const Status status = check(topology_); !status.ok())
+      return wrong_line(1, status.message());
     return canonical(topology_);
   }
 
-  std::map<std::string, Device> devices_;
+  std::map<std::string, NetDevice> devices_;
   std::map<std::pair<Plug, Plug>, std::string> cables_;
   std::string current_;
   std::string system_;  // GUID that the next device has
@@ -290,7 +289,7 @@ class Fabric {
 }  // namespace
 
 Result<Topology> read_ibnetdiscover(std::string_view text, Notes& notes) {
-  return Fabric(notes).read(text);
+  return Subnet(notes).read(text);
 }
 
 }  // namespace banyan

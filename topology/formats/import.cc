@@ -102,6 +102,10 @@ Result<Topology> import_named(const std::string& name, const Result<std::string>
 
 }  // namespace
 
+Status wrong_line(size_t line, std::string_view what) {
+  return {Code::kInvalidArgument, fmt::format("line {}: {}", line, what)};
+}
+
 Result<Topology> import_topology(std::string_view text, Notes* notes) {
   Notes unread;
   return import_any(text, notes == nullptr ? unread : *notes);

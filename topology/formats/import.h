@@ -35,6 +35,8 @@ Result<Topology> import_topology_file(const std::string& path, Notes* notes = nu
 // "-", the standard input.
 Result<Topology> import_topology_input(const std::string& path, Notes* notes = nullptr);
 
+// kInvalidArgument "line N: ...".
+Status wrong_line(size_t line, std::string_view what);
 // One for each format.
 Result<Topology> read_nccl_system(const XmlElement& root, Notes& notes);
 Result<Topology> read_nccl_graphs(const XmlElement& root);

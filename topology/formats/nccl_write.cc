@@ -38,19 +38,18 @@ namespace {
 using Out = std::back_insert_iterator<std::string>;
 
 constexpr std::string_view kForm = "NCCL's XML";
-constexpr double kMbitPerGbyte = 8000;
-constexpr size_t kMostValueBytes = 254;
+constexpr size_t kMostNcclBytes = 254;
 constexpr int kMostInBundle = 1024;
 constexpr int kMostNumber = 65535;  // of devices, ports
 
-Status wrong(std::string text) {
+Status without_form(std::string text) {
   return {Code::kInvalidArgument, std::move(text)};
 }
 
 // What is too long for NCCL loses its end.
 std::string value_of(std::string_view text) {
   std::string escaped = escape_markup(text);
-  while (escaped.size() > kMostValueBytes) {
+  while (escaped.size() > kMostNcclBytes) {
     text.remove_suffix(1);
     escaped = escape_markup(text);
   }
@@ -129,8 +128,8 @@ class NcclWriter {
   const std::string& bus_id(int vertex) const { return one_.bus_ids[static_cast<size_t>(vertex)]; }
 
   Status no_form(const Edge& edge) const {
-    return wrong(fmt::format("{} has no form for {} from '{}' to '{}'", kForm, name_of(edge.kind),
-                             at(edge.from).name, at(edge.to).name));
+    return without_form(fmt::format("{} has no form for {} from '{}' to '{}'", kForm,
+                                    name_of(edge.kind), at(edge.from).name, at(edge.to).name));
   }
 
   Status find_bundles() {
@@ -158,13 +157,13 @@ class NcclWriter {
     const int gpu = from == VertexKind::kGpu ? edge.from : edge.to;
     const int peer = gpu == edge.from ? edge.to : edge.from;
     if (at(peer).kind == VertexKind::kNuma && numa_of_device(topology_, one_, gpu) != peer)
-      return wrong(
+      return without_form(
           fmt::format("{} joins a GPU to its own NUMA domain only, and NVLinks lead from "
                       "'{}' to '{}'",
                       kForm, at(gpu).name, at(peer).name));
     const int count = count_of(edge, gpu);
     if (count == 0)
-      return wrong(fmt::format(
+      return without_form(fmt::format(
           "how many {0} join '{1}' and '{2}' is not known, and {3} wants the number; right is a "
           "link whose text has it, such as '12 x {0}'",
           edge.kind == EdgeKind::kXgmi ? "xGMI" : "NVLink", at(gpu).name, at(peer).name, kForm));
@@ -175,9 +174,9 @@ class NcclWriter {
       bundle.kind = edge.kind;
       bundle.count += count;
       if (bundle.count > kMostInBundle)
-        return wrong(fmt::format("'{}' and '{}' would be joined by {} {}; right are at most {}",
-                                 at(near).name, at(far).name, bundle.count, name_of(edge.kind),
-                                 kMostInBundle));
+        return without_form(fmt::format(
+            "'{}' and '{}' would be joined by {} {}; right are at most {}", at(near).name,
+            at(far).name, bundle.count, name_of(edge.kind), kMostInBundle));
     }
     return {};
   }
@@ -203,7 +202,7 @@ class NcclWriter {
       for (const auto& [far, bundle] : bundles)
         sum += bundle.kind == EdgeKind::kNvlink ? bundle.count : 0;
       if (sum > most)
-        return wrong(
+        return without_form(
             fmt::format("'{}' ({}) would have {} NVLinks, and such a GPU has {} at most; "
                         "hwloc before 2.9.3 doubles their bandwidth",
                         at(gpu).name, at(gpu).model, sum, most));
@@ -220,8 +219,8 @@ class NcclWriter {
     constexpr double kMost = 10'000;         // GB/s
     Bundle& bundle = bundles_[gpu][peer];
     if (bundle.bandwidth + *edge.bandwidth.value > kMost)
-      return wrong(fmt::format("C2C from '{}' to '{}' has {} GB/s; right are at most {}",
-                               at(gpu).name, at(peer).name, *edge.bandwidth.value, kMost));
+      return without_form(fmt::format("C2C from '{}' to '{}' has {} GB/s; right are at most {}",
+                                      at(gpu).name, at(peer).name, *edge.bandwidth.value, kMost));
     bundle = {.count = std::max(1, count_in(edge.text)),
               .kind = EdgeKind::kC2c,
               .bandwidth = bundle.bandwidth + *edge.bandwidth.value};
@@ -281,7 +280,7 @@ class NcclWriter {
     indent();
     fmt::format_to(Out(out_), "<cpu numaid=\"{}\"", numa < 0 ? -1 : at(numa).index);
     const CpuSet& cpus = at(numa < 0 ? one_.node : numa).cpus;
-    if (const std::string mask = cpus.mask(); !cpus.empty() && mask.size() <= kMostValueBytes)
+    if (const std::string mask = cpus.mask(); !cpus.empty() && mask.size() <= kMostNcclBytes)
       attribute("affinity", mask);
     const bool intel = vendor_ == "GenuineIntel";
     if (intel || vendor_ == "AuthenticAMD") attribute("arch", "x86_64");

@@ -13,7 +13,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <set>
@@ -31,12 +30,6 @@ namespace banyan {
 
 namespace {
 
-constexpr double kMbitPerGbyte = 8000;
-
-Status wrong(const XmlElement& element, std::string_view what) {
-  return {Code::kInvalidArgument, fmt::format("line {}: {}", element.line, what)};
-}
-
 std::string text_of(const XmlElement& element, std::string_view attribute) {
   const std::string* text = element.find(attribute);
   return text == nullptr ? std::string() : printable(std::string_view(*text).substr(0, 200));
@@ -49,8 +42,8 @@ Status read_number(const XmlElement& element, std::string_view attribute, int64_
   if (text == nullptr) return {};
   const auto parsed = parse_integer(*text, least, most);
   if (!parsed.ok())
-    return wrong(element,
-                 fmt::format("{} of <{}>: {}", attribute, element.name, parsed.status().message()));
+    return wrong_element(
+        element, fmt::format("{} of <{}>: {}", attribute, element.name, parsed.status().message()));
   *number = *parsed;
   return {};
 }
@@ -58,16 +51,9 @@ Status read_number(const XmlElement& element, std::string_view attribute, int64_
 Status read_version(const XmlElement& root) {
   int64_t version = -1;
   BANYAN_TRY(read_number(root, "version", 1, 2, &version));
-  return version > 0
-             ? Status()
-             : wrong(root, fmt::format("<{}> without a version; right is 1 or 2", root.name));
-}
-
-uint32_t hexadecimal(std::string_view text) {
-  uint32_t value = 0;
-  if (text.starts_with("0x")) text.remove_prefix(2);
-  std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  return value;
+  return version > 0 ? Status()
+                     : wrong_element(
+                           root, fmt::format("<{}> without a version; right is 1 or 2", root.name));
 }
 
 const XmlElement* child(const XmlElement& element, std::string_view name) {
@@ -92,15 +78,16 @@ class System {
     BANYAN_TRY(read_version(root));
     for (const XmlElement& cpu : root.children) {
       if (cpu.name != "cpu")
-        return wrong(cpu, fmt::format("<{}> in <system>; right is <cpu>",
-                                      printable(cpu.name.substr(0, 40))));
+        return wrong_element(cpu, fmt::format("<{}> in <system>; right is <cpu>",
+                                              printable(cpu.name.substr(0, 40))));
       BANYAN_TRY(read_cpu(cpu));
     }
-    if (topology_.vertices.size() == 1) return wrong(root, "<system> without a <cpu>");
+    if (topology_.vertices.size() == 1) return wrong_element(root, "<system> without a <cpu>");
     join_processors();
     BANYAN_TRY(join_gpus());
     make_texts_valid(topology_);
-    if (const Status status = check(topology_); !status.ok()) return wrong(root, status.message());
+    if (const Status status = check(topology_); !status.ok())
+      return wrong_element(root, status.message());
     return canonical(topology_);
   }
 
@@ -139,7 +126,7 @@ class System {
     const std::string* affinity = cpu.find("affinity");
     const auto cpus = parse_cpu_mask(affinity == nullptr ? "" : *affinity);
     if (!cpus.ok())
-      return wrong(cpu, fmt::format("affinity of <cpu>: {}", cpus.status().message()));
+      return wrong_element(cpu, fmt::format("affinity of <cpu>: {}", cpus.status().message()));
     const int node = node_of(text_of(cpu, "host_hash"));
     at(node).cpus |= *cpus;
     int place = node;
@@ -170,8 +157,9 @@ class System {
   Status read_pci(const XmlElement& pci, int parent, int node) {
     const std::string bus_id = normal_bus_id(text_of(pci, "busid"));
     if (bus_id.empty())
-      return wrong(pci, fmt::format("busid of <pci> is '{}'; right is one such as 0000:0c:00.0",
-                                    text_of(pci, "busid")));
+      return wrong_element(pci,
+                           fmt::format("busid of <pci> is '{}'; right is one such as 0000:0c:00.0",
+                                       text_of(pci, "busid")));
     int64_t lanes = 0;
     BANYAN_TRY(read_number(pci, "link_width", 0, 255, &lanes));
     const uint32_t vendor = hexadecimal(text_of(pci, "vendor"));
@@ -203,9 +191,10 @@ class System {
     }
     const int index = add_vertex(topology_, std::move(vertex));
     if (!by_bus_id_.emplace(fmt::format("{} {}", node, bus_id), index).second)
-      return wrong(pci, fmt::format("busid {} is there twice; right is one of its own for each "
-                                    "device, also where they are invented",
-                                    bus_id));
+      return wrong_element(pci,
+                           fmt::format("busid {} is there twice; right is one of its own for each "
+                                       "device, also where they are invented",
+                                       bus_id));
     const std::string speed = text_of(pci, "link_speed");
     const Figure edge = pcie_bandwidth(speed, static_cast<int>(lanes), Source::kHardware);
     if (edge.known())
@@ -223,8 +212,8 @@ class System {
     for (const XmlElement& each : pci.children) {
       if (each.name != "pci") continue;
       if (use != PciUse::kBridge)
-        return wrong(each,
-                     fmt::format("a <pci> in the device {}; right is one in a switch", bus_id));
+        return wrong_element(
+            each, fmt::format("a <pci> in the device {}; right is one in a switch", bus_id));
       BANYAN_TRY(read_pci(each, index, node));
     }
     return {};
@@ -353,10 +342,11 @@ class System {
       const std::string target = target_in(*bundle.element);
       const int to = target_of(bundle.gpu, target, hexadecimal(text_of(*bundle.element, "tclass")));
       if (to == bundle.gpu || (to < 0 && normal_bus_id(target).empty()))
-        return wrong(*bundle.element,
-                     fmt::format("target of <{}> is '{}'; right is the bus id of another device, "
-                                 "such as 0000:0c:00.0",
-                                 bundle.element->name, target));
+        return wrong_element(
+            *bundle.element,
+            fmt::format("target of <{}> is '{}'; right is the bus id of another device, "
+                        "such as 0000:0c:00.0",
+                        bundle.element->name, target));
       if (to < 0) {
         elsewhere.push_back(bundle.element);
         continue;
@@ -404,14 +394,14 @@ Result<Topology> read_nccl_graphs(const XmlElement& root) {
   std::map<std::pair<VertexKind, int64_t>, const XmlElement*> devices;
   for (const XmlElement& graph : root.children) {
     if (graph.name != "graph")
-      return wrong(graph, fmt::format("<{}> in <graphs>; right is <graph>",
-                                      printable(graph.name.substr(0, 40))));
+      return wrong_element(graph, fmt::format("<{}> in <graphs>; right is <graph>",
+                                              printable(graph.name.substr(0, 40))));
     for (const XmlElement& channel : graph.children) {
       for (const XmlElement& each : channel.children) {
         int64_t dev = -1;
         BANYAN_TRY(read_number(each, "dev", 0, 65535, &dev));
         if ((each.name == "gpu" || each.name == "net") && dev < 0)
-          return wrong(each, fmt::format("<{}> without dev", each.name));
+          return wrong_element(each, fmt::format("<{}> without dev", each.name));
         if (each.name == "gpu") devices[{VertexKind::kGpu, dev}] = &each;
         if (each.name == "net") devices[{VertexKind::kNic, dev}] = &each;
       }

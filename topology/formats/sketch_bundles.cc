@@ -18,10 +18,6 @@ namespace {
 constexpr size_t kMostInTable = 16;
 constexpr size_t kMostPairs = 4;  // in words
 
-const Vertex& at(const Topology& topology, int vertex) {
-  return topology.vertices[static_cast<size_t>(vertex)];
-}
-
 std::string_view kind_name(EdgeKind kind) {
   switch (kind) {
     case EdgeKind::kMemory: return "memory";
@@ -80,7 +76,7 @@ Bundle star(const Topology& topology, EdgeKind kind, const Joined& joined) {
   std::set<int> switches;
   for (const auto& [pair, figure] : joined.pairs) {
     for (const int end : {pair.first, pair.second}) {
-      if (at(topology, end).kind == VertexKind::kNvSwitch) {
+      if (vertex_at(topology, end).kind == VertexKind::kNvSwitch) {
         switches.insert(end);
         continue;
       }
@@ -105,7 +101,7 @@ Bundle star(const Topology& topology, EdgeKind kind, const Joined& joined) {
 }
 
 void add_table(const Topology& topology, const Joined& joined, Bundle& bundle) {
-  for (const int end : joined.ends) bundle.names.push_back(at(topology, end).name);
+  for (const int end : joined.ends) bundle.names.push_back(vertex_at(topology, end).name);
   for (const int row : joined.ends) {
     auto& cells = bundle.table.emplace_back();
     for (const int column : joined.ends) {
@@ -117,7 +113,7 @@ void add_table(const Topology& topology, const Joined& joined, Bundle& bundle) {
 
 std::string devices_text(const Topology& topology, const std::vector<int>& ends) {
   std::map<VertexKind, size_t> kinds;
-  for (const int end : ends) ++kinds[at(topology, end).kind];
+  for (const int end : ends) ++kinds[vertex_at(topology, end).kind];
   std::string text;
   for (const auto& [kind, count] : kinds)
     text += (text.empty() ? "" : " and ") + counted(count, people_name(kind));
@@ -129,7 +125,7 @@ bool each_has_one(const Topology& topology, const Joined& joined, VertexKind kin
   std::map<int, int> uses;
   for (const auto& [pair, figure] : joined.pairs)
     for (const int end : {pair.first, pair.second})
-      if (at(topology, end).kind == kind) ++uses[end];
+      if (vertex_at(topology, end).kind == kind) ++uses[end];
   return uses.size() == joined.pairs.size();
 }
 
@@ -147,7 +143,7 @@ Bundle mesh(const Topology& topology, EdgeKind kind, const Joined& joined) {
     return bundle;
   }
   if (kind != EdgeKind::kCpuInterconnect && uniform && count > 2 &&
-      at(topology, joined.ends.front()).kind == VertexKind::kNuma &&
+      vertex_at(topology, joined.ends.front()).kind == VertexKind::kNuma &&
       each_has_one(topology, joined, VertexKind::kGpu)) {
     bundle.words.push_back(fmt::format("{}: each of {} to its NUMA domain, {}", name,
                                        counted(joined.pairs.size(), "GPU"),
@@ -158,8 +154,8 @@ Bundle mesh(const Topology& topology, EdgeKind kind, const Joined& joined) {
     std::string text = fmt::format("{}:", name);
     for (const auto& [pair, figure] : joined.pairs)
       text += fmt::format("{} {} - {} {}", text.ends_with(':') ? "" : ",",
-                          at(topology, pair.first).name, at(topology, pair.second).name,
-                          short_text(figure));
+                          vertex_at(topology, pair.first).name,
+                          vertex_at(topology, pair.second).name, short_text(figure));
     bundle.words.push_back(std::move(text));
     return bundle;
   }
@@ -193,8 +189,8 @@ void add_bundles(const Topology& topology, int node, NodeSketch& sketch) {
     const Edge& edge = topology.edges[static_cast<size_t>(index)];
     if (edge.from == edge.to || edge.kind == EdgeKind::kNetwork) continue;
     if (ancestor(topology, edge.from, VertexKind::kNode) != node) continue;
-    const bool switched = at(topology, edge.from).kind == VertexKind::kNvSwitch ||
-                          at(topology, edge.to).kind == VertexKind::kNvSwitch;
+    const bool switched = vertex_at(topology, edge.from).kind == VertexKind::kNvSwitch ||
+                          vertex_at(topology, edge.to).kind == VertexKind::kNvSwitch;
     kinds[{edge.kind, switched}].push_back(edge);
   }
   for (const auto& [key, edges] : kinds) {

@@ -14,10 +14,6 @@ namespace banyan {
 
 namespace {
 
-const Vertex& at(const Topology& topology, int vertex) {
-  return topology.vertices[static_cast<size_t>(vertex)];
-}
-
 bool has(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
@@ -49,7 +45,7 @@ NodeFacts::NodeFacts(const Topology& topology, const std::vector<std::vector<int
   for (size_t i = 0; i < open.size(); ++i) {
     const auto& below = children[static_cast<size_t>(open[i])];
     open.insert(open.end(), below.begin(), below.end());
-    const VertexKind kind = at(topology, open[i]).kind;
+    const VertexKind kind = vertex_at(topology, open[i]).kind;
     if (kind != VertexKind::kGpu && kind != VertexKind::kNic) continue;
     Common& common = common_[kind];
     const Words words = of_device(open[i]);
@@ -65,7 +61,7 @@ NodeFacts::NodeFacts(const Topology& topology, const std::vector<std::vector<int
 }
 
 NodeFacts::Words NodeFacts::of(int vertex) const {
-  const Vertex& each = at(topology_, vertex);
+  const Vertex& each = vertex_at(topology_, vertex);
   const auto common = common_.find(each.kind);
   if (common == common_.end()) return of_holder(vertex);
   Words words;
@@ -76,13 +72,13 @@ NodeFacts::Words NodeFacts::of(int vertex) const {
 }
 
 NodeFacts::Words NodeFacts::of_device(int vertex) const {
-  const Vertex& device = at(topology_, vertex);
+  const Vertex& device = vertex_at(topology_, vertex);
   Words words;
   add(words, device.model.empty() ? device.vendor : device.model);
   add(words, memory_text(device.memory));
   std::map<std::string, size_t> parts;
   for (const int child : children_[static_cast<size_t>(vertex)]) {
-    const Vertex& part = at(topology_, child);
+    const Vertex& part = vertex_at(topology_, child);
     if (part.kind == VertexKind::kPartition) ++parts[part.model.empty() ? part.name : part.model];
     if (part.kind != VertexKind::kPort) continue;
     add(words, part.link_layer);
@@ -97,7 +93,7 @@ NodeFacts::Words NodeFacts::of_device(int vertex) const {
 }
 
 NodeFacts::Words NodeFacts::of_holder(int vertex) const {
-  const Vertex& holder = at(topology_, vertex);
+  const Vertex& holder = vertex_at(topology_, vertex);
   Words words;
   add(words, holder.model);
   if (holder.kind == VertexKind::kNuma || holder.kind == VertexKind::kCache)
@@ -110,7 +106,7 @@ NodeFacts::Words NodeFacts::of_holder(int vertex) const {
   }
   std::map<std::string, size_t> caches;
   for (const int child : children_[static_cast<size_t>(vertex)]) {
-    const Vertex& cache = at(topology_, child);
+    const Vertex& cache = vertex_at(topology_, child);
     if (cache.kind != VertexKind::kCache || !children_[static_cast<size_t>(child)].empty())
       continue;
     ++caches[fmt::format("L3 {:.4g} MiB", static_cast<double>(cache.memory) / (1 << 20))];

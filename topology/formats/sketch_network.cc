@@ -19,13 +19,8 @@ namespace banyan {
 namespace {
 
 constexpr size_t kMostSingle = 32;  // nodes: beyond, those that are alike are one card
-constexpr int kMostTiers = 16;      // nobody builds more
 constexpr size_t kMostInAll = 36;   // sites, and cards, in the outermost site
 constexpr size_t kMostInSite = 8;   // in one of others, where nodes are many
-
-const Vertex& at(const Topology& topology, int vertex) {
-  return topology.vertices[static_cast<size_t>(vertex)];
-}
 
 // Cables between the same two things.
 class Cables {
@@ -64,8 +59,9 @@ struct Plan {
 };
 
 int host_of(const Topology& topology, int end) {
-  return at(topology, end).kind == VertexKind::kSwitch ? end
-                                                       : ancestor(topology, end, VertexKind::kNode);
+  return vertex_at(topology, end).kind == VertexKind::kSwitch
+             ? end
+             : ancestor(topology, end, VertexKind::kNode);
 }
 
 // By how many cables it is above the nodes.
@@ -159,7 +155,7 @@ Plan plan_of(const Topology& topology) {
 // The sites that a thing is in, and itself below them as -1 - vertex where it is a node.
 std::vector<int> path_of(const Topology& topology, const Plan& plan, int vertex) {
   std::vector<int> path;
-  if (at(topology, vertex).kind == VertexKind::kNode) path.push_back(-1 - vertex);
+  if (vertex_at(topology, vertex).kind == VertexKind::kNode) path.push_back(-1 - vertex);
   for (int site = plan.site_of.at(vertex); site > 0; site = plan.parent[static_cast<size_t>(site)])
     path.push_back(site);
   return path;
@@ -191,8 +187,8 @@ AllCables cables_of(const Topology& topology, const Plan& plan) {
       for (const int site : *one)
         if (std::find(other->begin(), other->end(), site) == other->end())
           all.out_of[site].add(edge.bandwidth);
-    const bool switches = at(topology, from).kind == VertexKind::kSwitch &&
-                          at(topology, to).kind == VertexKind::kSwitch;
+    const bool switches = vertex_at(topology, from).kind == VertexKind::kSwitch &&
+                          vertex_at(topology, to).kind == VertexKind::kSwitch;
     if (!switches || plan.site_of.at(from) != plan.site_of.at(to)) continue;
     const auto [low, high] = std::minmax({plan.tier_of(from), plan.tier_of(to)});
     all.between_tiers[{plan.site_of.at(from), low, high}].add(edge.bandwidth);
@@ -208,8 +204,9 @@ std::vector<std::string> node_facts(
   if (known != has.end())
     for (const auto& [kind, count] : known->second)
       facts.push_back(counted(count, kind == VertexKind::kGpu ? "GPU" : "NIC"));
-  if (facts.empty() && !at(topology, node).cpus.empty())
-    facts.push_back(counted(static_cast<size_t>(at(topology, node).cpus.count()), "processor"));
+  if (facts.empty() && !vertex_at(topology, node).cpus.empty())
+    facts.push_back(
+        counted(static_cast<size_t>(vertex_at(topology, node).cpus.count()), "processor"));
   return facts;
 }
 

@@ -25,12 +25,8 @@ namespace banyan {
 
 namespace {
 
-constexpr size_t kMostNames = size_t{1} << 20;  // of all lists
+constexpr size_t kMostNamesInAll = size_t{1} << 20;  // of all lists
 constexpr std::string_view kBlanks = " \t\r";
-
-Status wrong(size_t line, std::string_view what) {
-  return {Code::kInvalidArgument, fmt::format("line {}: {}", line, what)};
-}
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -61,7 +57,7 @@ Status not_names(std::string why) {
 }
 
 Status too_many() {
-  return not_names(fmt::format("right are at most {} names", kMostNames));
+  return not_names(fmt::format("right are at most {} names", kMostNamesInAll));
 }
 
 Result<uint64_t> parse_number(std::string_view text) {
@@ -87,7 +83,7 @@ Status expand_ranges(std::string_view ranges, std::vector<std::string>* heads) {
     if (*last < *first)
       return not_names(fmt::format("'{}' goes down", printable(part.substr(0, 80))));
     const uint64_t more = *last - *first;
-    if (more >= kMostNames || (more + 1) * heads->size() + longer.size() > kMostNames)
+    if (more >= kMostNamesInAll || (more + 1) * heads->size() + longer.size() > kMostNamesInAll)
       return too_many();
     if (from.size() > kMostNameBytes)
       return not_names(fmt::format("a number of {} digits", from.size()));
@@ -118,7 +114,7 @@ Status expand(std::string_view text, std::vector<std::string>* names) {
     text.remove_prefix(close + 1);
   }
   names->insert(names->end(), heads.begin(), heads.end());
-  return names->size() > kMostNames ? too_many() : Status();
+  return names->size() > kMostNamesInAll ? too_many() : Status();
 }
 
 // How many backslashes are right before that place: an odd number makes the next letter plain.
@@ -183,7 +179,7 @@ Result<KeyValue> take_pair(std::string_view& rest) {
   return pair;
 }
 
-class Tree {
+class SwitchTree {
  public:
   Result<Topology> read(std::string_view text) {
     std::string joined;  // lines may be continued
@@ -203,18 +199,19 @@ class Tree {
       joined.clear();
       if (!trim(whole).empty()) BANYAN_TRY(read_line(trim(whole), begin));
     }
-    if (!joined.empty()) return wrong(begin, "the file ends in a line that is continued");
+    if (!joined.empty()) return wrong_line(begin, "the file ends in a line that is continued");
     for (const auto& [upper, name, line] : pending_) {
       const auto below = switches_.find(name);
       if (below == switches_.end())
-        return wrong(line, fmt::format("Switches has '{}', which no SwitchName describes",
-                                       printable(name.substr(0, 80))));
+        return wrong_line(line, fmt::format("Switches has '{}', which no SwitchName describes",
+                                            printable(name.substr(0, 80))));
       join(below->second, upper);
       below_[upper].push_back({below->second, line});
     }
     BANYAN_TRY(check_no_circles());
     make_texts_valid(topology_);
-    if (const Status status = check(topology_); !status.ok()) return wrong(1, status.message());
+    if (const Status status = check(topology_); !status.ok())
+      return wrong_line(1, status.message());
     return canonical(topology_);
   }
 
@@ -246,7 +243,7 @@ class Tree {
     }
     if (done.size() == switches_.size()) return {};
     for (const auto& [upper, lowers] : below_)
-      if (above.at(upper) != 0) return wrong(lowers.front().line, "a switch is below itself");
+      if (above.at(upper) != 0) return wrong_line(lowers.front().line, "a switch is below itself");
     return {};
   }
 
@@ -258,21 +255,22 @@ class Tree {
     std::map<std::string, std::string_view> values;
     for (std::string_view rest = line; !rest.empty();) {
       const auto pair = take_pair(rest);
-      if (!pair.ok()) return wrong(number, pair.status().message());
+      if (!pair.ok()) return wrong_line(number, pair.status().message());
       const std::string key = lower(pair->key);
       constexpr std::array<std::string_view, 4> kKeys = {"switchname", "nodes", "switches",
                                                          "linkspeed"};
       if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
-        return wrong(number,
-                     fmt::format("'{}=' is not SwitchName=, Nodes=, Switches= or LinkSpeed=",
-                                 printable(pair->key.substr(0, 40))));
+        return wrong_line(number,
+                          fmt::format("'{}=' is not SwitchName=, Nodes=, Switches= or LinkSpeed=",
+                                      printable(pair->key.substr(0, 40))));
       if (!values.emplace(key, trim(pair->value)).second)
-        return wrong(number, fmt::format("{}= is there twice", printable(pair->key.substr(0, 40))));
+        return wrong_line(number,
+                          fmt::format("{}= is there twice", printable(pair->key.substr(0, 40))));
     }
     const std::string name(values["switchname"]);
-    if (name.empty()) return wrong(number, "a line without SwitchName=");
+    if (name.empty()) return wrong_line(number, "a line without SwitchName=");
     if (switches_.count(name) != 0)
-      return wrong(number, fmt::format("SwitchName={} for the second time", printable(name)));
+      return wrong_line(number, fmt::format("SwitchName={} for the second time", printable(name)));
     const int index =
         add_vertex(topology_, {.kind = VertexKind::kSwitch, .name = name, .parent = 0});
     switches_.emplace(name, index);
@@ -280,11 +278,12 @@ class Tree {
       std::vector<std::string> names;
       for (const std::string_view part : split_list(values[key]))
         if (const Status read = expand(part, &names); !read.ok())
-          return wrong(number, fmt::format("{}={} is not a list such as n[0-3],m7: {}", key,
-                                           printable(values[key].substr(0, 80)), read.message()));
+          return wrong_line(number,
+                            fmt::format("{}={} is not a list such as n[0-3],m7: {}", key,
+                                        printable(values[key].substr(0, 80)), read.message()));
       names_ += names.size();
-      if (names_ > kMostNames)
-        return wrong(number, fmt::format("more than {} names in all lists", kMostNames));
+      if (names_ > kMostNamesInAll)
+        return wrong_line(number, fmt::format("more than {} names in all lists", kMostNamesInAll));
       for (const std::string& each : names) {
         if (each.empty()) continue;
         if (key[0] == 'n') {
@@ -311,7 +310,7 @@ class Tree {
 }  // namespace
 
 Result<Topology> read_slurm_topology(std::string_view text) {
-  return Tree().read(text);
+  return SwitchTree().read(text);
 }
 
 }  // namespace banyan

@@ -21,7 +21,7 @@ namespace banyan {
 namespace {
 
 constexpr int kMostWidth = 1600;
-constexpr int kGap = 16;
+constexpr int kDrawingGap = 16;
 constexpr size_t kMostDetails = 4;  // kinds of nodes
 
 constexpr std::pair<VertexKind, std::string_view> kBoxes[] = {
@@ -107,7 +107,7 @@ std::string to_svg(const Topology& topology) {
   for (const Picture& panel : panels) drawn.width = std::max(drawn.width, panel.width);
   for (Picture& panel : panels) {
     stretch(panel, drawn.width, panel.height);
-    if (drawn.height > 0) drawn.height += kGap;
+    if (drawn.height > 0) drawn.height += kDrawingGap;
     place(drawn, panel, 0, drawn.height);
     drawn.height += panel.height;
   }

@@ -20,14 +20,10 @@ namespace banyan {
 
 namespace {
 
-constexpr size_t kMostInTable = 24;    // devices: what fits beside each other
-constexpr size_t kMostEdgeLines = 64;  // beyond, edges of one kind and figure are counted
+constexpr size_t kMostDevicesInTable = 24;  // devices: what fits beside each other
+constexpr size_t kMostEdgeLines = 64;       // beyond, edges of one kind and figure are counted
 
 using Out = std::back_insert_iterator<std::string>;
-
-const Vertex& at(const Topology& topology, int vertex) {
-  return topology.vertices[static_cast<size_t>(vertex)];
-}
 
 std::string plural(size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
@@ -47,7 +43,7 @@ std::string headline(const Topology& topology) {
   }
   int cpus = 0;
   for (const int node : vertices_of(topology, VertexKind::kNode))
-    cpus += at(topology, node).cpus.count();
+    cpus += vertex_at(topology, node).cpus.count();
   return text + fmt::format(", {} processor{}\n", cpus, cpus == 1 ? "" : "s");
 }
 
@@ -58,7 +54,7 @@ void tree(std::string& out, const Topology& topology, const SortedEdges& edges) 
   while (!open.empty()) {
     const auto [vertex, depth] = open.back();
     open.pop_back();
-    const Vertex& each = at(topology, vertex);
+    const Vertex& each = vertex_at(topology, vertex);
     if (vertex != 0) {
       std::string line = fmt::format("{:{}}{}", "", 2 * (depth - 1), each.name);
       std::vector<std::string> facts = facts_of(each);
@@ -88,8 +84,8 @@ void edges_beside(std::string& out, const Topology& topology, const SortedEdges&
   std::map<std::string, size_t> counts;
   for (const int index : edges.beside) {
     const Edge& edge = topology.edges[static_cast<size_t>(index)];
-    ++counts[fmt::format("{} - {}: {}", name_of(at(topology, edge.from).kind),
-                         name_of(at(topology, edge.to).kind), text_of(edge))];
+    ++counts[fmt::format("{} - {}: {}", name_of(vertex_at(topology, edge.from).kind),
+                         name_of(vertex_at(topology, edge.to).kind), text_of(edge))];
   }
   for (const auto& [text, count] : counts) fmt::format_to(Out(out), "  {} x {}\n", count, text);
 }
@@ -100,16 +96,17 @@ void path_table(std::string& out, const Topology& topology, int node) {
   for (const VertexKind kind : {VertexKind::kGpu, VertexKind::kNic})
     for (const int vertex : vertices_of(topology, kind))
       if (ancestor(topology, vertex, VertexKind::kNode) == node) devices.push_back(vertex);
-  if (devices.size() < 2 || devices.size() > kMostInTable) return;
+  if (devices.size() < 2 || devices.size() > kMostDevicesInTable) return;
   size_t width = 4;
-  for (const int device : devices) width = std::max(width, at(topology, device).name.size() + 1);
-  fmt::format_to(Out(out), "\npaths in {}\n{:{}}", at(topology, node).name, "", width + 2);
   for (const int device : devices)
-    fmt::format_to(Out(out), "{:<{}}", at(topology, device).name, width);
+    width = std::max(width, vertex_at(topology, device).name.size() + 1);
+  fmt::format_to(Out(out), "\npaths in {}\n{:{}}", vertex_at(topology, node).name, "", width + 2);
+  for (const int device : devices)
+    fmt::format_to(Out(out), "{:<{}}", vertex_at(topology, device).name, width);
   const Paths paths(topology);
   for (const int from : devices) {
     while (out.back() == ' ') out.pop_back();
-    fmt::format_to(Out(out), "\n  {:<{}}", at(topology, from).name, width);
+    fmt::format_to(Out(out), "\n  {:<{}}", vertex_at(topology, from).name, width);
     for (const int to : devices)
       fmt::format_to(Out(out), "{:<{}}", from == to ? "-" : name_of(paths.between(from, to).type),
                      width);

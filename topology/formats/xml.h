@@ -24,6 +24,9 @@ struct XmlElement {
   const std::string* find(std::string_view attribute) const;
 };
 
+// kInvalidArgument "line N: ...", where the element begins.
+Status wrong_element(const XmlElement& element, std::string_view what);
+
 // Parses the outermost element. It fails with
 //
 //   kUnsupported                    the build is without an XML parser
