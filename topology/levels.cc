@@ -95,7 +95,7 @@ Fabric fabric_of(const Topology& topology, const std::vector<int>& without = {})
   for (; !open.empty(); open.pop()) {
     const int tier = fabric.tier[open.front()];
     fabric.tiers = std::max(fabric.tiers, tier);
-    if (tier == kMostTiers) continue;
+    if (tier == kMostSwitchTiers) continue;
     for (const int next : fabric.switches[open.front()])
       if (fabric.tier.emplace(next, tier + 1).second) open.push(next);
   }

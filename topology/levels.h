@@ -12,7 +12,7 @@
 namespace banyan {
 
 // Nobody builds more tiers of switches; who describes more shall not wait for it.
-inline constexpr int kMostTiers = 16;
+inline constexpr int kMostSwitchTiers = 16;
 
 struct LevelGroup {
   std::string name{};  // of the vertex that holds it, or of the rail

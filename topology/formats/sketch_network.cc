@@ -75,7 +75,7 @@ std::unordered_map<int, int> tiers_of(const Topology& topology,
   }
   for (; !open.empty(); open.pop()) {
     const auto next = neighbours.find(open.front());
-    if (next == neighbours.end() || tier.at(open.front()) == kMostTiers) continue;
+    if (next == neighbours.end() || tier.at(open.front()) == kMostSwitchTiers) continue;
     for (const int other : next->second)
       if (tier.emplace(other, tier.at(open.front()) + 1).second) open.push(other);
   }
