@@ -242,20 +242,21 @@ TEST_P(Mismatch, OfTheLengthIsSeenWithoutTheCheck) {
 TEST_P(Mismatch, OfTheLengthOfALongMessageIsSeenWithoutTheCheck) {
   if (GetParam() == Kind::kThreads) return;  // they share the environment
   constexpr uint64_t kTwo = 2 * kMessagePiece, kThree = 3 * kMessagePiece;
-  for (const auto& [sent, wanted] :
+  for (const auto& lengths :
        {std::pair(kTwo, kThree), std::pair(kThree, kTwo), std::pair(kTwo + 4, kTwo)})
     run(2, [&](Rank& self) {
       setenv("BANYAN_CHECK", "off", 1);
       banyan_comm_t comm = self.join();
       if (comm == nullptr) return;
       const bool sends = self.rank() == 0;
-      std::vector<std::byte> memory(sends ? sent : wanted);
+      std::vector<std::byte> memory(sends ? lengths.first : lengths.second);
       const TimePoint begin = Clock::now();
       banyan_result_t result =
           sends ? banyan_send(memory.data(), memory.size(), BANYAN_UINT8, 1, comm)
                 : banyan_recv(memory.data(), memory.size(), BANYAN_UINT8, 0, comm);
       if (sends && result == BANYAN_SUCCESS) result = banyan_barrier(comm);  // all of it had left
-      expect_mismatch(self, comm, result, begin, "count differs", fmt::format("{} sent", sent));
+      expect_mismatch(self, comm, result, begin, "count differs",
+                      fmt::format("{} sent", lengths.first));
       self.meet();
       self.expect_ok(banyan_comm_destroy(comm), "destroy");
     });
