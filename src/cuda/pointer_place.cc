@@ -48,17 +48,22 @@ struct Found {
   unsigned long long buffer = 0;  // none
 };
 
+// False: it is not known, and `value` may have changed.
+bool ask_one(const CudaFunctions& cuda, void* value, int attribute,
+             CudaFunctions::Address address) {
+  return cuda.pointer_attribute != nullptr &&
+         cuda.pointer_attribute(value, attribute, address) == kCudaSuccess;
+}
+
 // Memory that is not the driver's is no error for this call.
 Found ask(const CudaFunctions& cuda, CudaFunctions::Address address) {
   Found found;
   std::array<int, 2> attributes{kMemoryType, kBufferId};
   std::array<void*, 2> values{&found.type, &found.buffer};
-  const bool answered =
-      cuda.pointer_attributes != nullptr
-          ? cuda.pointer_attributes(attributes.size(), attributes.data(), values.data(), address) ==
-                kCudaSuccess
-          : cuda.pointer_attribute != nullptr &&
-                cuda.pointer_attribute(&found.type, kMemoryType, address) == kCudaSuccess;
+  const bool answered = cuda.pointer_attributes != nullptr
+                            ? cuda.pointer_attributes(attributes.size(), attributes.data(),
+                                                      values.data(), address) == kCudaSuccess
+                            : ask_one(cuda, &found.type, kMemoryType, address);
   return answered ? found : Found{};
 }
 
@@ -71,8 +76,8 @@ PointerPlace pointer_place(const CudaFunctions& cuda, const void* address) {
   if (const auto known = known_buffers.find(buffer)) return *known;
   unsigned managed = 0;
   PointerPlace place;
-  if (cuda.pointer_attribute(&managed, kIsManaged, pointer) != kCudaSuccess) managed = 0;
-  if (cuda.pointer_attribute(&place.ordinal, kOrdinal, pointer) != kCudaSuccess) place.ordinal = -1;
+  if (!ask_one(cuda, &managed, kIsManaged, pointer)) managed = 0;
+  if (!ask_one(cuda, &place.ordinal, kOrdinal, pointer)) place.ordinal = -1;
   place.on_device = type == kDevice && managed == 0;
   known_buffers.keep(buffer, place);
   return place;
