@@ -26,7 +26,7 @@ class KnownBuffers {
     return PointerPlace{(word & kOnDevice) != 0, static_cast<int>(word & kOrdinals) - 1};
   }
   void keep(uint64_t buffer, const PointerPlace& place) {
-    const auto ordinal = static_cast<uint64_t>(place.ordinal + 1);
+    const auto ordinal = static_cast<uint64_t>(place.ordinal) + 1;  // 0: none's
     if (buffer == 0 || buffer >> (64 - kNumberShift) != 0 || ordinal > kOrdinals) return;
     words_[buffer % kRoom].store(
         buffer << kNumberShift | (place.on_device ? kOnDevice : 0) | ordinal,
