@@ -20,7 +20,7 @@
 #include "tests/algorithms/verified_case.h"
 #include "tests/support/sanitizers.h"
 
-namespace banyan {
+namespace banyan::algorithms_test {
 namespace {
 
 struct Codec {
@@ -239,4 +239,4 @@ TEST(Algorithms, AreRightForManyRanks) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::algorithms_test

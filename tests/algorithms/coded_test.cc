@@ -17,7 +17,7 @@
 #include "tests/algorithms/verified_case.h"
 #include "tests/support/toy_codec.h"
 
-namespace banyan {
+namespace banyan::coded_test {
 namespace {
 
 using test::kToy;
@@ -339,4 +339,4 @@ TEST(Coded, ARankThatEncodesAgainIsFound) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::coded_test

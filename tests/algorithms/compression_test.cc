@@ -13,7 +13,7 @@
 #include "tests/algorithms/verified_case.h"
 #include "tests/support/toy_codec.h"
 
-namespace banyan {
+namespace banyan::compression_test {
 namespace {
 
 using test::kToy;
@@ -148,4 +148,4 @@ TEST(Compression, ChangesAnAlgorithmThatCannotEncode) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::compression_test

@@ -23,7 +23,7 @@
 #include "compression/grammar.h"
 #include "tests/algorithms/cost_models.h"
 
-namespace banyan {
+namespace banyan::cost_coded_test {
 namespace {
 
 using testing::HasSubstr;
@@ -477,4 +477,4 @@ TEST(Auto, ChoosesForEachLevel) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::cost_coded_test

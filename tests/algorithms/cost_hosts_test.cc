@@ -12,7 +12,7 @@
 #include "algorithms/cost/cost.h"
 #include "algorithms/verify/simulate.h"
 
-namespace banyan {
+namespace banyan::cost_hosts_test {
 namespace {
 
 // Microseconds, and of one byte, on the core of the rank that receives it.
@@ -222,4 +222,4 @@ TEST(CostOnHosts, RailsWhereMemoryIsAsSlowAsTheWire) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::cost_hosts_test

@@ -16,7 +16,7 @@
 #include "algorithms/verify/simulate.h"
 #include "tests/algorithms/cost_models.h"
 
-namespace banyan {
+namespace banyan::cost_test {
 namespace {
 
 Hierarchy hosts_of(int hosts, int each, bool round_robin = false) {
@@ -418,4 +418,4 @@ TEST(Cost, GrowsWithBytes) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::cost_test

@@ -13,7 +13,7 @@
 #include "algorithms/verify/simulate.h"
 #include "tests/algorithms/cost_models.h"
 
-namespace banyan {
+namespace banyan::cost_tiers_test {
 namespace {
 
 constexpr uint64_t kLong = uint64_t{1} << 30;  // in 64 segments
@@ -314,4 +314,4 @@ TEST(CostOfTiers, ALevelThatNobodyKnowsMakesHostsAsSlow) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::cost_tiers_test

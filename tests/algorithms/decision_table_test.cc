@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace banyan {
+namespace banyan::decision_table_test {
 namespace {
 
 using ::testing::AllOf;
@@ -145,4 +145,4 @@ TEST(AlgorithmVariable, NamesTheWordAmongThoseThatAreValid) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::decision_table_test

@@ -16,7 +16,7 @@
 #include "tests/algorithms/mutated.h"
 #include "tests/algorithms/window_cases.h"
 
-namespace banyan {
+namespace banyan::delegated_test {
 namespace {
 
 constexpr Collective kCollectives[] = {Collective::kAllreduce,      Collective::kReduce,
@@ -247,4 +247,4 @@ TEST(DelegatedInHosts, AreAskedForByHierarchicalAlone) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::delegated_test

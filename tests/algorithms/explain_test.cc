@@ -20,7 +20,7 @@
 #include "compression/codecs.h"
 #include "tests/algorithms/cost_models.h"
 
-namespace banyan {
+namespace banyan::explain_test {
 namespace {
 
 constexpr uint64_t kSizes[] = {4,        1 << 10, 4 << 10,  16 << 10,
@@ -485,4 +485,4 @@ a call gets ring
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::explain_test

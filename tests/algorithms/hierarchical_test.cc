@@ -10,7 +10,7 @@
 #include "algorithms/lengths.h"
 #include "tests/algorithms/verified_case.h"
 
-namespace banyan {
+namespace banyan::hierarchical_test {
 namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
@@ -267,4 +267,4 @@ TEST(Hierarchical, SchedulesOfManyRanksAreShort) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::hierarchical_test

@@ -17,7 +17,7 @@
 #include "tests/algorithms/window_cases.h"
 #include "tests/support/toy_codec.h"
 
-namespace banyan {
+namespace banyan::host_windows_test {
 namespace {
 
 constexpr uint64_t kFew = kPeersInsideLeast / 4;
@@ -237,4 +237,4 @@ TEST(HostWindows, AreForHostsThatSumInOrder) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::host_windows_test

@@ -18,7 +18,7 @@
 #include "tests/algorithms/verified_case.h"
 #include "tests/support/toy_codec.h"
 
-namespace banyan {
+namespace banyan::invariant_test {
 namespace {
 
 using test::kToy;
@@ -217,4 +217,4 @@ TEST(Invariant, IsExplained) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::invariant_test

@@ -13,7 +13,7 @@
 #include "algorithms/algorithms.h"
 #include "algorithms/choice/machine_cost.h"
 
-namespace banyan {
+namespace banyan::measured_links_test {
 namespace {
 
 std::vector<LinkSample> samples_on(double us, double byte_us, int each) {
@@ -177,4 +177,4 @@ TEST(WithLinks, PredictsTheCut) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::measured_links_test

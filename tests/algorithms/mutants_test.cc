@@ -21,7 +21,7 @@
 #include "tests/support/sanitizers.h"
 #include "tests/support/toy_codec.h"
 
-namespace banyan {
+namespace banyan::mutants_test {
 namespace {
 
 // A sanitizer looks at the verifier and not at the schedules: a part will do.
@@ -418,4 +418,4 @@ TEST(Mutants, OfSumsByCodecsAreCaughtOrExplained) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::mutants_test

@@ -18,7 +18,7 @@
 #include "tests/algorithms/verified_case.h"
 #include "tests/support/sanitizers.h"
 
-namespace banyan {
+namespace banyan::nested_test {
 namespace {
 
 // Tells for each level, from the highest, how many parts of the level below are in each of its
@@ -303,4 +303,4 @@ TEST(Nested, BlocksForOneRankCrossTheHighestLevelOnce) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::nested_test

@@ -20,7 +20,7 @@
 #include "tests/algorithms/verified_case.h"
 #include "tests/support/sanitizers.h"
 
-namespace banyan {
+namespace banyan::parameters_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -357,4 +357,4 @@ TEST(Parameters, ToriOfAnyDimensionsAreRight) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::parameters_test

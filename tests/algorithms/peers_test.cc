@@ -16,7 +16,7 @@
 #include "tests/algorithms/mutated.h"
 #include "tests/algorithms/window_cases.h"
 
-namespace banyan {
+namespace banyan::peers_test {
 namespace {
 
 constexpr Collective kCollectives[] = {
@@ -334,4 +334,4 @@ TEST(Peers, AreForCallsThatGain) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::peers_test

@@ -21,7 +21,7 @@
 #include "algorithms/builder.h"
 #include "algorithms/messages.h"
 
-namespace banyan {
+namespace banyan::print_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -383,4 +383,4 @@ TEST(Subset, Nobody) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::print_test

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace banyan {
+namespace banyan::ring_order_test {
 namespace {
 
 std::vector<int> by_number(int hosts) {
@@ -146,4 +146,4 @@ TEST(RingOrder, OfHundredsOfHostsIsFoundInTime) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::ring_order_test

@@ -11,7 +11,7 @@
 
 #include "tests/algorithms/verified_case.h"
 
-namespace banyan {
+namespace banyan::rings_test {
 namespace {
 
 constexpr Collective kRings[] = {Collective::kAllreduce,     Collective::kReduce,
@@ -103,4 +103,4 @@ TEST(Rings, IsTheOneThatWasTold) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::rings_test

@@ -12,7 +12,7 @@
 
 #include "algorithms/choice/select.h"
 
-namespace banyan {
+namespace banyan::rules_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -473,4 +473,4 @@ TEST(Rules, AnyTextIsAnswered) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::rules_test

@@ -16,7 +16,7 @@
 #include "tests/algorithms/mutated.h"
 #include "tests/support/sanitizers.h"
 
-namespace banyan {
+namespace banyan::scale_test {
 namespace {
 
 constexpr int kRanks = test::kAddressSanitizer ? 4096 : 65536;
@@ -99,4 +99,4 @@ TEST_F(Scale, MutantsWithAnotherElementAreCaught) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::scale_test

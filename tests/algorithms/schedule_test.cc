@@ -13,7 +13,7 @@
 #include "algorithms/algorithms.h"
 #include "algorithms/builder.h"
 
-namespace banyan {
+namespace banyan::schedule_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -53,14 +53,15 @@ std::vector<std::vector<bool>> reach_of(const Schedule& schedule) {
   return reach;
 }
 
-bool meets(Slice left, Slice right) {
+bool touches(Slice left, Slice right) {
   return left.space == right.space && left.size != 0 && right.size != 0 &&
          left.offset < right.end() && right.offset < left.end();
 }
 
-bool conflict(const Step& left, const Step& right) {
-  return meets(left.dst, right.dst) || meets(left.dst, right.src) || meets(left.dst, right.src2) ||
-         meets(left.src, right.dst) || meets(left.src2, right.dst);
+bool in_conflict(const Step& left, const Step& right) {
+  return touches(left.dst, right.dst) || touches(left.dst, right.src) ||
+         touches(left.dst, right.src2) || touches(left.src, right.dst) ||
+         touches(left.src2, right.dst);
 }
 
 TEST(Builder, ReaderWaitsForWriter) {
@@ -210,12 +211,13 @@ TEST(Builder, OrdersExactlyWhatConflicts) {
     };
     for (uint32_t after = 0; after < steps; ++after)
       for (uint32_t before = 0; before < after; ++before)
-        if (conflict(schedule.steps[before], schedule.steps[after]) || apart(before, after)) {
+        if (in_conflict(schedule.steps[before], schedule.steps[after]) || apart(before, after)) {
           EXPECT_TRUE(reach[before][after]) << round << ": " << before << ", " << after;
         }
     for (uint32_t after = 0; after < steps; ++after)
       for (const uint32_t before : waits_for(schedule, after))
-        EXPECT_TRUE(conflict(schedule.steps[before], schedule.steps[after]) || apart(before, after))
+        EXPECT_TRUE(in_conflict(schedule.steps[before], schedule.steps[after]) ||
+                    apart(before, after))
             << round << ": " << before << ", " << after;
   }
 }
@@ -341,4 +343,4 @@ TEST(Fuse, DoesNotMoveAReductionBeforeWhatItWaitsFor) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::schedule_test

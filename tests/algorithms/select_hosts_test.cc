@@ -9,7 +9,7 @@
 
 #include "algorithms/choice/select.h"
 
-namespace banyan {
+namespace banyan::select_hosts_test {
 namespace {
 
 constexpr uint64_t kKiB = 1024;
@@ -89,4 +89,4 @@ TEST(DefaultTable, GoesByHostsOnANetwork) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::select_hosts_test

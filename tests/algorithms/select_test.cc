@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-namespace banyan {
+namespace banyan::select_test {
 namespace {
 
 constexpr uint64_t kKiB = 1024;
@@ -23,8 +23,8 @@ std::string name(int algorithm) {
 
 // Makes a call of `bytes` bytes, a multiple of the element's size. The calls with a `v` give it all
 // to the first rank but for what the others need to be there.
-Problem call(Collective collective, uint64_t bytes, int ranks, DataType type = DataType::kFloat32,
-             ReduceOp op = ReduceOp::kSum) {
+Problem asked(Collective collective, uint64_t bytes, int ranks, DataType type = DataType::kFloat32,
+              ReduceOp op = ReduceOp::kSum) {
   Problem problem;
   problem.collective = collective;
   problem.type = type;
@@ -66,8 +66,8 @@ std::string chosen(const Problem& problem, int ranks, std::string_view text = ""
 }
 
 TEST(SelectionBytes, CountTimesElementOrTheTotal) {
-  EXPECT_EQ(selection_bytes(call(Collective::kAllreduce, 20, 3)), 20U);
-  EXPECT_EQ(selection_bytes(call(Collective::kAlltoall, 6, 3, DataType::kBfloat16)), 6U);
+  EXPECT_EQ(selection_bytes(asked(Collective::kAllreduce, 20, 3)), 20U);
+  EXPECT_EQ(selection_bytes(asked(Collective::kAlltoall, 6, 3, DataType::kBfloat16)), 6U);
   Problem problem;
   problem.type = DataType::kFloat16;
   problem.count = 1000;
@@ -147,7 +147,7 @@ TEST(DefaultTable, Sizes) {
   };
   for (const Boundary& boundary : boundaries) {
     const auto of = [&](uint64_t bytes) {
-      return chosen(call(boundary.collective, bytes, boundary.ranks, boundary.type),
+      return chosen(asked(boundary.collective, bytes, boundary.ranks, boundary.type),
                     boundary.ranks);
     };
     SCOPED_TRACE(testing::Message() << name_of(boundary.collective) << ' ' << name_of(boundary.type)
@@ -161,7 +161,7 @@ TEST(DefaultTable, SendsFewerMessagesOverANetwork) {
   using enum Collective;
   const auto of = [](Collective collective, uint64_t bytes, int ranks,
                      DataType type = DataType::kFloat32, std::string_view text = "") {
-    return chosen(call(collective, bytes, ranks, type), ranks, text, Medium::kNetwork);
+    return chosen(asked(collective, bytes, ranks, type), ranks, text, Medium::kNetwork);
   };
   EXPECT_EQ(of(kAllreduce, 4, 9), "recursive_doubling");
   EXPECT_EQ(of(kAllreduce, 16 * kKiB, 9), "recursive_doubling");
@@ -183,7 +183,7 @@ TEST(DefaultTable, SendsFewerMessagesOverANetwork) {
 TEST(DefaultTable, KnowsMoreRanksThanWereMeasured) {
   using enum Collective;
   const auto of = [](Medium medium, Collective collective, uint64_t bytes, int ranks) {
-    return chosen(call(collective, bytes, ranks, DataType::kFloat32), ranks, "", medium);
+    return chosen(asked(collective, bytes, ranks, DataType::kFloat32), ranks, "", medium);
   };
   EXPECT_EQ(of(Medium::kLoopback, kAllreduce, 4, 17), "recursive_doubling");
   EXPECT_EQ(of(Medium::kLoopback, kBroadcast, 256 * kKiB, 17), "circulant");
@@ -199,9 +199,9 @@ TEST(DefaultTable, KnowsMoreRanksThanWereMeasured) {
 
 TEST(DefaultTable, OnlySumsAndProductsOfNarrowFloatsAreNarrow) {
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kAvg, ReduceOp::kPreMulSum})
-    EXPECT_EQ(chosen(call(Collective::kAllreduce, kMiB, 4, DataType::kBfloat16, op), 4), "direct");
+    EXPECT_EQ(chosen(asked(Collective::kAllreduce, kMiB, 4, DataType::kBfloat16, op), 4), "direct");
   for (const ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin})
-    EXPECT_EQ(chosen(call(Collective::kAllreduce, kMiB, 4, DataType::kBfloat16, op), 4),
+    EXPECT_EQ(chosen(asked(Collective::kAllreduce, kMiB, 4, DataType::kBfloat16, op), 4),
               "circulant");
 }
 
@@ -213,7 +213,7 @@ TEST(DefaultTable, AlwaysFindsOneThatFits) {
       for (const uint64_t bytes : {uint64_t{0}, uint64_t{8}, 8 * kKiB, kMiB, 64 * kMiB}) {
         for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kInt64}) {
           const Choice choice =
-              choose(call(collective, bytes, ranks, type), ranks, Medium::kMemory, {});
+              choose(asked(collective, bytes, ranks, type), ranks, Medium::kMemory, {});
           ASSERT_GE(choice.algorithm, 0);
           EXPECT_TRUE(algorithms()[static_cast<size_t>(choice.algorithm)].fits(collective));
           EXPECT_EQ(choice.rule, -1);
@@ -225,8 +225,8 @@ TEST(DefaultTable, AlwaysFindsOneThatFits) {
 }
 
 TEST(DefaultTable, MessagesHaveNone) {
-  EXPECT_EQ(chosen(call(Collective::kSend, 4, 2), 2), "none");
-  EXPECT_EQ(chosen(call(Collective::kRecv, 4, 2), 2, "^ring;direct"), "none");
+  EXPECT_EQ(chosen(asked(Collective::kSend, 4, 2), 2), "none");
+  EXPECT_EQ(chosen(asked(Collective::kRecv, 4, 2), 2, "^ring;direct"), "none");
 }
 
 // Ranks that differ in what may differ must not choose differently.
@@ -236,7 +236,7 @@ TEST(DefaultTable, DoesNotLookAtWhatRanksMayDifferIn) {
     for (const uint64_t bytes : {uint64_t{240}, 8 * kKiB, kMiB}) {
       for (const std::string_view text :
            {"", "size=0-4K:direct,pairwise", "^direct", "^pairwise"}) {
-        const Problem mine = call(collective, bytes, 4);
+        const Problem mine = asked(collective, bytes, 4);
         Problem theirs = mine;
         theirs.in_place = !mine.in_place;
         theirs.send_displacements.assign(4, 77);
@@ -254,7 +254,7 @@ TEST(DefaultTable, DoesNotLookAtWhatRanksMayDifferIn) {
 // The least that an allreduce can send in total is 2(P - 1) vectors.
 TEST(DefaultTable, LargeAllreduceMovesTheLeast) {
   for (const int ranks : {2, 3, 4, 7, 8, 16}) {
-    const Problem problem = call(Collective::kAllreduce, kMiB, ranks);
+    const Problem problem = asked(Collective::kAllreduce, kMiB, ranks);
     const Choice choice = choose(problem, ranks, Medium::kMemory, {});
     uint64_t sent = 0;
     for (int rank = 0; rank < ranks; ++rank)
@@ -266,7 +266,7 @@ TEST(DefaultTable, LargeAllreduceMovesTheLeast) {
 }
 
 TEST(Choose, RulesComeBeforeTheTable) {
-  const Problem problem = call(Collective::kAllreduce, kMiB, 4);
+  const Problem problem = asked(Collective::kAllreduce, kMiB, 4);
   const Choice choice =
       choose(problem, 4, Medium::kMemory, rules("barrier:direct;allreduce:double_tree;ring"));
   EXPECT_EQ(name(choice.algorithm), "double_tree");
@@ -283,40 +283,40 @@ TEST(Choose, RangesIncludeBothEnds) {
                                                            {8 * kKiB + 4, 5, "recursive_doubling"},
                                                            {4 * kKiB, 2, "recursive_doubling"},
                                                            {4 * kKiB, 6, "recursive_doubling"}})
-    EXPECT_EQ(chosen(call(Collective::kAllreduce, bytes, ranks), ranks, text), expected)
+    EXPECT_EQ(chosen(asked(Collective::kAllreduce, bytes, ranks), ranks, text), expected)
         << bytes << ' ' << ranks;
-  EXPECT_EQ(chosen(call(Collective::kReduceScatter, 4 * kKiB, 3), 3, text), "direct");
+  EXPECT_EQ(chosen(asked(Collective::kReduceScatter, 4 * kKiB, 3), 3, text), "direct");
 }
 
 TEST(Choose, RulesThatDoNotFitArePassedOver) {
-  const Problem barrier = call(Collective::kBarrier, 0, 4);
+  const Problem barrier = asked(Collective::kBarrier, 0, 4);
   EXPECT_EQ(choose(barrier, 4, Medium::kMemory, rules("ring")).rule, -1);
   EXPECT_EQ(choose(barrier, 4, Medium::kMemory, rules("ring;direct")).rule, 1);
   EXPECT_EQ(chosen(barrier, 4, "ring,bruck,binomial,direct"), "binomial");
-  EXPECT_EQ(choose(call(Collective::kAllreduce, 4, 4), 4, Medium::kMemory, rules("ring")).rule, 0);
+  EXPECT_EQ(choose(asked(Collective::kAllreduce, 4, 4), 4, Medium::kMemory, rules("ring")).rule, 0);
 }
 
 TEST(Choose, Excluding) {
-  const Problem large = call(Collective::kAllreduce, kMiB, 4);
+  const Problem large = asked(Collective::kAllreduce, kMiB, 4);
   const Choice untouched = choose(large, 4, Medium::kMemory, rules("^ring,direct"));
   EXPECT_EQ(name(untouched.algorithm), "circulant");
   EXPECT_EQ(untouched.rule, 0);
   EXPECT_EQ(chosen(large, 4, "^circulant"), "ring");
   EXPECT_EQ(chosen(large, 4, "^circulant,ring"), "recursive_doubling");
   EXPECT_EQ(chosen(large, 4, "^circulant,ring,recursive_doubling"), "binomial");
-  EXPECT_EQ(chosen(call(Collective::kAllreduce, 4, 4), 4, "^direct"), "recursive_doubling");
-  EXPECT_EQ(chosen(call(Collective::kAllreduce, 4, 9), 9, "^recursive_doubling"), "circulant");
-  EXPECT_EQ(chosen(call(Collective::kAllreduce, kMiB, 4, DataType::kBfloat16), 4, "^direct"),
+  EXPECT_EQ(chosen(asked(Collective::kAllreduce, 4, 4), 4, "^direct"), "recursive_doubling");
+  EXPECT_EQ(chosen(asked(Collective::kAllreduce, 4, 9), 9, "^recursive_doubling"), "circulant");
+  EXPECT_EQ(chosen(asked(Collective::kAllreduce, kMiB, 4, DataType::kBfloat16), 4, "^direct"),
             "circulant");
-  EXPECT_EQ(chosen(call(Collective::kBroadcast, kMiB, 4), 4, "^circulant"), "double_tree");
-  EXPECT_EQ(chosen(call(Collective::kGather, kMiB, 4), 4, "^direct"), "binomial");
+  EXPECT_EQ(chosen(asked(Collective::kBroadcast, kMiB, 4), 4, "^circulant"), "double_tree");
+  EXPECT_EQ(chosen(asked(Collective::kGather, kMiB, 4), 4, "^direct"), "binomial");
 }
 
 TEST(Choose, SizesDoNotApplyToAlltoallv) {
-  const Problem problem = call(Collective::kAlltoallv, 400, 4);
+  const Problem problem = asked(Collective::kAlltoallv, 400, 4);
   EXPECT_EQ(choose(problem, 4, Medium::kMemory, rules("size=0-1G:direct")).rule, -1);
   EXPECT_EQ(chosen(problem, 4, "ranks=4-4:direct"), "direct");
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::select_test

@@ -14,7 +14,7 @@
 #include "algorithms/builder.h"
 #include "topology/hierarchy.h"
 
-namespace banyan {
+namespace banyan::simulate_test {
 namespace {
 
 std::vector<Schedule> build(std::string_view algorithm, int ranks, uint64_t count,
@@ -307,4 +307,4 @@ TEST_F(EightHostsOfEight, SegmentsOfTheHierarchyOverlap) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::simulate_test

@@ -16,7 +16,7 @@
 #include "tests/algorithms/verified_case.h"
 #include "tests/support/toy_codec.h"
 
-namespace banyan {
+namespace banyan::staging_test {
 namespace {
 
 constexpr uint64_t kPieces[] = {1, 24, uint64_t{1} << 20};
@@ -264,4 +264,4 @@ TEST(Staging, PiecesOfAMessageWaitForTheirOwnCopies) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::staging_test

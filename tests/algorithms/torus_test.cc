@@ -13,7 +13,7 @@
 #include "algorithms/messages.h"
 #include "tests/algorithms/verified_case.h"
 
-namespace banyan {
+namespace banyan::torus_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -96,4 +96,4 @@ TEST(Torus, HasTheRoundsOfItsDimensions) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::torus_test

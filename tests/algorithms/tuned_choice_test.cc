@@ -9,7 +9,7 @@
 
 #include "algorithms/choice/select.h"
 
-namespace banyan {
+namespace banyan::tuned_choice_test {
 namespace {
 
 Rules rules(std::string_view variable, std::string_view tuned = "") {
@@ -226,4 +226,4 @@ TEST(ChosenByLinks, IsTheSameOnAllRanks) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::tuned_choice_test

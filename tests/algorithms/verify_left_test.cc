@@ -14,7 +14,7 @@
 #include "tests/algorithms/verified_case.h"
 #include "tests/support/toy_codec.h"
 
-namespace banyan {
+namespace banyan::verify_left_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -162,4 +162,4 @@ TEST(VerifyLeft, FindsAnotherUseOfIt) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::verify_left_test

@@ -13,7 +13,7 @@
 #include "algorithms/verify/verify.h"
 #include "tests/algorithms/mutated.h"
 
-namespace banyan {
+namespace banyan::verify_slots_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -240,4 +240,4 @@ TEST(VerifySlots, FindsAnotherKindOfMemory) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::verify_slots_test

@@ -14,7 +14,7 @@
 #include "algorithms/builder.h"
 #include "tests/algorithms/verified_case.h"
 
-namespace banyan {
+namespace banyan::verify_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -322,4 +322,4 @@ TEST(Verify, FindsBrokenLists) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::verify_test

@@ -17,7 +17,7 @@
 #include "src/base/signature.h"
 #include "tests/support/variable.h"
 
-namespace banyan {
+namespace banyan::base_test {
 namespace {
 
 using ::testing::AllOf;
@@ -367,4 +367,4 @@ TEST(Signature, AlgorithmsHaveTheNamesThatAreGiven) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::base_test

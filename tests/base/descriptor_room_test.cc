@@ -33,7 +33,7 @@ thread_local int allocations_left = -1;
   std::free(memory);
 }
 
-namespace banyan {
+namespace banyan::descriptor_room_test {
 namespace {
 
 using testing::HasSubstr;
@@ -66,4 +66,4 @@ TEST(DescriptorRoom, CountsWithoutKeepingAnyWhereMemoryIsMissing) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::descriptor_room_test

@@ -10,7 +10,7 @@
 #include "src/base/relax.h"
 #include "tests/support/forbid.h"
 
-namespace banyan {
+namespace banyan::far_fence_test {
 namespace {
 
 struct alignas(64) Word {
@@ -73,4 +73,4 @@ TEST(FarFence, ANearOneStoresAsWell) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::far_fence_test

@@ -12,7 +12,7 @@
 
 #include "tests/support/temporary_folder.h"
 
-namespace banyan {
+namespace banyan::file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -70,4 +70,4 @@ TEST(ReadFile, SaysWhyItCannot) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::file_test

@@ -17,7 +17,7 @@
 #include "src/bootstrap/authentication.h"
 #include "tests/support/sanitizers.h"
 
-namespace banyan {
+namespace banyan::fork_test {
 namespace {
 
 // libcrypto has locks, which a child would inherit from threads that it does not have: from those
@@ -81,4 +81,4 @@ TEST(Fork, LeavesTheSocketsOfItsParentAlone) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::fork_test

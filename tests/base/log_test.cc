@@ -19,7 +19,7 @@
 #include "src/base/date.h"
 #include "tests/support/temporary_folder.h"
 
-namespace banyan {
+namespace banyan::log_test {
 namespace {
 
 using ::testing::AllOf;
@@ -166,4 +166,4 @@ TEST(Log, Names) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::log_test

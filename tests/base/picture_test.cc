@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace banyan {
+namespace banyan::picture_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -68,4 +68,4 @@ TEST(Picture, PartsAreMovedAndWordsEscaped) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::picture_test

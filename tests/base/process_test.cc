@@ -10,7 +10,7 @@
 #include <set>
 #include <thread>
 
-namespace banyan {
+namespace banyan::process_test {
 namespace {
 
 struct Thing {
@@ -185,4 +185,4 @@ TEST(ProcessState, NumbersOperationsApart) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::process_test

@@ -13,7 +13,7 @@
 
 #include "src/base/failure_code.h"
 
-namespace banyan {
+namespace banyan::status_test {
 namespace {
 
 struct Pair {
@@ -68,4 +68,4 @@ TEST(ResultDeathTest, EndsTheProcessWhereAFailureIsTakenForAValue) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::status_test

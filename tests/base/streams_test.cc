@@ -22,7 +22,7 @@
 #include "src/liveness/links.h"
 #include "tests/support/temporary_folder.h"
 
-namespace banyan {
+namespace banyan::streams_test {
 namespace {
 
 // One of this process's streams, closed for a while.
@@ -181,4 +181,4 @@ TEST(Streams, AFifoThatNobodyReadsIsAnError) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::streams_test

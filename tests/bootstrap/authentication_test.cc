@@ -16,7 +16,7 @@
 #include "src/bootstrap/handshake.h"
 #include "src/liveness/introduction.h"
 
-namespace banyan {
+namespace banyan::authentication_test {
 namespace {
 
 std::string hex(std::span<const std::byte> bytes) {
@@ -333,4 +333,4 @@ TEST(Handshake, RefusesEveryChangedBit) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::authentication_test

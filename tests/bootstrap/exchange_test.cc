@@ -14,7 +14,7 @@
 
 #include "src/base/bell.h"
 
-namespace banyan {
+namespace banyan::exchange_test {
 namespace {
 
 // An allgather between threads, as a caller might have it.
@@ -209,4 +209,4 @@ TEST(EarlierNews, LeaveWhatTheyDoNotExplain) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::exchange_test

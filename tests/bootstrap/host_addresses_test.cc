@@ -16,7 +16,7 @@
 #include "src/liveness/links.h"
 #include "tests/support/rendezvous_place.h"
 
-namespace banyan {
+namespace banyan::host_addresses_test {
 namespace {
 
 using ::testing::AllOf;
@@ -314,4 +314,4 @@ TEST(Addresses, OfInterfaces) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::host_addresses_test

@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-namespace banyan {
+namespace banyan::launcher_claims_test {
 namespace {
 
 using Entries = std::vector<std::pair<std::string, std::string>>;
@@ -241,4 +241,4 @@ TEST(Claims, WhatIsNotBelievedIsKept) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::launcher_claims_test

@@ -13,7 +13,7 @@
 #include "src/bootstrap/slurm.h"
 #include "tests/support/rendezvous_place.h"
 
-namespace banyan {
+namespace banyan::launcher_test {
 namespace {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
@@ -448,4 +448,4 @@ TEST(Meet, ALaterCallTakesTheAddressOver) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::launcher_test

@@ -17,7 +17,7 @@
 #include "src/bootstrap/launcher.h"
 #include "src/bootstrap/rendezvous_socket.h"
 
-namespace banyan {
+namespace banyan::pmi_test {
 namespace {
 
 // A process manager that answers from a script.
@@ -194,4 +194,4 @@ TEST(Pmi, AfterAnExchangeWithoutAnAnswerThereIsNoOther) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::pmi_test

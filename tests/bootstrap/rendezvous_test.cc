@@ -23,7 +23,7 @@
 #include "tests/support/rendezvous_place.h"
 #include "tests/support/sanitizers.h"
 
-namespace banyan {
+namespace banyan::rendezvous_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -467,4 +467,4 @@ TEST(UniqueId, SurvivesTheTripAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::rendezvous_test

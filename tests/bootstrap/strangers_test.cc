@@ -16,7 +16,7 @@
 #include "src/bootstrap/rendezvous_socket.h"
 #include "tests/support/rendezvous_place.h"
 
-namespace banyan {
+namespace banyan::strangers_test {
 namespace {
 
 using std::chrono::duration;
@@ -235,4 +235,4 @@ TEST(Strangers, WhoUseUpDescriptorsAreSurvived) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::strangers_test

@@ -12,7 +12,7 @@
 #include "tests/c_api/c_api_fixture.h"
 #include "tests/support/addresses.h"
 
-namespace banyan::test {
+namespace banyan::test::arguments_test {
 namespace {
 
 class Arguments : public CApi {};
@@ -314,4 +314,4 @@ TEST_F(Arguments, RefusesWrongPlacesAndIds) {
 }
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::arguments_test

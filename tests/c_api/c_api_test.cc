@@ -19,7 +19,7 @@
 #include "tests/c_api/c_api_fixture.h"
 #include "tests/support/variable.h"
 
-namespace banyan::test {
+namespace banyan::test::c_api_test {
 namespace {
 
 TEST(Results, HaveNames) {
@@ -422,4 +422,4 @@ TEST_F(CApi, MakesNothingOnACommunicatorThatHasEnded) {
 }
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::c_api_test

@@ -22,7 +22,7 @@
 #include <immintrin.h>
 #endif
 
-namespace banyan::test {
+namespace banyan::test::codec_calls_test {
 namespace {
 
 constexpr size_t kCount = 5000;
@@ -312,4 +312,4 @@ TEST(CodecCalls, TakeAShorterStruct) {
 }
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::codec_calls_test

@@ -7,7 +7,7 @@
 
 #include "tests/c_api/c_api_fixture.h"
 
-namespace banyan::test {
+namespace banyan::test::device_memory_test {
 namespace {
 
 constexpr unsigned kHost = 1, kDevice = 2;
@@ -87,4 +87,4 @@ TEST_F(DeviceMemory, IsKnownByTheNumberOfItsBuffer) {
 }
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::device_memory_test

@@ -8,7 +8,7 @@
 
 #include "tests/support/addresses.h"
 
-namespace banyan {
+namespace banyan::known_calls_test {
 namespace {
 
 PlainCall sum_of(size_t count, const std::array<float, 2>& send, std::array<float, 2>& recv) {
@@ -106,4 +106,4 @@ TEST_F(KnownBuffersTest, InPlaceLieToEachOtherAsTheyDid) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::known_calls_test

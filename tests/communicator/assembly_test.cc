@@ -18,7 +18,7 @@
 #include "tests/support/sanitizers.h"
 #include "transports/net_devices.h"
 
-namespace banyan {
+namespace banyan::assembly_test {
 namespace {
 
 constexpr int kSettings = 1;     // the round in which they are compared
@@ -429,4 +429,4 @@ TEST(Settings, RefuseADeviceThatThisMachineHasNotWhateverTransportsThereAre) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::assembly_test

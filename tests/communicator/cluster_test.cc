@@ -18,7 +18,7 @@
 #include "tests/support/temporary_folder.h"
 #include "topology/formats/json.h"
 
-namespace banyan {
+namespace banyan::cluster_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -267,4 +267,4 @@ TEST(InheritCluster, LeavesPartsTheirPlacesInTheWhole) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::cluster_test

@@ -24,7 +24,7 @@
 #include "tests/support/sanitizers.h"
 #include "transports/transport.h"
 
-namespace banyan {
+namespace banyan::membership_test {
 namespace {
 
 // Who has no Driver gets at neither the worker nor what is in it.
@@ -218,4 +218,4 @@ TEST_F(LeftAlone, StaysWithWhoTestsItInALoop) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::membership_test

@@ -15,7 +15,7 @@
 #include "tests/support/codec_values.h"
 #include "tests/support/hash.h"
 
-namespace banyan {
+namespace banyan::casts_test {
 namespace {
 
 constexpr DataType kF32 = DataType::kFloat32;
@@ -170,4 +170,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Casts,
                          name_of_case);
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::casts_test

@@ -18,7 +18,7 @@
 #include "tests/compression/scaled_formats.h"
 #include "tests/support/hash.h"
 
-namespace banyan {
+namespace banyan::chance_test {
 namespace {
 
 constexpr DataType kF32 = DataType::kFloat32;
@@ -267,4 +267,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, ByChance,
                          name_of_case);
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::chance_test

@@ -19,7 +19,7 @@
 #include "tests/support/codec_names.h"
 #include "tests/support/codec_values.h"
 
-namespace banyan {
+namespace banyan::codec_message_test {
 namespace {
 
 using testing::HasSubstr;
@@ -451,4 +451,4 @@ TEST(MessageHeader, CountsAsLongAsItIs) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::codec_message_test

@@ -18,7 +18,7 @@
 #include "tests/support/codec_values.h"
 #include "tests/support/placed.h"
 
-namespace banyan {
+namespace banyan::codecs_test {
 namespace {
 
 constexpr uint64_t kCounts[] = {0,    1,    2,    15,   255,  256,  257,   1009,  4095,
@@ -255,4 +255,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, EveryCodec,
                          name_of_case);
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::codecs_test

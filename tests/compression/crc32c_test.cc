@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace banyan {
+namespace banyan::crc32c_test {
 namespace {
 
 TEST(Crc32c, IsThatOfTheStandard) {
@@ -42,4 +42,4 @@ TEST(Crc32c, IsTheSameByAnyProcessorAndInAnyParts) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::crc32c_test

@@ -18,7 +18,7 @@
 #include "tests/support/cuda_sparse_checks.h"
 #include "tests/support/host_kernels.h"
 
-namespace banyan {
+namespace banyan::cuda_blocks_test {
 namespace {
 
 // A driver that knows modules and launches only. What it is told to do is for one test.
@@ -286,4 +286,4 @@ TEST(CudaImage, MissesNoKernelInSilence) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::cuda_blocks_test

@@ -19,7 +19,7 @@
 #include "compression/codecs.h"
 #include "tests/support/codec_values.h"
 
-namespace banyan {
+namespace banyan::error_law_test {
 namespace {
 
 using Values = std::vector<float>;
@@ -313,4 +313,4 @@ TEST(SparseSums, OfOneInAThousandAreShort) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::error_law_test

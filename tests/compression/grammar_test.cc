@@ -16,7 +16,7 @@
 
 #include "compression/codecs.h"
 
-namespace banyan {
+namespace banyan::grammar_test {
 namespace {
 
 using testing::AllOf;
@@ -282,4 +282,4 @@ TEST(Grammar, MakesACodingOfAChoice) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::grammar_test

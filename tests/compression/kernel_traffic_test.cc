@@ -51,7 +51,7 @@ Traffic& traffic() {
 #include "compression/cuda/topk_blocks.h"
 #include "tests/support/host_kernels.h"
 
-namespace banyan {
+namespace banyan::kernel_traffic_test {
 namespace {
 
 constexpr uint64_t kCount = 1 << 16;
@@ -335,4 +335,4 @@ TEST(KernelTraffic, OfCodedFoldsIsThatOfOperands) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::kernel_traffic_test

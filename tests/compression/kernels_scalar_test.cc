@@ -12,7 +12,7 @@
 
 #include "tests/support/kernels_reference.h"
 
-namespace banyan {
+namespace banyan::kernels_scalar_test {
 namespace {
 
 void expect_reference(DataType type, ReduceOp op, const Memory& a, const Memory& b) {
@@ -251,4 +251,4 @@ TEST(ScalarKernels, AndAllOthersGiveKnownBits) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::kernels_scalar_test

@@ -15,7 +15,7 @@
 #include "tests/support/kernels_reference.h"
 #include "tests/support/placed.h"
 
-namespace banyan {
+namespace banyan::kernels_test {
 namespace {
 
 TEST(KernelTables, AreCompleteAndBeginWithScalar) {
@@ -259,4 +259,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, EveryKernel, testing::ValuesIn(available_kerne
                          [](const auto& kernels) { return std::string(kernels.param->name); });
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::kernels_test

@@ -14,7 +14,7 @@
 #include "tests/support/codec_values.h"
 #include "tests/support/hash.h"
 
-namespace banyan {
+namespace banyan::onebit_test {
 namespace {
 
 constexpr DataType kF32 = DataType::kFloat32;
@@ -219,4 +219,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Onebit, testing::ValuesIn(available_kernels())
                          [](const auto& kernels) { return std::string(kernels.param->name); });
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::onebit_test

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace banyan {
+namespace banyan::philox_test {
 namespace {
 
 using testing::ElementsAre;
@@ -24,4 +24,4 @@ TEST(Philox, GivesThePublishedNumbers) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::philox_test

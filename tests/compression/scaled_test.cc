@@ -17,7 +17,7 @@
 #include "tests/compression/scaled_formats.h"
 #include "tests/support/hash.h"
 
-namespace banyan {
+namespace banyan::scaled_test {
 namespace {
 
 constexpr DataType kF32 = DataType::kFloat32;
@@ -316,4 +316,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Scaled,
                          name_of_case);
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::scaled_test

@@ -12,7 +12,7 @@
 #include "compression/codecs.h"
 #include "tests/support/sparse_reference.h"
 
-namespace banyan {
+namespace banyan::sign_test {
 namespace {
 
 constexpr DataType kF32 = DataType::kFloat32;
@@ -110,4 +110,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Sign, testing::ValuesIn(available_kernels()),
                          [](const auto& kernels) { return std::string(kernels.param->name); });
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::sign_test

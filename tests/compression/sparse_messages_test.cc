@@ -12,7 +12,7 @@
 #include "compression/codecs.h"
 #include "tests/support/sparse_reference.h"
 
-namespace banyan {
+namespace banyan::sparse_messages_test {
 namespace {
 
 constexpr DataType kF32 = DataType::kFloat32;
@@ -188,4 +188,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Hostile, testing::ValuesIn(available_kernels()
                          [](const auto& kernels) { return std::string(kernels.param->name); });
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::sparse_messages_test

@@ -19,7 +19,7 @@
 #include "tests/support/hash.h"
 #include "tests/support/sparse_reference.h"
 
-namespace banyan {
+namespace banyan::sparse_test {
 namespace {
 
 constexpr DataType kF32 = DataType::kFloat32;
@@ -319,4 +319,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Sparse, testing::ValuesIn(available_kernels())
                          [](const auto& kernels) { return std::string(kernels.param->name); });
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::sparse_test

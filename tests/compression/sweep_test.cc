@@ -21,7 +21,7 @@
 #include "tests/support/codec_values.h"
 #include "tests/support/hash.h"
 
-namespace banyan {
+namespace banyan::sweep_test {
 namespace {
 
 constexpr DataType kF32 = DataType::kFloat32;
@@ -139,4 +139,4 @@ TEST(EveryFloat, IsSaidAsItAlwaysWas) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::sweep_test

@@ -14,7 +14,7 @@
 #include "compression/codecs.h"
 #include "tests/support/sparse_reference.h"
 
-namespace banyan {
+namespace banyan::topk_test {
 namespace {
 
 constexpr DataType kF32 = DataType::kFloat32;
@@ -202,4 +202,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Topk, testing::ValuesIn(available_kernels()),
                          [](const auto& kernels) { return std::string(kernels.param->name); });
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::topk_test

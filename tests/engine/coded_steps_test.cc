@@ -14,7 +14,7 @@
 #include "tests/support/kernels_reference.h"
 #include "tests/support/toy_codec.h"
 
-namespace banyan::test {
+namespace banyan::test::coded_steps_test {
 namespace {
 
 struct Coded {
@@ -158,4 +158,4 @@ TEST(Coded, CallsInFlightKeepApart) {
 }
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::coded_steps_test

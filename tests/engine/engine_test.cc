@@ -12,7 +12,7 @@
 #include "tests/engine/engine_parts.h"
 #include "tests/support/kernels_reference.h"
 
-namespace banyan::test {
+namespace banyan::test::engine_test {
 namespace {
 
 struct Arithmetics {
@@ -321,4 +321,4 @@ TEST(Engine, RestartsAfterCancel) {
 }
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::engine_test

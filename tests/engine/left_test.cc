@@ -20,7 +20,7 @@
 #include "tests/engine/engine_parts.h"
 #include "tests/support/toy_codec.h"
 
-namespace banyan::test {
+namespace banyan::test::left_test {
 namespace {
 
 // Each of them keeps or leaves multiples of 1/256 where it is given such.
@@ -207,4 +207,4 @@ TEST(Left, ComesToTheCallersMemory) {
 }
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::left_test

@@ -17,7 +17,7 @@
 #include "tests/engine/engine_parts.h"
 #include "tests/support/toy_codec.h"
 
-namespace banyan::test {
+namespace banyan::test::local_work_test {
 namespace {
 
 using testing::Each;
@@ -454,4 +454,4 @@ TEST(LocalWork, OfACodecFindsWhatIsNoMessage) {
 }
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::local_work_test

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace banyan {
+namespace banyan::patience_test {
 namespace {
 
 constexpr auto kCheap = std::chrono::microseconds(1);
@@ -130,4 +130,4 @@ TEST(Wait, LooksThenYieldsThenAsksForSleep) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::patience_test

@@ -10,7 +10,7 @@
 
 #include "src/engine/patience.h"
 
-namespace banyan {
+namespace banyan::places_test {
 namespace {
 
 cpu_set_t allowed_cores() {
@@ -91,4 +91,4 @@ TEST_F(OnCores, AWaitLooksForARankThatRunsAndYieldsToOthers) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::places_test

@@ -14,7 +14,7 @@
 #include "compression/codecs.h"
 #include "tests/support/toy_codec.h"
 
-namespace banyan {
+namespace banyan::plans_test {
 namespace {
 
 Problem sum_of(uint64_t count) {
@@ -262,4 +262,4 @@ TEST(Signature, ParametersAreInTheCount) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::plans_test

@@ -12,7 +12,7 @@
 #include "tests/engine/engine_parts.h"
 #include "tests/engine/shm_engines.h"
 
-namespace banyan::test {
+namespace banyan::test::program_test {
 namespace {
 
 Envelope envelope_of(const Calls& calls, uint32_t number = 0) {
@@ -211,4 +211,4 @@ TEST(Program, RefusesLongMessages) {
 }
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::program_test

@@ -11,7 +11,7 @@
 #include <map>
 #include <random>
 
-namespace banyan {
+namespace banyan::scratch_test {
 namespace {
 
 TEST(ScratchPool, GivesNothingForNothing) {
@@ -64,4 +64,4 @@ TEST(ScratchPool, KeepsBlocksApart) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::scratch_test

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace banyan {
+namespace banyan::blame_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -51,4 +51,4 @@ TEST(Blame, EndsWhateverTheRanksSay) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::blame_test

@@ -17,7 +17,7 @@
 #include "src/liveness/links.h"
 #include "tests/support/few_descriptors.h"
 
-namespace banyan {
+namespace banyan::links_local_test {
 namespace {
 
 TEST(Identity, OfHostAndProcess) {
@@ -130,4 +130,4 @@ TEST(Identity, TellsUserNamespacesApart) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::links_local_test

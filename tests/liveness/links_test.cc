@@ -28,7 +28,7 @@
 #include "tests/support/few_descriptors.h"
 #include "tests/support/rendezvous_place.h"
 
-namespace banyan {
+namespace banyan::links_test {
 namespace {
 
 Environment on_loopback() {
@@ -466,4 +466,4 @@ TEST(Descriptors, TooManyOpenFilesIsSaid) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::links_test

@@ -11,7 +11,7 @@
 #include <functional>
 #include <random>
 
-namespace banyan {
+namespace banyan::monitor_test {
 namespace {
 
 Key key_of(int seed) {
@@ -424,4 +424,4 @@ TEST(Monitor, RefusesARepeatedFrame) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::monitor_test

@@ -18,7 +18,7 @@
 #include "src/base/clock.h"
 #include "src/liveness/failure.h"
 
-namespace banyan {
+namespace banyan::verdict_test {
 namespace {
 
 // The page as a hostile peer has it.
@@ -213,4 +213,4 @@ TEST(Failure, OfARankThatAbortsSaysSoThereAndPeerLostElsewhere) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::verdict_test

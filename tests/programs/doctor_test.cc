@@ -18,7 +18,7 @@
 #include "tests/topology/sys_tree.h"
 #include "topology/discovery/discover.h"
 
-namespace banyan {
+namespace banyan::doctor_test {
 namespace {
 
 using test::SysTree;
@@ -443,4 +443,4 @@ TEST(DiagnoseHost, RefusesARootThatIsNoFolder) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::doctor_test

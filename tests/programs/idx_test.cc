@@ -13,7 +13,7 @@
 
 #include "tests/support/temporary_folder.h"
 
-namespace banyan::example {
+namespace banyan::example::idx_test {
 namespace {
 
 using std::string_literals::operator""s;  // NOLINT(misc-unused-using-decls): it is used
@@ -136,4 +136,4 @@ TEST_F(IdxTest, SaysWhatDoesNotFitTogether) {
 }
 
 }  // namespace
-}  // namespace banyan::example
+}  // namespace banyan::example::idx_test

@@ -17,7 +17,7 @@
 #include "tests/support/real_machines.h"
 #include "topology/formats/import.h"
 
-namespace banyan::info {
+namespace banyan::info::info_bound_test {
 namespace {
 
 using enum Collective;
@@ -252,4 +252,4 @@ TEST(Bound, AlgorithmsUseTheEdgesThatTheyHaveMessagesFor) {
 }
 
 }  // namespace
-}  // namespace banyan::info
+}  // namespace banyan::info::info_bound_test

@@ -13,7 +13,7 @@
 #include "src/tuning/tuning_file.h"
 #include "tests/support/temporary_folder.h"
 
-namespace banyan::info {
+namespace banyan::info::info_environment_test {
 namespace {
 
 using ::testing::AllOf;
@@ -91,4 +91,4 @@ TEST(InfoEnvironment, SourcesAndSecrets) {
 }
 
 }  // namespace
-}  // namespace banyan::info
+}  // namespace banyan::info::info_environment_test

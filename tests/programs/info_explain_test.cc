@@ -23,7 +23,7 @@
 #include "tests/support/temporary_folder.h"
 #include "topology/formats/json.h"
 
-namespace banyan::info {
+namespace banyan::info::info_explain_test {
 namespace {
 
 using ::testing::AllOf;
@@ -427,4 +427,4 @@ TEST(InfoExplain, KeepsTheUplinksOfADescriptionBesideMeasuredLinks) {
 }
 
 }  // namespace
-}  // namespace banyan::info
+}  // namespace banyan::info::info_explain_test

@@ -19,7 +19,7 @@
 #include "tests/support/temporary_folder.h"
 #include "topology/formats/json.h"
 
-namespace banyan::info {
+namespace banyan::info::info_test {
 namespace {
 
 using ::testing::AllOf;
@@ -232,4 +232,4 @@ TEST(InfoTopology, OfAnEmptyRoot) {
 }
 
 }  // namespace
-}  // namespace banyan::info
+}  // namespace banyan::info::info_test

@@ -26,7 +26,7 @@
 #include "topology/formats/import.h"
 #include "topology/formats/json.h"
 
-namespace banyan::info {
+namespace banyan::info::info_tiers_test {
 namespace {
 
 using ::testing::AllOf;
@@ -404,4 +404,4 @@ TEST(InfoTiers, OfARealFabric) {
 }
 
 }  // namespace
-}  // namespace banyan::info
+}  // namespace banyan::info::info_tiers_test

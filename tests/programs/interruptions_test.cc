@@ -43,7 +43,7 @@ extern "C" int interrupted(int file, int mode, off_t offset, off_t length) {
   return static_cast<int>(::syscall(SYS_fallocate, file, mode, offset, length));
 }
 
-namespace banyan {
+namespace banyan::interruptions_test {
 namespace {
 
 constexpr size_t kBytes = size_t{8} << 20;
@@ -118,4 +118,4 @@ TEST_F(Interruptions, AreSeenByTheDoctor) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::interruptions_test

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <vector>
 
-namespace banyan::example {
+namespace banyan::example::network_test {
 namespace {
 
 constexpr Shape kShape{.inputs = 6, .hidden = 5, .outputs = 3};
@@ -102,4 +102,4 @@ TEST(NetworkTest, StepsAgainstTheGradientFitTheBatch) {
 }
 
 }  // namespace
-}  // namespace banyan::example
+}  // namespace banyan::example::network_test

@@ -18,7 +18,7 @@
 #include "bench/perf/statistics.h"
 #include "src/base/parse.h"
 
-namespace banyan::perf {
+namespace banyan::perf::perf_report_test {
 namespace {
 
 using ::testing::AllOf;
@@ -211,4 +211,4 @@ TEST(PerfReport, AFileThatCannotBeWrittenIsNamed) {
 }
 
 }  // namespace
-}  // namespace banyan::perf
+}  // namespace banyan::perf::perf_report_test

@@ -28,7 +28,7 @@
 #include "bench/perf/statistics.h"
 #include "src/base/parse.h"
 
-namespace banyan::perf {
+namespace banyan::perf::perf_test {
 namespace {
 
 using ::testing::AllOf;
@@ -454,4 +454,4 @@ TEST(PerfReference, EveryPatternFindsASingleWrongElement) {
   }
 }
 }  // namespace
-}  // namespace banyan::perf
+}  // namespace banyan::perf::perf_test

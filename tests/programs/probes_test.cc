@@ -16,7 +16,7 @@
 #include "bench/tune/result.h"
 #include "bench/tune/sums.h"
 
-namespace banyan::tune {
+namespace banyan::tune::probes_test {
 namespace {
 
 using Kind = Probe::Kind;
@@ -290,4 +290,4 @@ TEST(MeasureLinks, ReportsAProbeThatFails) {
 }
 
 }  // namespace
-}  // namespace banyan::tune
+}  // namespace banyan::tune::probes_test

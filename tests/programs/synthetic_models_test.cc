@@ -13,7 +13,7 @@
 #include "examples/train_synthetic/models.h"
 #include "examples/train_synthetic/pace.h"
 
-namespace banyan::synthetic {
+namespace banyan::synthetic::synthetic_models_test {
 namespace {
 
 Model named(const char* name) {
@@ -113,4 +113,4 @@ TEST(SyntheticModelsTest, ATimeWithoutACoreIsNotMadeUpFor) {
 }
 
 }  // namespace
-}  // namespace banyan::synthetic
+}  // namespace banyan::synthetic::synthetic_models_test

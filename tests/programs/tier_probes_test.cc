@@ -16,7 +16,7 @@
 #include "bench/tune/probes.h"
 #include "bench/tune/result.h"
 
-namespace banyan::tune {
+namespace banyan::tune::tier_probes_test {
 namespace {
 
 using Parts = std::vector<std::vector<int>>;
@@ -287,4 +287,4 @@ TEST(TierProbes, ShareTheTime) {
 }
 
 }  // namespace
-}  // namespace banyan::tune
+}  // namespace banyan::tune::tier_probes_test

@@ -13,7 +13,7 @@
 #include "examples/train_mnist/checkpoint.h"
 #include "tests/support/temporary_folder.h"
 
-namespace banyan::example {
+namespace banyan::example::training_checkpoint_test {
 namespace {
 
 constexpr Shape kSmall{.inputs = 3, .hidden = 2, .outputs = 2};
@@ -150,4 +150,4 @@ TEST_F(TrainingCheckpointTest, WhatCannotBeWrittenIsSaid) {
 }
 
 }  // namespace
-}  // namespace banyan::example
+}  // namespace banyan::example::training_checkpoint_test

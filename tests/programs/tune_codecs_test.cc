@@ -12,7 +12,7 @@
 #include "algorithms/choice/codec_costs.h"
 #include "bench/tune/codec_trials.h"
 
-namespace banyan::tune {
+namespace banyan::tune::tune_codecs_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -112,4 +112,4 @@ TEST(TuneCodecs, ReturnTheErrorOfATrial) {
 }
 
 }  // namespace
-}  // namespace banyan::tune
+}  // namespace banyan::tune::tune_codecs_test

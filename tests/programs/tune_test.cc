@@ -19,7 +19,7 @@
 #include "bench/tune/result.h"
 #include "bench/tune/search.h"
 
-namespace banyan::tune {
+namespace banyan::tune::tune_test {
 namespace {
 
 using perf::Pattern;
@@ -393,4 +393,4 @@ TEST(TuneRules, MergeNeighbours) {
 }
 
 }  // namespace
-}  // namespace banyan::tune
+}  // namespace banyan::tune::tune_test

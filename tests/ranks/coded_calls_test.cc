@@ -15,7 +15,7 @@
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/support/toy_codec.h"
 
-namespace banyan::test {
+namespace banyan::test::coded_calls_test {
 namespace {
 
 class CodedCalls : public OverTransports {
@@ -285,4 +285,4 @@ TEST_P(CodedCalls, TellOfARankThatDies) {
 INSTANTIATE_TEST_SUITE_P(All, CodedCalls, everywhere(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::coded_calls_test

@@ -16,7 +16,7 @@
 #include "tests/ranks/ranks.h"
 #include "tests/ranks/ranks_cases.h"
 
-namespace banyan::test {
+namespace banyan::test::collectives_test {
 namespace {
 
 class Collectives : public OverTransports {
@@ -234,4 +234,4 @@ INSTANTIATE_TEST_SUITE_P(All, CollectivesInMemory,
                          testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::collectives_test

@@ -14,7 +14,7 @@
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/ranks/ranks_values.h"
 
-namespace banyan::test {
+namespace banyan::test::compressed_test {
 namespace {
 
 class Compressed : public OverTransports {
@@ -208,4 +208,4 @@ TEST_P(Compressed, CanBeRefusedByTheConfiguration) {
 INSTANTIATE_TEST_SUITE_P(All, Compressed, everywhere(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::compressed_test

@@ -13,7 +13,7 @@
 #include "algorithms/choice/select.h"
 #include "tests/ranks/ranks_fixture.h"
 
-namespace banyan::test {
+namespace banyan::test::cores_test {
 namespace {
 
 class Cores : public WithRanks {};
@@ -88,4 +88,4 @@ INSTANTIATE_TEST_SUITE_P(All, Cores, testing::Values(Kind::kProcesses),
                          testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::cores_test

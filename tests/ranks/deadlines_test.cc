@@ -11,7 +11,7 @@
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/ranks/ranks_values.h"
 
-namespace banyan::test {
+namespace banyan::test::deadlines_test {
 namespace {
 
 class Deadlines : public WithRanks {};
@@ -217,4 +217,4 @@ TEST_P(Deadlines, HoldWhileBytesMove) {
 INSTANTIATE_TEST_SUITE_P(All, Deadlines, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::deadlines_test

@@ -14,7 +14,7 @@
 #include "tests/ranks/ranks_cases.h"
 #include "tests/support/temporary_folder.h"
 
-namespace banyan::test {
+namespace banyan::test::device_codecs_test {
 namespace {
 
 class DeviceCodecCalls : public WithGpus {};
@@ -199,4 +199,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DeviceCodecCalls, testing::Values(Kind::kProcess
                          [](const auto& kind) { return std::string(name_of(kind.param)); });
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::device_codecs_test

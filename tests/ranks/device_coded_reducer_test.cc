@@ -20,7 +20,7 @@
 #include "tests/ranks/ranks_values.h"
 #include "tests/support/temporary_folder.h"
 
-namespace banyan::test {
+namespace banyan::test::device_coded_reducer_test {
 namespace {
 
 struct Layer {
@@ -219,4 +219,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, CodedReducersOnHosts, testing::Values(Kind::kPro
                          testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::device_coded_reducer_test

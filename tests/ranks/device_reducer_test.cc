@@ -15,7 +15,7 @@
 #include "tests/ranks/ranks_values.h"
 #include "tests/support/temporary_folder.h"
 
-namespace banyan::test {
+namespace banyan::test::device_reducer_test {
 namespace {
 
 constexpr size_t kCounts[] = {40'000, 30'001, 90'000};
@@ -155,4 +155,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DeviceReducers, testing::Values(Kind::kProcesses
                          testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::device_reducer_test

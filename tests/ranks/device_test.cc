@@ -19,7 +19,7 @@
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/support/sanitizers.h"
 
-namespace banyan::test {
+namespace banyan::test::device_test {
 namespace {
 
 // Some buffers in the memory of a GPU, others in that of the host.
@@ -381,4 +381,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DeviceCalls, testing::Values(Kind::kProcesses, K
                          [](const auto& kind) { return std::string(name_of(kind.param)); });
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::device_test

@@ -17,7 +17,7 @@
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/ranks/ranks_values.h"
 
-namespace banyan::test {
+namespace banyan::test::every_codec_test {
 namespace {
 
 using Floats = std::vector<float>;
@@ -234,4 +234,4 @@ TEST_P(EveryCodecOver, KeepsBounds) {
 INSTANTIATE_TEST_SUITE_P(All, EveryCodecOver, everywhere(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::every_codec_test

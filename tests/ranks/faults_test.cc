@@ -16,7 +16,7 @@
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/ranks/ranks_values.h"
 
-namespace banyan::test {
+namespace banyan::test::faults_test {
 namespace {
 
 class Faults : public WithRanks {};
@@ -428,4 +428,4 @@ TEST_P(Faults, AbsentRanksAreNamed) {
 INSTANTIATE_TEST_SUITE_P(All, Faults, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::faults_test

@@ -8,7 +8,7 @@
 
 #include "tests/ranks/ranks_fixture.h"
 
-namespace banyan::test {
+namespace banyan::test::groups_test {
 namespace {
 
 class Groups : public WithRanks {};
@@ -297,4 +297,4 @@ TEST_P(Groups, SurviveTheEndOfACommunicator) {
 INSTANTIATE_TEST_SUITE_P(All, Groups, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::groups_test

@@ -11,7 +11,7 @@
 #include "tests/ranks/hosted_sums.h"
 #include "tests/support/sanitizers.h"
 
-namespace banyan::test {
+namespace banyan::test::host_windows_test {
 namespace {
 
 class HostWindowCalls : public OnTwoHosts {};
@@ -204,4 +204,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, HostWindowCalls, testing::Values(Kind::kProcesse
                          testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::host_windows_test

@@ -13,7 +13,7 @@
 #include "tests/support/addresses.h"
 #include "tests/support/sanitizers.h"
 
-namespace banyan::test {
+namespace banyan::test::known_test {
 namespace {
 
 constexpr size_t kCount = 6;
@@ -294,4 +294,4 @@ TEST_P(Known, EndWithTheirCommunicator) {
 INSTANTIATE_TEST_SUITE_P(All, Known, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::known_test

@@ -14,7 +14,7 @@
 #include "src/cuda/windows.h"
 #include "tests/ranks/device_fixture.h"
 
-namespace banyan::test {
+namespace banyan::test::lent_windows_test {
 namespace {
 
 class LentWindows : public WithRanks {};
@@ -76,4 +76,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, LentWindows, testing::Values(Kind::kProcesses, K
                          testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::lent_windows_test

@@ -24,7 +24,7 @@
 #include "tests/support/temporary_folder.h"
 #include "transports/transport.h"
 
-namespace banyan::test {
+namespace banyan::test::limits_test {
 namespace {
 
 class Limits : public WithRanks {};
@@ -290,4 +290,4 @@ INSTANTIATE_TEST_SUITE_P(All, Limits, testing::Values(Kind::kProcesses),
                          testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::limits_test

@@ -9,7 +9,7 @@
 
 #include "tests/ranks/ranks_fixture.h"
 
-namespace banyan::test {
+namespace banyan::test::lines_test {
 namespace {
 
 class Lines : public WithRanks {};
@@ -269,4 +269,4 @@ TEST_P(Lines, HoldWhatAnotherThreadMakesForgotten) {
 INSTANTIATE_TEST_SUITE_P(All, Lines, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::lines_test

@@ -16,7 +16,7 @@
 #include "tests/support/free_port.h"
 #include "tests/support/sanitizers.h"
 
-namespace banyan::test {
+namespace banyan::test::lives_test {
 namespace {
 
 class Lives : public WithRanks {};
@@ -405,4 +405,4 @@ TEST_P(Lives, OfAParentAreNotItsChilds) {
 INSTANTIATE_TEST_SUITE_P(All, Lives, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::lives_test

@@ -10,7 +10,7 @@
 
 #include "tests/ranks/window_calls.h"
 
-namespace banyan::test {
+namespace banyan::test::mapped_memory_test {
 namespace {
 
 constexpr size_t kPiece = size_t{2} << 20;
@@ -143,4 +143,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, MappedMemory, testing::Values(Kind::kProcesses, 
                          testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::mapped_memory_test

@@ -48,7 +48,7 @@ thread_local int allocations_left = -1;
   std::free(memory);
 }
 
-namespace banyan::test {
+namespace banyan::test::memory_test {
 namespace {
 
 class Memory : public WithRanks {};
@@ -335,4 +335,4 @@ TEST_P(Memory, MissingForTheThreadOfOneRankFailsTheInitOfAll) {
 INSTANTIATE_TEST_SUITE_P(All, Memory, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::memory_test

@@ -16,7 +16,7 @@
 #include "tests/ranks/ranks_cases.h"
 #include "tests/ranks/ranks_fixture.h"
 
-namespace banyan::test {
+namespace banyan::test::mismatch_test {
 namespace {
 
 constexpr double kSoon = 2;
@@ -452,4 +452,4 @@ TEST_P(Mismatch, OfARankWithItselfIsItsOwn) {
 INSTANTIATE_TEST_SUITE_P(All, Mismatch, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::mismatch_test

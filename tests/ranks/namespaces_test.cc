@@ -15,7 +15,7 @@
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/support/free_port.h"
 
-namespace banyan::test {
+namespace banyan::test::namespaces_test {
 namespace {
 
 class Namespaces : public WithRanks {};
@@ -134,4 +134,4 @@ INSTANTIATE_TEST_SUITE_P(All, Namespaces, testing::Values(Kind::kProcesses),
                          testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::namespaces_test

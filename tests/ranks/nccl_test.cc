@@ -20,7 +20,7 @@
 #include "tests/support/sanitizers.h"
 #include "tests/support/temporary_folder.h"
 
-namespace banyan::test {
+namespace banyan::test::nccl_test {
 namespace {
 
 constexpr size_t kLeast = 16384;  // float32 that have as many bytes as a call by NCCL has
@@ -325,4 +325,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, HostNcclCalls, testing::Values(Kind::kProcesses,
                          testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::nccl_test

@@ -18,7 +18,7 @@
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/support/toy_codec.h"
 
-namespace banyan::test {
+namespace banyan::test::owner_listener_test {
 namespace {
 
 TimePoint patience() {
@@ -339,4 +339,4 @@ TEST_P(Listeners, HearThatOneOfThemCannotBegin) {
 INSTANTIATE_TEST_SUITE_P(All, Listeners, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::owner_listener_test

@@ -19,7 +19,7 @@
 #include "tests/ranks/ranks_cases.h"
 #include "tests/ranks/ranks_fixture.h"
 
-namespace banyan::test {
+namespace banyan::test::owner_test {
 namespace {
 
 Call checked(banyan_comm_t comm, const banyan_call_t& call) {
@@ -321,4 +321,4 @@ TEST_P(Owners, EndAllCallsWhereARankAborts) {
 INSTANTIATE_TEST_SUITE_P(All, Owners, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::owner_test

@@ -10,7 +10,7 @@
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/support/sanitizers.h"
 
-namespace banyan::test {
+namespace banyan::test::pages_test {
 namespace {
 
 struct Case {
@@ -71,4 +71,4 @@ INSTANTIATE_TEST_SUITE_P(All, Pages, testing::Values(Kind::kProcesses),
                          testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::pages_test

@@ -14,7 +14,7 @@
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/ranks/ranks_values.h"
 
-namespace banyan::test {
+namespace banyan::test::placements_test {
 namespace {
 
 constexpr int kPlacements = 20;
@@ -157,4 +157,4 @@ TEST_P(Placements, AreAgreedOn) {
 INSTANTIATE_TEST_SUITE_P(All, Placements, everywhere(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::placements_test

@@ -153,14 +153,14 @@ size_t end_of(size_t count, int piece, int pieces) {
 }
 
 // What one call of a sum gives: a part of each block, one behind the other.
-struct Piece {
+struct GivenPart {
   Memory send;
   std::vector<size_t> counts;  // of the parts
 };
 
-Piece piece_of(const OrderedSum& sum, const std::vector<Memory>& blocks, int index) {
+GivenPart piece_of(const OrderedSum& sum, const std::vector<Memory>& blocks, int index) {
   const size_t element = size_of(sum.type);
-  Piece piece;
+  GivenPart piece;
   for (const Memory& block : blocks) {
     const size_t count = block.size() / element;
     const size_t begin = end_of(count, index - 1, sum.pieces);
@@ -206,7 +206,7 @@ std::string check_ordered(banyan_comm_t comm, const OrderedSum& sum, std::string
   const std::string algorithm(sum.algorithm);
   const std::byte* right = wanted.data();
   for (int index = 0; index < sum.pieces; ++index) {
-    const Piece piece = piece_of(sum, given, index);
+    const GivenPart piece = piece_of(sum, given, index);
     Memory recv(piece.counts[mine] * size_of(sum.type));
     banyan_call_t call = BANYAN_CALL_INIT;
     call.collective = static_cast<banyan_collective_t>(sum.collective);

@@ -15,7 +15,7 @@
 #include "tests/ranks/ranks_values.h"
 #include "tests/ranks/reducer_model.h"
 
-namespace banyan::test {
+namespace banyan::test::reducer_checkpoint_test {
 namespace {
 
 using Blob = std::vector<std::byte>;
@@ -334,4 +334,4 @@ TEST_P(KeptByReducers, IsSavedBetweenSteps) {
 INSTANTIATE_TEST_SUITE_P(All, KeptByReducers, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::reducer_checkpoint_test

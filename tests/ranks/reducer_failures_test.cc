@@ -18,7 +18,7 @@
 #include "tests/ranks/ranks_values.h"
 #include "tests/ranks/reducer_model.h"
 
-namespace banyan::test {
+namespace banyan::test::reducer_failures_test {
 namespace {
 
 std::vector<Layer> layers_that_fail() {
@@ -399,4 +399,4 @@ TEST_P(FailingReducers, AreNotMadeOfWrongArguments) {
 INSTANTIATE_TEST_SUITE_P(All, FailingReducers, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::reducer_failures_test

@@ -19,7 +19,7 @@
 #include "tests/ranks/reducer_model.h"
 #include "tests/support/temporary_folder.h"
 
-namespace banyan::test {
+namespace banyan::test::reducer_figures_test {
 namespace {
 
 class ReducersDo : public WithRanks {};
@@ -376,4 +376,4 @@ TEST_P(ReducersDo, SendExactlyWhatACodecDoesNotSay) {
 INSTANTIATE_TEST_SUITE_P(All, ReducersDo, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::reducer_figures_test

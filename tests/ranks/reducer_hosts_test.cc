@@ -18,7 +18,7 @@
 #include "tests/support/sanitizers.h"
 #include "transports/transport.h"
 
-namespace banyan::test {
+namespace banyan::test::reducer_hosts_test {
 namespace {
 
 constexpr uint64_t kSteps = 5;
@@ -138,4 +138,4 @@ INSTANTIATE_TEST_SUITE_P(All, ReducersOnHosts, testing::Values(Kind::kProcesses)
                          testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::reducer_hosts_test

@@ -20,7 +20,7 @@
 #include "tests/ranks/reducer_model.h"
 #include "tests/support/sanitizers.h"
 
-namespace banyan::test {
+namespace banyan::test::reducer_test {
 namespace {
 
 class Reducers : public WithRanks {};
@@ -308,4 +308,4 @@ TEST_P(Reducers, WaitForWhatIsNotReadyYet) {
 INSTANTIATE_TEST_SUITE_P(All, Reducers, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::reducer_test

@@ -19,7 +19,7 @@
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/support/sanitizers.h"
 
-namespace banyan::test {
+namespace banyan::test::requests_test {
 namespace {
 
 class Requests : public WithRanks {};
@@ -311,4 +311,4 @@ TEST_P(Requests, FailWithTheirCommunicator) {
 INSTANTIATE_TEST_SUITE_P(All, Requests, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::requests_test

@@ -13,7 +13,7 @@
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/support/forbid.h"
 
-namespace banyan::test {
+namespace banyan::test::splits_test {
 namespace {
 
 class Splits : public WithRanks {};
@@ -149,4 +149,4 @@ INSTANTIATE_TEST_SUITE_P(All, Splits, testing::Values(Kind::kProcesses),
                          testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::splits_test

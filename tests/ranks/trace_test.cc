@@ -19,7 +19,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/toy_codec.h"
 
-namespace banyan::test {
+namespace banyan::test::trace_test {
 namespace {
 
 using ::testing::Contains;
@@ -258,4 +258,4 @@ TEST_P(Traces, NobodyIsToldWhoDoesNotAsk) {
 INSTANTIATE_TEST_SUITE_P(All, Traces, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::trace_test

@@ -17,7 +17,7 @@
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/support/temporary_folder.h"
 
-namespace banyan::test {
+namespace banyan::test::tuning_test {
 namespace {
 
 class Tuning : public WithRanks {
@@ -284,4 +284,4 @@ INSTANTIATE_TEST_SUITE_P(All, TuningOfOne, testing::Values(Kind::kProcesses),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::tuning_test

@@ -15,7 +15,7 @@
 #include "src/c_api/handles.h"
 #include "tests/ranks/ranks_fixture.h"
 
-namespace banyan::test {
+namespace banyan::test::watchdog_test {
 namespace {
 
 class Watchdog : public WithRanks {};
@@ -118,4 +118,4 @@ TEST_P(Watchdog, FreesNothingUnderACallThatDoesNotEnd) {
 INSTANTIATE_TEST_SUITE_P(All, Watchdog, both_kinds(), testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::watchdog_test

@@ -16,7 +16,7 @@
 #include "tests/ranks/window_calls.h"
 #include "tests/support/temporary_folder.h"
 
-namespace banyan::test {
+namespace banyan::test::window_ways_test {
 namespace {
 
 constexpr int kNotSupported = 801;
@@ -205,4 +205,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, WindowWays, testing::Values(Kind::kProcesses, Ki
                          testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::window_ways_test

@@ -16,7 +16,7 @@
 #include "tests/ranks/window_calls.h"
 #include "tests/support/sanitizers.h"
 
-namespace banyan::test {
+namespace banyan::test::windows_test {
 namespace {
 
 // The first call says where windows are, and all later ones go by them, with the same bits.
@@ -428,4 +428,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, WindowCalls, testing::Values(Kind::kProcesses, K
                          testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::windows_test

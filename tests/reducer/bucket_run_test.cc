@@ -15,7 +15,7 @@
 #include "algorithms/choice/compression.h"
 #include "compression/codecs.h"
 
-namespace banyan {
+namespace banyan::bucket_run_test {
 namespace {
 
 using Floats = std::vector<float>;
@@ -357,4 +357,4 @@ TEST(BucketRun, ClipsAWholeTensor) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::bucket_run_test

@@ -15,7 +15,7 @@
 
 #include "algorithms/choice/compression.h"
 
-namespace banyan {
+namespace banyan::buckets_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -261,4 +261,4 @@ TEST(Buckets, OfDifferentSeedsOrTypesAreDifferent) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::buckets_test

@@ -19,7 +19,7 @@
 
 #include "compression/crc32c.h"
 
-namespace banyan {
+namespace banyan::checkpoint_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -213,4 +213,4 @@ TEST(Checkpoint, IsOfItsModelWhateverTheOrder) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::checkpoint_test

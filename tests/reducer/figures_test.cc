@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-namespace banyan {
+namespace banyan::figures_test {
 namespace {
 
 // A piece has so many elements, of which all are in the sample.
@@ -105,4 +105,4 @@ TEST(Figures, AreNothingOfNothing) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::figures_test

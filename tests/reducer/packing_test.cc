@@ -14,7 +14,7 @@
 
 #include "tests/support/kernels_reference.h"
 
-namespace banyan {
+namespace banyan::packing_test {
 namespace {
 
 using Floats = std::vector<float>;
@@ -297,4 +297,4 @@ TEST(Packing, MasksTheVelocityOfWhatWasSent) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::packing_test

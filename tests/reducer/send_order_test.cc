@@ -15,7 +15,7 @@
 #include <random>
 #include <vector>
 
-namespace banyan {
+namespace banyan::send_order_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -121,4 +121,4 @@ TEST(SendOrder, PutsOneOfThemFirst) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::send_order_test

@@ -13,7 +13,7 @@
 #include "algorithms/choice/compression.h"
 #include "src/reducer/rules.h"
 
-namespace banyan {
+namespace banyan::tensor_rules_test {
 namespace {
 
 using ::testing::AllOf;
@@ -170,4 +170,4 @@ TEST(TensorRules, NamesThatCouldDriveATerminalDoNot) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::tensor_rules_test

@@ -11,7 +11,7 @@
 
 #include "algorithms/choice/compression.h"
 
-namespace banyan {
+namespace banyan::warm_up_test {
 namespace {
 
 TEST(WarmUp, FallsByHalvesInStairsOfEqualLength) {
@@ -76,4 +76,4 @@ TEST(WarmUp, ChangesNothingButTheDensitiesOfACompression) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::warm_up_test

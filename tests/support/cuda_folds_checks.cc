@@ -29,7 +29,7 @@ struct FoldCase {
 };
 
 template <typename Check>
-void for_every_sort(const Check& check) {
+void for_every_fold(const Check& check) {
   for (size_t type = 0; type < kDataTypeCount; ++type)
     for (const ReduceOp op : kFolded) {
       check(static_cast<DataType>(type), op);
@@ -120,7 +120,7 @@ void check_fold(const TestedFolds& tested, const FoldCase& call, std::mt19937_64
 void check_fold_lengths(const TestedFolds& tested) {
   std::mt19937_64 random(1);
   size_t draw = 0;
-  for_every_sort([&](DataType type, ReduceOp op) {
+  for_every_fold([&](DataType type, ReduceOp op) {
     for (const uint64_t count : {0, 1, 2, 3, 15, 16, 17, 31, 127, 257, 4096, 4099}) {
       const size_t ranks = 1 + draw++ % kCudaFoldMost;
       const FoldCase call{
@@ -132,7 +132,7 @@ void check_fold_lengths(const TestedFolds& tested) {
 
 void check_fold_alignments(const TestedFolds& tested) {
   std::mt19937_64 random(2);
-  for_every_sort([&](DataType type, ReduceOp op) {
+  for_every_fold([&](DataType type, ReduceOp op) {
     for (size_t offset = 0; offset <= 16; ++offset)
       for (const bool of_source : {false, true}) {
         FoldCase call{.type = type, .op = op, .ranks = 3, .count = 77, .alone = offset % 2 == 0};
@@ -144,7 +144,7 @@ void check_fold_alignments(const TestedFolds& tested) {
 
 void check_fold_values(const TestedFolds& tested, uint64_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
-  for_every_sort([&](DataType type, ReduceOp op) {
+  for_every_fold([&](DataType type, ReduceOp op) {
     for (const size_t ranks : {2, 3, 5, 8}) {
       const FoldCase call{.type = type, .op = op, .ranks = ranks, .count = count, .alone = true};
       ASSERT_NO_FATAL_FAILURE(check_fold(tested, call, random));

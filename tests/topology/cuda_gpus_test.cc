@@ -16,7 +16,7 @@
 #include "topology/discovery/gpus.h"
 #include "topology/formats/json.h"
 
-namespace banyan {
+namespace banyan::cuda_gpus_test {
 namespace {
 
 using test::Tree;
@@ -235,4 +235,4 @@ TEST(CudaDriver, IsOpenedAndHasAllFunctions) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::cuda_gpus_test

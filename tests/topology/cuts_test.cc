@@ -14,7 +14,7 @@
 #include "topology/compose.h"
 #include "topology/paths.h"
 
-namespace banyan {
+namespace banyan::cuts_test {
 namespace {
 
 using test::Box;
@@ -133,4 +133,4 @@ TEST(PartCuts, OfGpusNeedTheWayToTheProcessor) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::cuts_test

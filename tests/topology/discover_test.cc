@@ -26,7 +26,7 @@
 #include "topology/pci.h"
 #include "topology/processors.h"
 
-namespace banyan {
+namespace banyan::discover_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -406,4 +406,4 @@ TEST(DiscoverHost, HwlocAndSysfsAgree) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::discover_test

@@ -18,7 +18,7 @@
 #include "topology/formats/import.h"
 #include "topology/paths.h"
 
-namespace banyan {
+namespace banyan::export_nccl_test {
 namespace {
 
 using test::exact;
@@ -299,4 +299,4 @@ TEST(RealMachines, ComeBackFromNcclXml) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::export_nccl_test

@@ -8,7 +8,7 @@
 
 #include <numeric>
 
-namespace banyan {
+namespace banyan::hierarchy_test {
 namespace {
 
 using testing::ElementsAre;
@@ -132,4 +132,4 @@ TEST(Hierarchy, OfManyPlacesIsMadeOfLabels) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::hierarchy_test

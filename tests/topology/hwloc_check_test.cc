@@ -14,7 +14,7 @@
 
 #include "topology/formats/import.h"
 
-namespace banyan {
+namespace banyan::hwloc_check_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -279,4 +279,4 @@ TEST_F(HwlocCheck, SetsHaveABeginningAndAnEnd) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::hwloc_check_test

@@ -14,7 +14,7 @@
 #include "tests/topology/alike.h"
 #include "topology/formats/import.h"
 
-namespace banyan {
+namespace banyan::import_hwloc_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -138,4 +138,4 @@ TEST(ImportHwloc, DamagedXmlSaysNothingBesideTheError) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::import_hwloc_test

@@ -12,7 +12,7 @@
 #include "topology/formats/import.h"
 #include "topology/paths.h"
 
-namespace banyan {
+namespace banyan::import_notes_test {
 namespace {
 
 using ::testing::UnorderedElementsAreArray;
@@ -244,4 +244,4 @@ TEST(ImportNotes, BlanksAreNoName) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::import_notes_test

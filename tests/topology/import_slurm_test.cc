@@ -9,7 +9,7 @@
 
 #include "topology/formats/import.h"
 
-namespace banyan {
+namespace banyan::import_slurm_test {
 namespace {
 
 using ::testing::StartsWith;
@@ -74,4 +74,4 @@ TEST(ImportSlurm, ListsOfASlurmTreeHaveALimitTogether) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::import_slurm_test

@@ -27,7 +27,7 @@
 #include "topology/levels.h"
 #include "topology/paths.h"
 
-namespace banyan {
+namespace banyan::import_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -434,4 +434,4 @@ TEST(RealMachines, ComeBackAndCanBeShown) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::import_test

@@ -17,7 +17,7 @@
 #include "topology/formats/import.h"
 #include "topology/net_choice.h"
 
-namespace banyan {
+namespace banyan::levels_test {
 namespace {
 
 using test::Box;
@@ -332,4 +332,4 @@ TEST(Rails, WhatIsDownIsInNone) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::levels_test

@@ -16,7 +16,7 @@
 #include "topology/compose.h"
 #include "topology/pci.h"
 
-namespace banyan {
+namespace banyan::paths_test {
 namespace {
 
 using test::Box;
@@ -340,4 +340,4 @@ TEST(Paths, FiguresOfIdleLinksAndSilentPortsAreDoubtful) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::paths_test

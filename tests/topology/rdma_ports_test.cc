@@ -14,7 +14,7 @@
 #include "topology/formats/json.h"
 #include "topology/formats/print.h"
 
-namespace banyan {
+namespace banyan::rdma_ports_test {
 namespace {
 
 using test::Tree;
@@ -169,4 +169,4 @@ TEST(RdmaPorts, OfAHostileTreeAreFewAndCanBeStored) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::rdma_ports_test

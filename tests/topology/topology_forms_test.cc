@@ -21,7 +21,7 @@
 #include "topology/formats/json.h"
 #include "topology/formats/print.h"
 
-namespace banyan {
+namespace banyan::topology_forms_test {
 namespace {
 
 using test::boxes;
@@ -343,4 +343,4 @@ TEST(Markup, IsEscapedAndWellFormed) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::topology_forms_test

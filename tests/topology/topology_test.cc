@@ -18,7 +18,7 @@
 #include "topology/compose.h"
 #include "topology/cpu_set.h"
 
-namespace banyan {
+namespace banyan::topology_test {
 namespace {
 
 using test::Box;
@@ -321,4 +321,4 @@ TEST(Merge, AClusterAndParallelCablesComeBack) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::topology_test

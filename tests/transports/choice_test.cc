@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace banyan::shm {
+namespace banyan::shm::choice_test {
 namespace {
 
 constexpr uint64_t kKiB = 1 << 10;
@@ -111,4 +111,4 @@ TEST(Choice, AQuickMessageFitsASlotAndIsNotReadFromAfar) {
 }
 
 }  // namespace
-}  // namespace banyan::shm
+}  // namespace banyan::shm::choice_test

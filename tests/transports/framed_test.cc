@@ -15,7 +15,7 @@
 
 #include "tests/transports/wiring.h"
 
-namespace banyan::test {
+namespace banyan::test::framed_test {
 namespace {
 
 // Sends are done after so many turns; nothing comes but what arrives by hand.
@@ -242,4 +242,4 @@ TEST(Framed, PiecesMakeUpAPayload) {
 }
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::framed_test

@@ -15,7 +15,7 @@
 #include "tests/transports/transport_fixture.h"
 #include "transports/quick_lane.h"
 
-namespace banyan::test {
+namespace banyan::test::lengths_test {
 namespace {
 
 constexpr uint64_t kCapacity = (1 << 20) + 77;
@@ -285,18 +285,5 @@ TEST_P(TransportTest, RefusesToSendOrCombineUpToALength) {
   });
 }
 
-// UCX's hooks into memory management crash under ThreadSanitizer; RDMA alone needs them.
-class WithoutHooks : public testing::Environment {
-  void SetUp() override { setenv("UCX_MEM_EVENTS", "n", 0); }  // NOLINT: no other thread yet
-};
-const testing::Environment* const without_hooks =
-    testing::AddGlobalTestEnvironment(new WithoutHooks);
-
-INSTANTIATE_TEST_SUITE_P(All, TransportTest,
-                         testing::Range(0, static_cast<int>(transport_kinds().size())),
-                         [](const testing::TestParamInfo<int>& row) {
-                           return std::string(transport_kinds()[row.param].name);
-                         });
-
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::lengths_test

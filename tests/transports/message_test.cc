@@ -11,7 +11,7 @@
 #include "src/base/copy.h"
 #include "src/base/copy_far.h"
 
-namespace banyan {
+namespace banyan::message_test {
 namespace {
 
 std::vector<std::byte> numbered(size_t bytes, unsigned salt) {
@@ -115,4 +115,4 @@ TEST(Judge, ShorterMessagesAreTakenByWhoSaysSo) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::message_test

@@ -13,7 +13,7 @@
 
 #include "tests/support/temporary_folder.h"
 
-namespace banyan {
+namespace banyan::net_devices_test {
 namespace {
 
 using ::testing::AllOf;
@@ -141,4 +141,4 @@ TEST_F(Machine, SaysHowFastItsDevicesAre) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::net_devices_test

@@ -17,7 +17,7 @@
 #include "src/base/clock.h"
 #include "tests/support/sanitizers.h"
 
-namespace banyan::shm {
+namespace banyan::shm::rehearsal_test {
 namespace {
 
 using testing::AnyOf;
@@ -205,4 +205,4 @@ TEST(Rehearsal, ARankAloneHasNothingToMeasure) {
 }
 
 }  // namespace
-}  // namespace banyan::shm
+}  // namespace banyan::shm::rehearsal_test

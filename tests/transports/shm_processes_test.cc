@@ -27,7 +27,7 @@
 #include "transports/shm/port.h"
 #include "transports/shm/territory.h"
 
-namespace banyan::shm {
+namespace banyan::shm::shm_processes_test {
 namespace {
 
 using test::kEpoch;
@@ -417,4 +417,4 @@ TEST(ShmLimits, WithoutAHeapEverythingElseWorks) {
 }
 
 }  // namespace
-}  // namespace banyan::shm
+}  // namespace banyan::shm::shm_processes_test

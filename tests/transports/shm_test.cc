@@ -25,7 +25,7 @@
 #include "transports/shm/port.h"
 #include "transports/shm/territory.h"
 
-namespace banyan::shm {
+namespace banyan::shm::shm_test {
 namespace {
 
 using test::HostileChannel;
@@ -478,4 +478,4 @@ TEST(ShmHeap, KnowsWhatIsInIt) {
   EXPECT_FALSE(Heap().offset_of(base, 1));
 }
 }  // namespace
-}  // namespace banyan::shm
+}  // namespace banyan::shm::shm_test

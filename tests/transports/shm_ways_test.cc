@@ -14,7 +14,7 @@
 #include "transports/shm/quick_slots.h"
 #include "transports/shm/territory.h"
 
-namespace banyan::shm {
+namespace banyan::shm::shm_ways_test {
 namespace {
 
 Envelope envelope_of(uint64_t bytes) {
@@ -144,4 +144,4 @@ TEST(ShmWays, RanksShareTheCoresOfAll) {
 }
 
 }  // namespace
-}  // namespace banyan::shm
+}  // namespace banyan::shm::shm_ways_test

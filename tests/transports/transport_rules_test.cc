@@ -13,7 +13,7 @@
 #include "tests/transports/transport_fixture.h"
 #include "transports/net_devices.h"
 
-namespace banyan::test {
+namespace banyan::test::transport_rules_test {
 namespace {
 
 TEST_P(TransportTest, IsNoneWhereThereAreNoPeers) {
@@ -386,12 +386,6 @@ TEST_P(TransportTest, RefusesWhatItCannotDo) {
     EXPECT_EQ(driver->post(odd).code(), Code::kInvalidArgument);
   });
 }
-// UCX's hooks into memory management crash under ThreadSanitizer; RDMA alone needs them.
-class WithoutHooks : public testing::Environment {
-  void SetUp() override { setenv("UCX_MEM_EVENTS", "n", 0); }  // NOLINT: no other thread yet
-};
-const testing::Environment* const without_hooks =
-    testing::AddGlobalTestEnvironment(new WithoutHooks);
 
 const TransportKind& ucx() {
   const auto kinds = transport_kinds();
@@ -451,11 +445,5 @@ TEST(ConnectingUcx, EndsWithNewsAndWithTheTime) {
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(8));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TransportTest,
-                         testing::Range(0, static_cast<int>(transport_kinds().size())),
-                         [](const testing::TestParamInfo<int>& row) {
-                           return std::string(transport_kinds()[row.param].name);
-                         });
-
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::transport_rules_test

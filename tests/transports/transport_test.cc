@@ -13,7 +13,7 @@
 #include "tests/transports/transport_fixture.h"
 #include "transports/quick_lane.h"
 
-namespace banyan::test {
+namespace banyan::test::transport_test {
 namespace {
 
 // 24 B and 32 KiB are where shm changes from line to slot and from one slot to several, 64 KiB (or
@@ -338,6 +338,7 @@ class WithoutHooks : public testing::Environment {
 const testing::Environment* const without_hooks =
     testing::AddGlobalTestEnvironment(new WithoutHooks);
 
+// Of all sources that have such tests.
 INSTANTIATE_TEST_SUITE_P(All, TransportTest,
                          testing::Range(0, static_cast<int>(transport_kinds().size())),
                          [](const testing::TestParamInfo<int>& row) {
@@ -393,4 +394,4 @@ TEST(ParseTransports, SaysWhyOneIsMissing) {
 }
 
 }  // namespace
-}  // namespace banyan::test
+}  // namespace banyan::test::transport_test

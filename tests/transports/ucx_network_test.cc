@@ -11,7 +11,7 @@
 
 #include "tests/transports/wiring.h"
 
-namespace banyan {
+namespace banyan::ucx_network_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -47,4 +47,4 @@ TEST(Lanes, AreToldForPeersHereAndElsewhere) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::ucx_network_test

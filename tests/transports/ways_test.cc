@@ -12,7 +12,7 @@
 
 #include "tests/transports/slots.h"
 
-namespace banyan::shm {
+namespace banyan::shm::ways_test {
 namespace {
 
 struct Costs {
@@ -300,4 +300,4 @@ TEST(Ways, OneThatIsLedWantsWhatItsPeerWants) {
 }
 
 }  // namespace
-}  // namespace banyan::shm
+}  // namespace banyan::shm::ways_test

@@ -14,7 +14,7 @@
 #include "src/tuning/shared_tuning.h"
 #include "src/tuning/tuning_file.h"
 
-namespace banyan {
+namespace banyan::codec_times_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -90,4 +90,4 @@ TEST(CodecTimes, AreNoMoreThanThereIsRoomFor) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::codec_times_test

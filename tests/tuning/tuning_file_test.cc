@@ -22,7 +22,7 @@
 #include "src/tuning/codec_speeds.h"
 #include "tests/support/temporary_folder.h"
 
-namespace banyan {
+namespace banyan::tuning_file_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -469,4 +469,4 @@ TEST(TuningFile, IsReadWithoutWaiting) {
 }
 
 }  // namespace
-}  // namespace banyan
+}  // namespace banyan::tuning_file_test
