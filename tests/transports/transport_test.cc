@@ -338,7 +338,7 @@ class WithoutHooks : public testing::Environment {
 const testing::Environment* const without_hooks =
     testing::AddGlobalTestEnvironment(new WithoutHooks);
 
-// Of all sources that have such tests.
+// This stands for the tests of all sources that have such.
 INSTANTIATE_TEST_SUITE_P(All, TransportTest,
                          testing::Range(0, static_cast<int>(transport_kinds().size())),
                          [](const testing::TestParamInfo<int>& row) {
