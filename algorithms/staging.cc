@@ -3,6 +3,7 @@
 #include "algorithms/staging.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 #include <vector>
@@ -60,6 +61,11 @@ ByteRanges cut(const ByteRanges& ranges, uint64_t piece) {
   return pieces;
 }
 
+bool meet(const ByteRanges& ranges, Bytes bytes) {
+  const auto range = first_behind(ranges, bytes.begin);
+  return range != ranges.end() && range->begin < bytes.end;
+}
+
 ByteRanges cut_at(const std::vector<uint64_t>& places, const ByteRanges& ranges) {
   ByteRanges pieces;
   for (Bytes rest : ranges) {
@@ -80,15 +86,87 @@ bool leaves_buffers(const Step& step) {
   return step.branch == Branch::kPeers || step.op == Op::kOffer || step.op == Op::kDecide;
 }
 
+// By step: it goes by another way than the memory that stands for the buffers.
+using Direct = std::vector<uint8_t>;
+
+// What the others read and write in the buffers that they cannot touch.
+struct Touched {
+  std::array<ByteRanges, kSpaceCount> read, written;
+
+  Touched(const Schedule& schedule, const Staging& staging, const Direct& direct) {
+    for (size_t id = 0; id < schedule.steps.size(); ++id) {
+      const Step& step = schedule.steps[id];
+      if (direct[id] != 0 || leaves_buffers(step)) continue;
+      for (const Slice& slice : {step.src, step.src2})
+        if (staging.holds(slice)) add_to(read, slice);
+      for (const Slice& slice : {step.dst, step.dst2})
+        if (staging.holds(slice)) add_to(written, slice);
+    }
+  }
+  bool writes(const Slice& slice) const { return meets(written, slice); }
+  bool reads(const Slice& slice) const { return meets(read, slice); }
+
+ private:
+  static void add_to(std::array<ByteRanges, kSpaceCount>& ranges, const Slice& slice) {
+    add(ranges[static_cast<size_t>(slice.space)], {slice.offset, slice.end()});
+  }
+  static bool meets(const std::array<ByteRanges, kSpaceCount>& ranges, const Slice& slice) {
+    return slice.size != 0 &&
+           meet(ranges[static_cast<size_t>(slice.space)], {slice.offset, slice.end()});
+  }
+};
+
+// A message that its transport takes from such a buffer or brings there, or a copy between two.
+bool could_be_direct(const Step& step, const Staging& staging,
+                     std::span<const uint64_t> direct_from) {
+  const Slice& message = step.op == Op::kSend ? step.src : step.dst;
+  switch (step.op) {
+    case Op::kSend:
+    case Op::kRecv:
+      return staging.holds(message) && !message.is_slot() &&
+             message.size >= direct_from[static_cast<size_t>(step.peer)];
+    case Op::kCopy: return staging.holds(step.src) && staging.holds(step.dst);
+    default: return false;
+  }
+}
+
+// Each step that turns out not to be may keep others from it.
+Direct direct_steps(const Schedule& schedule, const Staging& staging,
+                    std::span<const uint64_t> direct_from) {
+  Direct direct(schedule.steps.size());
+  if (direct_from.empty()) return direct;
+  for (size_t id = 0; id < schedule.steps.size(); ++id) {
+    const Step& step = schedule.steps[id];
+    direct[id] = !leaves_buffers(step) && could_be_direct(step, staging, direct_from) ? 1 : 0;
+  }
+  for (bool more = true; more;) {
+    more = false;
+    const Touched others(schedule, staging, direct);
+    for (size_t id = 0; id < schedule.steps.size(); ++id) {
+      const Step& step = schedule.steps[id];
+      if (direct[id] == 0) continue;
+      if (!others.writes(step.src) && !others.writes(step.dst) && !others.reads(step.dst)) continue;
+      direct[id] = 0;
+      more = true;
+    }
+  }
+  return direct;
+}
+
 // One of the caller's buffers, and the memory that stands for it. Copies that only one branch needs
 // are of that branch.
 class StagedBuffer {
  public:
-  StagedBuffer(const Schedule& schedule, Space space, uint64_t piece) : space_(space) {
+  StagedBuffer(const Schedule& schedule, const Direct& direct, Space space, uint64_t piece)
+      : space_(space) {
     ByteRanges written, read_first;          // of any step
     ByteRanges always_written, always_read;  // of steps that both branches have
-    for (const Step& step : schedule.steps) {
-      if (leaves_buffers(step)) continue;
+    const auto goes_by_it = [&](size_t id) {
+      return direct[id] == 0 && !leaves_buffers(schedule.steps[id]);
+    };
+    for (size_t id = 0; id < schedule.steps.size(); ++id) {
+      const Step& step = schedule.steps[id];
+      if (!goes_by_it(id)) continue;
       const bool always = step.branch == Branch::kAlways;
       for (const Slice& read : {step.src, step.src2}) {
         if (!holds(read)) continue;
@@ -108,7 +186,7 @@ class StagedBuffer {
     in_.resize(brought_in_.ranges.size());
     last_writer_.resize(taken_out_.ranges.size());
     for (uint32_t id = 0; id < schedule.steps.size(); ++id) {
-      if (leaves_buffers(schedule.steps[id])) continue;
+      if (!goes_by_it(id)) continue;
       for (const Slice& result : {schedule.steps[id].dst, schedule.steps[id].dst2})
         if (holds(result))
           for (size_t at = 0; at < meeting(taken_out_.ranges, result).size(); ++at)
@@ -210,14 +288,15 @@ class StagedBuffer {
 };
 
 // Gives those buffers of which some step is for the host.
-Staging for_host(const Schedule& schedule, const Staging& staging) {
+Staging for_host(const Schedule& schedule, const Staging& staging, const Direct& direct) {
   Staging there = staging;
   Staging host{.codecs = staging.codecs};
   // What one buffer is staged for may be a step that touches the other, too.
   for (bool more = true; more;) {
     more = false;
-    for (const Step& step : schedule.steps) {
-      if (leaves_buffers(step) || is_done_there(step, there)) continue;
+    for (size_t id = 0; id < schedule.steps.size(); ++id) {
+      const Step& step = schedule.steps[id];
+      if (direct[id] != 0 || leaves_buffers(step) || is_done_there(step, there)) continue;
       for (const Slice& slice : {step.src, step.src2, step.dst, step.dst2}) {
         if (!there.holds(slice) || slice.space == Space::kLeft) continue;
         bool& of_host = slice.space == Space::kInput ? host.input : host.output;
@@ -259,11 +338,13 @@ bool is_done_there(const Step& step, const Staging& staging) {
   }
 }
 
-Schedule stage(const Schedule& schedule, const Staging& staging, uint64_t piece) {
-  const Staging host = for_host(schedule, staging);
+Schedule stage(const Schedule& schedule, const Staging& staging, uint64_t piece,
+               std::span<const uint64_t> direct_from) {
+  const Direct direct = direct_steps(schedule, staging, direct_from);
+  const Staging host = for_host(schedule, staging, direct);
   std::vector<StagedBuffer> buffers;
-  if (host.input) buffers.emplace_back(schedule, Space::kInput, piece);
-  if (host.output) buffers.emplace_back(schedule, Space::kOutput, piece);
+  if (host.input) buffers.emplace_back(schedule, direct, Space::kInput, piece);
+  if (host.output) buffers.emplace_back(schedule, direct, Space::kOutput, piece);
   ScheduleBuilder builder(schedule);
   for (StagedBuffer& buffer : buffers) buffer.take_room(builder);
 
@@ -272,7 +353,8 @@ Schedule stage(const Schedule& schedule, const Staging& staging, uint64_t piece)
   std::vector<uint32_t> also_after;
   for (uint32_t id = 0; id < schedule.steps.size(); ++id) {
     Step step = schedule.steps[id];
-    const bool leaves = leaves_buffers(step);
+    const bool leaves = leaves_buffers(step) || direct[id] != 0;
+    if (direct[id] != 0) step.memory = MemoryKind::kDevice;
     for (const Slice& slice : {step.src, step.dst})
       if (staging.holds(slice) && !host.holds(slice)) step.memory = MemoryKind::kDevice;
     for (StagedBuffer& buffer : buffers)

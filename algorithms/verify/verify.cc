@@ -95,8 +95,11 @@ std::vector<int32_t> VerifiedCall::window_ranks(int rank) const {
 }
 
 VerifiedCall::VerifiedCall(std::span<const Schedule> all_schedules,
-                           std::span<const Problem> all_problems)
-    : schedules(all_schedules), problems(all_problems), ranks(static_cast<int>(schedules.size())) {
+                           std::span<const Problem> all_problems, bool messages_are_direct)
+    : schedules(all_schedules),
+      problems(all_problems),
+      direct(messages_are_direct),
+      ranks(static_cast<int>(schedules.size())) {
   if (problems.empty()) return;
   const Problem& problem = problems.front();
   collective = problem.collective;
@@ -110,7 +113,7 @@ VerifiedCall::VerifiedCall(std::span<const Schedule> all_schedules,
 
 Verification verify(std::span<const Schedule> schedules, std::span<const Problem> problems,
                     const VerifyOptions& options) {
-  ScheduleFault fault = verify_call(VerifiedCall(schedules, problems), options);
+  ScheduleFault fault = verify_call(VerifiedCall(schedules, problems, options.direct), options);
   return {fault.empty(), std::move(fault)};
 }
 

@@ -38,6 +38,7 @@ struct VerifyOptions {
   // Sums are told apart by what is in them alone, which keeps them few on many ranks. That ranks
   // have the same bits is then shown by each element's sum being finished by one rank only.
   bool by_content = false;
+  bool direct = false;  // messages may go straight from and to what is staged (staging.h)
   Branch branch = Branch::kOtherwise;  // by which the call goes on where it may go on by two
   std::span<const Branch> branches{};  // the same by rank, where they differ
 };

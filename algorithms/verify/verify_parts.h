@@ -22,8 +22,10 @@ struct VerifiedCall {
   std::span<const Schedule> schedules;
   std::span<const Problem> problems;
 
-  VerifiedCall(std::span<const Schedule> all_schedules, std::span<const Problem> all_problems);
+  VerifiedCall(std::span<const Schedule> all_schedules, std::span<const Problem> all_problems,
+               bool messages_are_direct);
 
+  bool direct = false;  // VerifyOptions::direct
   int ranks = 0;
   Collective collective = Collective::kBarrier;
   DataType type = DataType::kInt8;         // T

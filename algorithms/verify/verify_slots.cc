@@ -104,6 +104,13 @@ ScheduleFault check_window(const VerifiedCall& call, const Step& step) {
   return knows_all && step.memory != MemoryKind::kDevice ? "uses windows, but is for the host" : "";
 }
 
+// Between two buffers, or of a message.
+bool goes_straight(const VerifiedCall& call, const Step& step, const Staging& staging) {
+  if (!call.direct || step.memory != MemoryKind::kDevice) return false;
+  return step.op == Op::kSend || step.op == Op::kRecv ||
+         (step.op == Op::kCopy && staging.holds(step.src) && staging.holds(step.dst));
+}
+
 bool moves_staged(const Step& step) {
   const bool from_scratch = step.src.space == Space::kScratch;
   return step.op == Op::kCopy && step.memory == MemoryKind::kDevice &&
@@ -142,7 +149,7 @@ ScheduleFault check_codec(const VerifiedCall& call, int rank, const Step& step) 
   if (touches_staged(step, problem.staging)) {
     const bool done_there =
         step.memory == MemoryKind::kDevice && is_done_there(step, problem.staging);
-    if (!moves_staged(step) && !done_there)
+    if (!moves_staged(step) && !done_there && !goes_straight(call, step, problem.staging))
       return "touches what is staged, and is neither a copy from or to scratch nor done there";
   } else if (step.memory != problem.memory) {
     return "is for " + std::string(name_of(step.memory)) + " memory, but the call's is " +

@@ -135,11 +135,12 @@ void sign_codecs(CallSignature& signature, const Parameters& parameters,
   signature.algorithm |= kWithParameters;
 }
 
-Schedule staged(Schedule schedule, const Problem& problem) {
-  return problem.staging.any() ? stage(schedule, problem.staging) : std::move(schedule);
-}
-
 }  // namespace
+
+Schedule PlanCache::staged(Schedule schedule, const Problem& problem) const {
+  if (!problem.staging.any()) return schedule;
+  return stage(schedule, problem.staging, kStagedPiece, direct_from_);
+}
 
 // Codecs that the parameters of the call number go before those that it accepts.
 Choice PlanCache::choice_of(const Problem& problem, int wanted,
@@ -231,6 +232,11 @@ void PlanCache::use_rules(Rules rules) {
 
 void PlanCache::use_codecs(std::span<const Codec> codecs) {
   codecs_ = codecs;
+  clear();
+}
+
+void PlanCache::use_direct_messages(std::vector<uint64_t> direct_from) {
+  direct_from_ = std::move(direct_from);
   clear();
 }
 

@@ -85,6 +85,9 @@ class PlanCache {
   void use_peers() { by_peers_ = true; }
   // The same inside hosts, of which there are several.
   void use_windows_inside() { windows_inside_ = true; }
+  // From now on, by peer, how long messages are at least that go straight from and to the memory of
+  // GPUs (staging.h). Nothing that was planned is kept.
+  void use_direct_messages(std::vector<uint64_t> direct_from);
   // From now on, what is chosen is in the log, or not.
   void tell(bool wanted) { tells_ = wanted; }
   // That parameters number from now on; they outlive the cache. Nothing that was planned is kept.
@@ -99,6 +102,7 @@ class PlanCache {
   Choice choice_of(const Problem& problem, int wanted, const Parameters& parameters) const;
   void tell_choice(Plan& plan) const;
   std::shared_ptr<Plan> look_up(const Problem& problem, int wanted, const Parameters& parameters);
+  Schedule staged(Schedule schedule, const Problem& problem) const;
   std::shared_ptr<Plan> build(const Problem& problem, int wanted,
                               const Parameters& parameters) const;
 
@@ -116,6 +120,7 @@ class PlanCache {
   bool tells_ = true;
   bool by_peers_ = false;
   bool windows_inside_ = false;
+  std::vector<uint64_t> direct_from_;
   size_t bytes_ = 0;
   Order order_;
   std::unordered_multimap<size_t, Order::iterator> index_;  // by hash of all that was asked

@@ -263,5 +263,139 @@ TEST(Staging, PiecesOfAMessageWaitForTheirOwnCopies) {
     EXPECT_EQ(received.dependency_count[step], received.steps[step].op == Op::kRecv ? 0u : 1u);
 }
 
+// The transport to every third peer takes no such messages, and the others take those that are not
+// short.
+std::vector<uint64_t> direct_from(int rank, int ranks, int draw) {
+  std::vector<uint64_t> from;
+  for (int peer = 0; peer < ranks; ++peer)
+    from.push_back((rank + peer + draw) % 3 == 0 ? kNeverDirect : uint64_t{1} << (draw % 5));
+  return from;
+}
+
+// Steps that others than the host do in the buffers, without copies into working memory and from
+// there.
+size_t straight_in(const Schedule& schedule) {
+  return static_cast<size_t>(
+      std::count_if(schedule.steps.begin(), schedule.steps.end(), [](const Step& step) {
+        return step.memory == MemoryKind::kDevice && (step.op == Op::kSend || step.op == Op::kRecv);
+      }));
+}
+
+TEST(Staging, MessagesGoStraightWhereNoStepOfTheHostIsInTheWay) {
+  int draw = 0;
+  size_t straight = 0;
+  for (int algorithm = 0; algorithm < static_cast<int>(algorithms().size()); ++algorithm)
+    for (int number = 0; number < kCollectiveCount; ++number) {
+      const auto collective = static_cast<Collective>(number);
+      if (is_message(collective) || is_synchronisation(collective) || !fits(algorithm, collective))
+        continue;
+      for (const int ranks : {2, 3, 5, 8})
+        for (const uint64_t count : {7, 40}) {
+          VerifiedCase call{.collective = collective, .algorithm = algorithm, .ranks = ranks};
+          call.count = count;
+          call.in_place = ++draw % 3 == 0 && collective != Collective::kAlltoallv;
+          call.type = draw % 2 == 0 ? DataType::kFloat32 : DataType::kBfloat16;
+          call.root = has_root(collective) ? draw % ranks : 0;
+          BuiltCase built = build_case(call);
+          for (int rank = 0; rank < ranks; ++rank) {
+            Schedule& schedule = built.schedules[static_cast<size_t>(rank)];
+            const Staging staging = staging_of(rank, draw);
+            schedule = stage(schedule, staging, kPieces[draw % 3], direct_from(rank, ranks, draw));
+            straight += straight_in(schedule);
+            built.problems[static_cast<size_t>(rank)].staging = staging;
+          }
+          for (const int slots : {0, 1, 4}) {
+            const Verification found =
+                verify(built.schedules, built.problems,
+                       {.slots = slots, .seed = static_cast<uint32_t>(draw), .direct = true});
+            ASSERT_TRUE(found.ok) << call << ", " << slots << " slots: " << found.reason;
+          }
+        }
+    }
+  EXPECT_GT(straight, 1000u);
+}
+
+Schedule straight(const VerifiedCase& call, Staging staging = {.input = true, .output = true}) {
+  const std::vector<uint64_t> from(static_cast<size_t>(call.ranks), 1);
+  return stage(build_case(call).schedules[1], staging, kStagedPiece, from);
+}
+
+bool touches_host(const Schedule& schedule) {
+  return std::any_of(schedule.steps.begin(), schedule.steps.end(),
+                     [](const Step& step) { return step.memory == MemoryKind::kHost; });
+}
+
+// Nothing but the agreement of the ranks, of which no byte is the caller's.
+TEST(Staging, WhatOnlyMovesNeverMeetsTheHost) {
+  struct Row {
+    Collective collective;
+    const char* algorithm;
+    bool in_place;
+  };
+  for (const Row& row : {Row{Collective::kAllgather, "direct", false},
+                         {Collective::kAllgather, "direct", true},
+                         {Collective::kAllgather, "ring", false},
+                         {Collective::kAllgather, "ring", true},
+                         {Collective::kBroadcast, "direct", false},
+                         {Collective::kBroadcast, "direct", true},
+                         {Collective::kAlltoall, "pairwise", false}}) {
+    VerifiedCase call{.collective = row.collective,
+                      .algorithm = find_algorithm(row.algorithm),
+                      .ranks = 4,
+                      .count = 10'000};
+    call.in_place = row.in_place;
+    const Schedule schedule = straight(call);
+    for (const Step& step : schedule.steps)
+      for (const Slice& slice : slices_of(step)) {
+        if (slice.size == 0) continue;
+        EXPECT_NE(slice.space, Space::kScratch) << call;
+        EXPECT_EQ(step.memory, MemoryKind::kDevice) << call;
+      }
+    EXPECT_GT(straight_in(schedule), 0u) << call;
+  }
+}
+
+// What is given leaves as it is; what is summed is the host's.
+TEST(Staging, WhatIsGivenLeavesStraightAndSumsDoNot) {
+  VerifiedCase call{.algorithm = find_algorithm("direct"), .ranks = 3, .count = 999};
+  const Schedule sums = straight(call);
+  EXPECT_TRUE(touches_host(sums));
+  for (const Step& step : sums.steps) {
+    if (step.op != Op::kSend || step.src.size == 0) continue;
+    EXPECT_EQ(step.memory == MemoryKind::kDevice, step.src.space == Space::kInput);
+  }
+  EXPECT_GT(straight_in(sums), 0u);
+}
+
+TEST(Staging, ShortMessagesGoByTheHost) {
+  Problem problem{.collective = Collective::kSend, .type = DataType::kInt8, .count = 100};
+  problem.root = 1;
+  const uint64_t longer[] = {kNeverDirect, 101}, as_long[] = {kNeverDirect, 100};
+  const Staging staging{.input = true};
+  EXPECT_EQ(straight_in(stage(build_message(problem), staging, kStagedPiece, longer)), 0u);
+  const Schedule schedule = stage(build_message(problem), staging, kStagedPiece, as_long);
+  EXPECT_EQ(straight_in(schedule), 1u);
+  EXPECT_EQ(schedule.steps.size(), 1u);
+  EXPECT_EQ(schedule.scratch_size, 0u);
+}
+
+TEST(Staging, OnlyWhoSaysSoMayGoStraight) {
+  const VerifiedCase call{.collective = Collective::kAllgather,
+                          .algorithm = find_algorithm("ring"),
+                          .ranks = 2,
+                          .count = 100};
+  BuiltCase built = build_case(call);
+  const uint64_t from[] = {1, 1};
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const Staging staging{.input = true, .output = true};
+    built.schedules[rank] = stage(built.schedules[rank], staging, kStagedPiece, from);
+    built.problems[rank].staging = staging;
+  }
+  EXPECT_TRUE(verify(built.schedules, built.problems, {.direct = true}).ok);
+  const Verification found = verify(built.schedules, built.problems, {});
+  EXPECT_FALSE(found.ok);
+  EXPECT_NE(found.reason.find("touches what is staged"), std::string::npos) << found.reason;
+}
+
 }  // namespace
 }  // namespace banyan::staging_test
