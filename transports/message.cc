@@ -31,6 +31,9 @@ Status check_transfer(const Transfer& transfer, bool served) {
   if (transfer.memory == nullptr && transfer.envelope.bytes != 0) {
     return {Code::kInvalidArgument, fmt::format("no memory for {} bytes", transfer.envelope.bytes)};
   }
+  if (transfer.kind == MemoryKind::kDevice && (transfer.up_to || transfer.combine != nullptr))
+    return {Code::kInvalidArgument,
+            "a message is not combined in the memory of a GPU, and has one length there"};
   if (transfer.up_to && transfer.direction == Direction::kSend)
     return {Code::kInvalidArgument, "a send has one length; only a receive takes any up to one"};
   if (transfer.direction == Direction::kSend || transfer.combine == nullptr) return {};

@@ -78,6 +78,8 @@ struct Transfer {
   // sender knows nothing of that: there, envelope.bytes is the length.
   bool up_to = false;
   std::byte* memory = nullptr;  // source (never written) or destination
+  // What it is. Neither a receive of any length nor one that combines has its memory in a GPU.
+  MemoryKind kind = MemoryKind::kHost;
   // Makes a receive store memory = local (+) message instead of memory = message. envelope.bytes is
   // the length of the message on the wire; memory and local have local_element for each
   // message_element.
@@ -117,8 +119,11 @@ class Transport {
 
   virtual std::string_view name() const = 0;
 
-  // Whether it reads and writes such memory of this rank.
-  virtual bool carries(MemoryKind kind) const { return kind != MemoryKind::kDevice; }
+  // How long messages are, at least, that it reads and writes in such memory of this rank, but for
+  // those of no bytes; none: it does not.
+  virtual std::optional<uint64_t> carries_from(MemoryKind kind) const {
+    return kind == MemoryKind::kDevice ? std::optional<uint64_t>() : uint64_t{0};
+  }
 
   // Queues a transfer behind those posted before in its lane and direction to its peer. kBusy: the
   // queue is full; poll() and repeat. A send may complete inside post (then poll reports it).
@@ -201,6 +206,9 @@ class Wiring {
   virtual Status news() = 0;
   // BANYAN_NET_DEVICES: the devices that a transport between hosts may use; empty: all.
   virtual std::string_view net_devices() const = 0;
+  // BANYAN_GPU_DIRECT: whether a transport between hosts reads and writes the memory of GPUs;
+  // empty: as it finds best.
+  virtual std::optional<bool> gpu_direct() const = 0;
   // Those of this host that have addresses; none: it does not matter which of them are used.
   virtual std::span<const Interface> interfaces() const = 0;
   // BANYAN_SINGLE_COPY says from which length on this rank reads messages straight from the memory

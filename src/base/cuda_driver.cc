@@ -84,6 +84,7 @@ CudaFunctions cuda_functions(void* library) {
   find_in(library, "cuMemSetAccess", &f.set_access);
   find_in(library, "cuMemExportToShareableHandle", &f.export_memory);
   find_in(library, "cuMemImportFromShareableHandle", &f.import_memory);
+  find_in(library, "cuFlushGPUDirectRDMAWrites", &f.flush_remote_writes);
   return f;
 }
 

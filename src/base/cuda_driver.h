@@ -18,6 +18,9 @@ inline constexpr int kCudaCaptureRelaxed = 2;     // CUstreamCaptureMode
 inline constexpr int kCudaNoBinaryForGpu = 209;
 inline constexpr int kCudaInvalidPtx = 218;
 inline constexpr int kCudaUnsupportedPtx = 222;
+inline constexpr int kCudaFlushOptions = 117;
+inline constexpr int kCudaWritesOrdering = 118;
+inline constexpr int kCudaSeenByOwner = 100;     // CUGPUDirectRDMAWritesOrdering, and their scope
 inline constexpr int kCudaCapabilityMajor = 75;  // CUdevice_attribute
 inline constexpr int kCudaCapabilityMinor = 76;
 
@@ -127,6 +130,8 @@ struct CudaFunctions {
   int (*set_access)(Address, size_t, const CudaAccess*, size_t) = nullptr;
   int (*export_memory)(void*, Memory, int, unsigned long long) = nullptr;
   int (*import_memory)(Memory*, void*, int) = nullptr;
+  // For whom: the current context; and for whose eyes.
+  int (*flush_remote_writes)(int, int) = nullptr;
 };
 
 // Those of a library that dlopen() has given.

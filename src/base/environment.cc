@@ -24,7 +24,7 @@ namespace {
 constexpr std::string_view kPrefix = "BANYAN_";
 constexpr std::string_view kOfTests = "BANYAN_TEST_";  // which tell tests where something is
 
-constexpr std::array<Variable, 22> kVariables = {{
+constexpr std::array<Variable, 23> kVariables = {{
     {"BANYAN_RANK", "", "Number of this rank, from 0, where no launcher sets it."},
     {"BANYAN_SIZE", "", "Number of ranks, where no launcher sets it."},
     {"BANYAN_LOCAL_RANK", "", "Number of this rank among those of its host, from 0."},
@@ -44,6 +44,10 @@ constexpr std::array<Variable, 22> kVariables = {{
     {"BANYAN_SINGLE_COPY", "auto",
      "From which length on a rank reads messages straight from the memory of ranks of its host: a "
      "size such as 64K, never, or auto, which measures when the ranks meet and goes on doing so."},
+    {"BANYAN_GPU_DIRECT", "auto",
+     "Whether messages between hosts go straight from and to the memory of GPUs, for which UCX "
+     "must "
+     "know CUDA: on, off, or auto, which does so by RDMA and not by TCP."},
     {"BANYAN_COMPRESS", "off",
      "Codec by which sums of floats travel: off, int8, topk:0.01, auto, or "
      "inter=CODEC,intra=CODEC."},
@@ -182,6 +186,18 @@ Status read_single_copy(const RawEnvironment& raw, std::optional<uint64_t>* leas
   return {};
 }
 
+Status read_gpu_direct(const RawEnvironment& raw, std::optional<bool>* direct) {
+  constexpr std::string_view kName = "BANYAN_GPU_DIRECT";
+  const std::string_view value = value_of(raw, kName);
+  if (value.empty() || value == "auto") return {};
+  const auto parsed = parse_switch(value);
+  if (!parsed.ok())
+    return wrong(Code::kInvalidArgument, kName, value,
+                 fmt::format("{}, or auto", parsed.status().message()));
+  *direct = *parsed;
+  return {};
+}
+
 // Which codecs there are is not known here.
 Status read_compress(const RawEnvironment& raw, std::string* compress) {
   const std::string_view value = trim(value_of(raw, "BANYAN_COMPRESS"));
@@ -238,8 +254,8 @@ Reading read_environment(const RawEnvironment& raw) {
   values.ucx_tls = value_of(raw, "UCX_TLS");
   for (const Status& status :
        {read_compress(raw, &values.compress), read_single_copy(raw, &values.single_copy_least),
-        read_interface(raw, &values.socket_interface), read_debug(raw, &values.debug),
-        read_duration(raw, "BANYAN_TIMEOUT", &values.timeout_s),
+        read_gpu_direct(raw, &values.gpu_direct), read_interface(raw, &values.socket_interface),
+        read_debug(raw, &values.debug), read_duration(raw, "BANYAN_TIMEOUT", &values.timeout_s),
         read_duration(raw, "BANYAN_INIT_TIMEOUT", &values.init_timeout_s),
         read_ports(raw, &values.port_range), read_check(raw, &values.check)}) {
     if (!status.ok()) reading.wrong.push_back(status);

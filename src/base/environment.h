@@ -58,6 +58,7 @@ struct Environment {
   std::string compress;                       // BANYAN_COMPRESS
   std::string tune_file;                      // BANYAN_TUNE_FILE
   std::optional<uint64_t> single_copy_least;  // BANYAN_SINGLE_COPY: bytes; 0: never; empty: auto
+  std::optional<bool> gpu_direct;             // BANYAN_GPU_DIRECT; empty: auto
   std::string socket_interface;               // BANYAN_SOCKET_IFNAME: an interface that exists
   std::string secret;                         // BANYAN_SECRET
   std::string debug_file;                     // BANYAN_DEBUG_FILE

@@ -67,6 +67,7 @@ class LinkWiring final : public Wiring {
   TimePoint deadline() const override { return deadline_; }
   Status news() override { return news_of(exchange_, std::chrono::milliseconds(0)); }
   std::string_view net_devices() const override { return settings_.environment.net_devices; }
+  std::optional<bool> gpu_direct() const override { return settings_.environment.gpu_direct; }
   // Who has chosen in UCX's own words is not spoken over.
   std::span<const Interface> interfaces() const override {
     const Environment& environment = settings_.environment;

@@ -79,8 +79,8 @@ class Worker {
   const Engine& engine() const { return engine_; }
   const Trace& trace() const { return trace_; }
   std::shared_ptr<Plan> plan(const Call& call) {
-    if (call.problem.staging.any() && !call.problem.compression.is_exact())
-      return plan_with_codecs(call);
+    if (call.problem.staging.any() && (copies_ == nullptr || !call.problem.compression.is_exact()))
+      return plan_on_devices(call);
     return plans_.find_or_build(call.problem, call.algorithm, call.parameters);
   }
   // From now on, calls are in the log as its levels have it, or not at all but for their failures.
@@ -172,7 +172,9 @@ class Worker {
   Envelope next_envelope(const Plan& plan);
   CopyWork::WindowRanks window_ranks() const;
   Status open_devices(const Problem& problem, const Call& call);
-  std::shared_ptr<Plan> plan_with_codecs(const Call& call);
+  std::vector<int> wrap_for_gpus();
+  void use_direct_messages();
+  std::shared_ptr<Plan> plan_on_devices(const Call& call);
   void tell_news_of_windows() const;
   ScratchPool& scratch_of(const Plan& plan) {
     return plan.problem.staging.any() ? *staging_memory_ : scratch_;
@@ -188,6 +190,7 @@ class Worker {
   PlanCache plans_;
   ScratchPool scratch_;
   CopyWork* copies_ = nullptr;                 // the engine's; null: no call needed it yet
+  bool knows_direct_messages_ = false;         // which messages go straight to GPUs
   bool gpus_have_codecs_ = true;               // those that calls number
   std::optional<ScratchPool> staging_memory_;  // pinned, of plans that stage
   std::vector<CacheLine> quick_scratch_;       // of all quick calls: one at a time is under way

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "algorithms/staging.h"
 #include "src/base/copy.h"
+#include "src/communicator/gpu_messages.h"
 #include "src/communicator/worker.h"
 #include "src/cuda/device_memory.h"
 
@@ -46,12 +48,51 @@ Status Worker::open_devices(const Problem& problem, const Call& call) {
     copies_ = copies->get();
     if (may_have_windows() || may_have_windows_inside())
       copies_->use_windows(rank(), window_ranks(), around_.settings.environment.nccl_library);
-    const std::vector<int> nowhere(static_cast<size_t>(around_.links.size), -1);
-    engine_.serve(MemoryKind::kDevice, std::move(*copies), nowhere);
+    engine_.serve(MemoryKind::kDevice, std::move(*copies), wrap_for_gpus());
     staging_memory_.emplace(*copies_);
   }
   if (problem.staging.input) BANYAN_TRY(copies_->open(call.send));
-  return problem.staging.output ? copies_->open(output_of(problem, call)) : Status();
+  if (problem.staging.output) BANYAN_TRY(copies_->open(output_of(problem, call)));
+  if (!std::exchange(knows_direct_messages_, true)) use_direct_messages();
+  return {};
+}
+
+// This is for transports that move messages in the memory of GPUs. The result has the routes there
+// by peer.
+std::vector<int> Worker::wrap_for_gpus() {
+  const auto carries = [](const auto& transport) {
+    return transport->carries_from(MemoryKind::kDevice).has_value();
+  };
+  std::vector<int> routes(engine_.routes().begin(), engine_.routes().end());
+  const auto transports = engine_.transports();
+  for (int& route : routes)
+    if (route >= 0 && !carries(transports[static_cast<size_t>(route)])) route = -1;
+  for (size_t index = 0; index < transports.size(); ++index)
+    if (carries(transports[index]))
+      engine_.wrap(index, [this](std::unique_ptr<Transport> inner) {
+        return with_gpus(std::move(inner), *copies_);
+      });
+  return routes;
+}
+
+// What a GPU would not see is not brought there by others.
+void Worker::use_direct_messages() {
+  if (!copies_->sees_messages()) return;
+  std::vector<uint64_t> direct_from(static_cast<size_t>(around_.links.size), kNeverDirect);
+  uint64_t least = kNeverDirect;
+  for (int peer = 0; peer < around_.links.size; ++peer) {
+    if (peer == rank()) continue;
+    const auto from = engine_.transport_to(peer).carries_from(MemoryKind::kDevice);
+    if (!from) continue;
+    direct_from[static_cast<size_t>(peer)] = *from;
+    least = std::min(least, *from);
+  }
+  if (least == kNeverDirect) return;
+  plans_.use_direct_messages(std::move(direct_from));
+  BANYAN_LOG(around_.settings.log, Subsystem::kPlan, LogLevel::kInfo,
+             "messages of {} bytes and more go straight from and to the memory of GPUs between "
+             "hosts, where the host adds nothing to them",
+             least);
 }
 
 void Worker::tell_news_of_windows() const {
@@ -65,9 +106,10 @@ void Worker::leave_windows() {
 
 // What GPUs encode by themselves is not brought to the host. Where they cannot be reached, the call
 // will say so.
-std::shared_ptr<Plan> Worker::plan_with_codecs(const Call& call) {
+std::shared_ptr<Plan> Worker::plan_on_devices(const Call& call) {
   Problem problem = call.problem;
-  if (gpus_have_codecs_ && open_devices(problem, call).ok()) {
+  const bool opened = open_devices(problem, call).ok();
+  if (opened && gpus_have_codecs_ && !problem.compression.is_exact()) {
     std::vector<const void*> staged;
     if (problem.staging.input) staged.push_back(call.send);
     if (problem.staging.output) staged.push_back(output_of(problem, call));

@@ -321,6 +321,23 @@ Status CopyWork::copy_now(std::span<const Copy> copies) {
   return status;
 }
 
+bool CopyWork::sees_messages() const {
+  return std::all_of(gpus_.begin(), gpus_.end(), [](const auto& gpu) {
+    return gpu == nullptr || gpu->remote_writes() != RemoteWrites::kUnseen;
+  });
+}
+
+Status CopyWork::settle_messages() {
+  for (const auto& gpu : gpus_)
+    if (gpu != nullptr) BANYAN_TRY(gpu->settle_remote_writes());
+  return {};
+}
+
+void CopyWork::enter_for_messages(std::optional<CurrentContext>& current) const {
+  for (const auto& gpu : gpus_)
+    if (gpu != nullptr && !current) current.emplace(cuda_, gpu->context());
+}
+
 Result<std::byte*> CopyWork::take_beside(const void* address, size_t bytes) {
   const Result<OpenGpu*> gpu = gpu_of(address);
   BANYAN_TRY(gpu.status());

@@ -20,6 +20,7 @@
 #include "banyan/status.h"
 #include "src/base/cuda_driver.h"
 #include "src/base/descriptor.h"
+#include "src/cuda/driver_calls.h"
 #include "src/cuda/open_gpu.h"
 #include "src/cuda/windows.h"
 #include "src/engine/local_work.h"
@@ -79,6 +80,13 @@ class CopyWork final : public LocalWork, public Pinning {
   };
   // One side of each lies in a GPU, the other one there or on the host. Returns when all are done.
   Status copy_now(std::span<const Copy> copies);
+
+  // Transports move messages in the memory of these GPUs: whether what they write there is seen by
+  // who reads it later. settle_messages() sees to that, once it is there.
+  bool sees_messages() const;
+  Status settle_messages();
+  // Makes current what they need.
+  void enter_for_messages(std::optional<CurrentContext>& current) const;
 
   // Memory of the GPU where that address is, and back again.
   Result<std::byte*> take_beside(const void* address, size_t bytes);

@@ -87,12 +87,36 @@ OpenGpu::~OpenGpu() {
 Status OpenGpu::open(int ordinal) {
   BANYAN_TRY(context_.retain(ordinal));
   ordinal_ = ordinal;
+  remote_writes_ = find_remote_writes();
   const CurrentContext current = make_current();
   for (std::unique_ptr<CopyLine>* line : {&out_, &in_}) {
     *line = std::make_unique<CopyLine>(cuda_);
     BANYAN_TRY((*line)->open());
   }
   return {};
+}
+
+RemoteWrites OpenGpu::find_remote_writes() const {
+  constexpr int kByHost = 1;  // CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST
+  CudaFunctions::Device device = 0;
+  int ordering = 0, options = 0;
+  if (cuda_.attribute == nullptr || cuda_.device(&device, ordinal_) != kCudaSuccess)
+    return RemoteWrites::kUnseen;
+  if (cuda_.attribute(&ordering, kCudaWritesOrdering, device) == kCudaSuccess &&
+      ordering >= kCudaSeenByOwner)
+    return RemoteWrites::kSeen;
+  const bool flushes = cuda_.flush_remote_writes != nullptr &&
+                       cuda_.attribute(&options, kCudaFlushOptions, device) == kCudaSuccess &&
+                       (options & kByHost) != 0;
+  return flushes ? RemoteWrites::kSeenWhenFlushed : RemoteWrites::kUnseen;
+}
+
+Status OpenGpu::settle_remote_writes() const {
+  if (remote_writes_ != RemoteWrites::kSeenWhenFlushed) return {};
+  constexpr int kCurrentContext = 0;
+  const CurrentContext current = make_current();
+  return cuda_status(cuda_, cuda_.flush_remote_writes(kCurrentContext, kCudaSeenByOwner),
+                     "cuFlushGPUDirectRDMAWrites");
 }
 
 Result<CopyLine*> OpenGpu::opened(std::unique_ptr<CopyLine>& line) {

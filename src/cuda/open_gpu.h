@@ -54,6 +54,9 @@ struct KernelsOfGpu {
 // Whether these have that codec for sums of that type.
 bool is_codec_of_gpus(CodecId codec, DataType accumulator);
 
+// How what others than the GPU write into its memory is seen by what it does afterwards.
+enum class RemoteWrites : uint8_t { kSeen, kSeenWhenFlushed, kUnseen };
+
 class OpenGpu {
  public:
   explicit OpenGpu(const CudaFunctions& cuda)
@@ -64,6 +67,7 @@ class OpenGpu {
 
   Status open(int ordinal);
   int ordinal() const { return ordinal_; }
+  CudaFunctions::Handle context() const { return context_.get(); }
   CurrentContext make_current() const { return {cuda_, context_.get()}; }
   CopyLine& out() { return *out_; }  // to the host and to windows
   CopyLine& in() { return *in_; }
@@ -71,6 +75,9 @@ class OpenGpu {
   Result<CopyLine*> delegates();
   // Those of the engine; null: it has not that one.
   std::array<CopyLine*, 3> lines() const { return {out_.get(), in_.get(), delegates_.get()}; }
+  RemoteWrites remote_writes() const { return remote_writes_; }
+  // Makes it see what is there by now.
+  Status settle_remote_writes() const;
   bool idle() const {
     const std::array all = lines();
     return std::all_of(all.begin(), all.end(),
@@ -89,10 +96,12 @@ class OpenGpu {
 
  private:
   void load_kernels();
+  RemoteWrites find_remote_writes() const;
   Result<CopyLine*> opened(std::unique_ptr<CopyLine>& line);
 
   const CudaFunctions& cuda_;
   int ordinal_ = -1;
+  RemoteWrites remote_writes_ = RemoteWrites::kUnseen;
   PrimaryContext context_;  // of which the lines are
   std::unique_ptr<CopyLine> out_, in_;
   std::unique_ptr<CopyLine> own_, delegates_;  // null: nobody needed it

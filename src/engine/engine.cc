@@ -82,7 +82,7 @@ bool Engine::finds_all(MemoryKind kind) const {
   const auto reaches = [&](size_t peer) {
     if (routes_.front()[peer] < 0) return true;  // this rank
     const int route = routes_[index][peer];
-    return route >= 0 && transports_[static_cast<size_t>(route)]->carries(kind);
+    return route >= 0 && transports_[static_cast<size_t>(route)]->carries_from(kind) == 0;
   };
   for (size_t peer = 0; peer < routes_[index].size(); ++peer)
     if (!reaches(peer)) return false;

@@ -21,6 +21,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "banyan/status.h"
@@ -64,6 +65,12 @@ class Engine {
   void serve(MemoryKind kind, std::unique_ptr<LocalWork> work, std::vector<int> routes);
   // Whether calls on such memory can be made: somebody runs their steps, and each peer has a route.
   bool serves(MemoryKind kind) const { return served_[static_cast<size_t>(kind)]; }
+
+  // Puts another around one of the transports, which it begins with.
+  template <typename Around>
+  void wrap(size_t transport, const Around& around) {
+    transports_[transport] = around(std::move(transports_[transport]));
+  }
 
   // From now on messages are told, and none goes past the queues. The trace outlives the engine.
   void tell(const Trace& trace);

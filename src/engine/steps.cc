@@ -82,6 +82,7 @@ Transfer transfer_of(const Step& step, ReduceOp op, const Envelope& envelope,
                      const Kernels& kernels) {
   Transfer transfer;
   transfer.peer = step.peer;
+  transfer.kind = step.memory;
   transfer.envelope = envelope;
   if (step.op == Op::kSend) {
     transfer.direction = Direction::kSend;

@@ -171,7 +171,7 @@ TEST(Environment, TableIsCompleteAndDocumented) {
     EXPECT_GT(variable.text.size(), 12U);
     EXPECT_EQ(variable.secret, variable.name == "BANYAN_SECRET");
   }
-  EXPECT_EQ(names.size(), 22U);
+  EXPECT_EQ(names.size(), 23U);
 }
 
 TEST(Environment, Values) {
@@ -217,7 +217,9 @@ TEST(Environment, BadValuesNameVariableValueAndWhatIsRight) {
                                    {"BANYAN_CHECK", "perhaps", "off"},
                                    {"BANYAN_SOCKET_IFNAME", "nosuch0", "lo"},
                                    {"BANYAN_SINGLE_COPY", "0", "at least 1"},
-                                   {"BANYAN_SINGLE_COPY", "always", "auto, never"}}) {
+                                   {"BANYAN_SINGLE_COPY", "always", "auto, never"},
+                                   {"BANYAN_GPU_DIRECT", "maybe", "on, off, 1, 0"},
+                                   {"BANYAN_GPU_DIRECT", "AUTO", "or auto"}}) {
     const Status status = error_of(bad.name, bad.value);
     ASSERT_FALSE(status.ok()) << bad.name << "=" << bad.value;
     EXPECT_THAT(std::string(status.message()),

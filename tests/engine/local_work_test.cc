@@ -29,7 +29,9 @@ class Outbox final : public Transport {
   explicit Outbox(bool device = false) : device_(device) {}
 
   std::string_view name() const override { return "outbox"; }
-  bool carries(MemoryKind kind) const override { return (kind == MemoryKind::kDevice) == device_; }
+  std::optional<uint64_t> carries_from(MemoryKind kind) const override {
+    return (kind == MemoryKind::kDevice) == device_ ? std::optional<uint64_t>(0) : std::nullopt;
+  }
   Status post(const Transfer& transfer) override {
     if (transfer.direction == Direction::kSend) sent.push_back(transfer);
     done_.push_back({.cookie = transfer.cookie, .code = Code::kOk, .seen = {}});

@@ -5,6 +5,7 @@
 #include "transports/framed/framed.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -24,15 +25,23 @@ class SlowWire final : public Wire {
   explicit SlowWire(int turns_of_a_send) : turns_of_a_send_(turns_of_a_send) {}
   int turns() const { return turns_; }
 
-  void send(int /*peer*/, uint64_t /*tag*/, const std::byte* /*memory*/, size_t /*bytes*/,
-            WireOperation& operation) override {
+  bool reaches_gpus() const override { return reaches_gpus_; }
+  void reach_gpus() { reaches_gpus_ = true; }
+  // Says where what was sent and what is asked for lies, if it lies in a GPU.
+  const std::vector<const std::byte*>& in_gpus() const { return in_gpus_; }
+
+  void send(int /*peer*/, uint64_t /*tag*/, const std::byte* memory, size_t /*bytes*/,
+            MemoryKind kind, WireOperation& operation) override {
     operation = {};
     operation.state = WireOperation::State::kPending;
+    if (kind == MemoryKind::kDevice) in_gpus_.push_back(memory);
     sends_.push_back({&operation, turns_ + turns_of_a_send_});
     end_sends();
   }
-  void receive(uint64_t tag, std::byte* memory, size_t bytes, WireOperation& operation) override {
+  void receive(uint64_t tag, std::byte* memory, size_t bytes, MemoryKind kind,
+               WireOperation& operation) override {
     operation = {};
+    if (kind == MemoryKind::kDevice) in_gpus_.push_back(memory);
     operation.state = WireOperation::State::kPending;
     receives_[tag] = {&operation, {memory, bytes}};
   }
@@ -44,6 +53,13 @@ class SlowWire final : public Wire {
     operation->code = message.size() > memory.size() ? Code::kCorrupt : Code::kOk;
     operation->bytes = message.size();
     operation->state = WireOperation::State::kDone;
+  }
+  // As if so many bytes had come.
+  void end_receive(uint64_t tag, size_t bytes) {
+    ASSERT_TRUE(is_asked_for(tag));
+    WireOperation& operation = *receives_.extract(tag).mapped().operation;
+    operation.bytes = bytes;
+    operation.state = WireOperation::State::kDone;
   }
   void cancel(WireOperation& operation) override {
     operation.code = Code::kAborted;
@@ -78,6 +94,8 @@ class SlowWire final : public Wire {
   }
 
   int turns_of_a_send_;
+  bool reaches_gpus_ = false;
+  std::vector<const std::byte*> in_gpus_;
   int turns_ = 0;
   std::vector<Send> sends_;
   std::map<uint64_t, Receive> receives_;  // by tag
@@ -221,6 +239,69 @@ TEST(Framed, PiecesAreAsLongAsTheFrameSaid) {
         memory.erase(memory.begin(), memory.begin() + kSaid);
         EXPECT_EQ(memory, written(0, 2000 - kSaid));
       }
+}
+
+// Memory that nobody may touch, as that of a GPU is for the host.
+class Forbidden {
+ public:
+  Forbidden() : pages_(::mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
+  Forbidden(const Forbidden&) = delete;
+  Forbidden& operator=(const Forbidden&) = delete;
+  ~Forbidden() { ::munmap(pages_, kBytes); }
+  std::byte* begin() const { return static_cast<std::byte*>(pages_); }
+
+  static constexpr size_t kBytes = 4096;
+
+ private:
+  void* pages_;
+};
+
+Transfer in_gpu(Direction direction, uint64_t bytes, std::byte* memory) {
+  Transfer transfer;
+  transfer.direction = direction;
+  transfer.peer = 1;
+  transfer.envelope = {.epoch = kEpoch, .bytes = bytes, .signature = {}};
+  transfer.memory = memory;
+  transfer.kind = MemoryKind::kDevice;
+  return transfer;
+}
+
+TEST(Framed, WhatIsInAGpuIsForTheWireAlone) {
+  const Forbidden gpu;
+  std::byte* const memory = gpu.begin();
+  const std::vector<const std::byte*> pieces{memory, memory + 256, memory + 512};
+  for (const Direction direction : {Direction::kSend, Direction::kRecv}) {
+    OneEnd end(0);
+    end.wire->reach_gpus();
+    ASSERT_TRUE(end.transport->post(in_gpu(direction, 700, memory)).ok());
+    if (direction == Direction::kRecv) {
+      end.wire->arrive(OneEnd::tag(FrameKind::kFrame, 0), frame_of(700, 0));
+      EXPECT_EQ(end.poll().code, Code::kBusy);
+      EXPECT_EQ(end.wire->in_gpus(), pieces);
+      for (uint32_t i = 0; i < 3; ++i)
+        end.wire->end_receive(OneEnd::tag(FrameKind::kPiece, i), i < 2 ? 256 : 188);
+    }
+    EXPECT_EQ(end.poll().code, Code::kOk);
+    EXPECT_EQ(end.wire->in_gpus(), pieces);
+  }
+}
+
+TEST(Framed, WhatTheHostWouldTouchIsNotTakenFromAGpu) {
+  const Forbidden gpu;
+  OneEnd end(0);
+  EXPECT_FALSE(end.transport->carries_from(MemoryKind::kDevice));
+  EXPECT_FALSE(end.transport->post(in_gpu(Direction::kSend, 700, gpu.begin())).ok());
+  end.wire->reach_gpus();
+  EXPECT_EQ(end.transport->carries_from(MemoryKind::kDevice), 65u);
+  EXPECT_EQ(end.transport->carries_from(MemoryKind::kHost), 0u);
+  for (const Direction direction : {Direction::kSend, Direction::kRecv})
+    EXPECT_FALSE(end.transport->post(in_gpu(direction, 64, gpu.begin())).ok());
+  Transfer transfer = in_gpu(Direction::kRecv, 700, gpu.begin());
+  transfer.up_to = true;
+  EXPECT_FALSE(end.transport->post(transfer).ok());
+  transfer.up_to = false;
+  transfer.combine = [](void*, const void*, const void*, size_t) {};
+  EXPECT_FALSE(end.transport->post(transfer).ok());
 }
 
 TEST(Framed, PiecesMakeUpAPayload) {

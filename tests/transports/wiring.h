@@ -54,6 +54,7 @@ class MeshWiring final : public Wiring {
   std::span<const Interface> interfaces() const override { return interfaces_; }
   // Tests take the same ways on every machine.
   std::optional<uint64_t> single_copy_least() const override { return single_copy_least_; }
+  std::optional<bool> gpu_direct() const override { return gpu_direct_; }
   Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) override;
   Status send_descriptors(int peer, std::span<const int> descriptors) override;
   Result<std::vector<Descriptor>> receive_descriptors(int peer, size_t count) override;
@@ -66,6 +67,7 @@ class MeshWiring final : public Wiring {
     news_ = news;
   }
 
+  void use_gpu_direct(std::optional<bool> direct) { gpu_direct_ = direct; }
   void use_single_copy(std::optional<uint64_t> least) { single_copy_least_ = least; }
   void use_net_devices(std::string_view devices) { net_devices_ = devices; }
   void use_interfaces(std::vector<Interface> interfaces) { interfaces_ = std::move(interfaces); }
@@ -80,6 +82,7 @@ class MeshWiring final : public Wiring {
   Log log_;
   TimePoint deadline_ = deadline_after(10);
   Status news_;
+  std::optional<bool> gpu_direct_;
   std::optional<uint64_t> single_copy_least_ = 64 << 10;
   std::string net_devices_;
   std::vector<Interface> interfaces_;

@@ -80,6 +80,12 @@ class FramedTransport final : public Transport {
 
   std::string_view name() const override { return name_; }
 
+  // What travels in frames is copied by the host.
+  std::optional<uint64_t> carries_from(MemoryKind kind) const override {
+    if (kind != MemoryKind::kDevice) return 0;
+    return wire_->reaches_gpus() ? context_.short_most + 1 : std::optional<uint64_t>();
+  }
+
   void abandon() override {
     wire_->close();
     cancel_all();
@@ -88,6 +94,7 @@ class FramedTransport final : public Transport {
   Status post(const Transfer& transfer) override {
     const int index = index_of(transfer.peer);
     BANYAN_TRY(check_transfer(transfer, index >= 0));
+    BANYAN_TRY(check_kind(transfer));
     const auto lane = static_cast<size_t>(transfer.lane);
     flushed_.state = WireOperation::State::kIdle;
     if (transfer.direction == Direction::kRecv) {
@@ -155,6 +162,14 @@ class FramedTransport final : public Transport {
   }
 
   static constexpr size_t kFrames = 32;
+
+  Status check_kind(const Transfer& transfer) const {
+    const uint64_t bytes = transfer.envelope.bytes;
+    const std::optional<uint64_t> least = carries_from(transfer.kind);
+    if (bytes == 0 || (least && bytes >= *least)) return {};
+    return {Code::kInvalidArgument, fmt::format("{} bytes in {} memory do not travel by {}", bytes,
+                                                name_of(transfer.kind), name_)};
+  }
 
   int index_of(int rank) const {
     return rank >= 0 && rank < static_cast<int>(index_of_rank_.size()) ? index_of_rank_[rank] : -1;

@@ -105,11 +105,11 @@ void FramedSend::start(Entry& entry, FramedContext& context) {
     pieces_ += context.pieces.count(bytes);
   }
   context.wire.send(peer_, tag_of(context, FrameKind::kFrame, lane_, context.rank, entry.number),
-                    frame, length, entry.frame);
+                    frame, length, MemoryKind::kHost, entry.frame);
   if (lane_ != Lane::kMessage) return;
   // Nothing is in it, but a receive needs somewhere to put nothing.
   context.wire.receive(tag_of(context, FrameKind::kAcceptance, lane_, peer_, entry.number), frame,
-                       0, entry.acceptance);
+                       0, MemoryKind::kHost, entry.acceptance);
 }
 
 void FramedSend::settle(Entry& entry, WireOperation& operation) const {
@@ -134,7 +134,7 @@ void FramedSend::advance(Entry& entry, FramedContext& context) {
     const size_t bytes = context.pieces.at(entry.bytes_posted, transfer.envelope.bytes);
     context.wire.send(peer_,
                       tag_of(context, FrameKind::kPiece, lane_, context.rank, entry.next_piece++),
-                      transfer.memory + entry.bytes_posted, bytes, piece);
+                      transfer.memory + entry.bytes_posted, bytes, transfer.kind, piece);
     entry.bytes_posted += bytes;
   }
 }
@@ -192,7 +192,7 @@ void FramedReceive::ask_for_frame(FramedContext& context) {
   has_head_ = false;
   frame_operation_.state = WireOperation::State::kIdle;
   context.wire.receive(tag_of(context, FrameKind::kFrame, lane_, peer_, messages_++), frame_.data(),
-                       frame_.size(), frame_operation_);
+                       frame_.size(), MemoryKind::kHost, frame_operation_);
 }
 
 bool FramedReceive::is_consistent(const FramedContext& context) const {
@@ -292,8 +292,9 @@ bool FramedReceive::ask_for_piece(Piece& piece, FramedContext& context) {
   bytes_asked_ += piece.bytes;
   std::byte* memory =
       bounces ? context.bounces.at(piece.bounce) : transfers_.front().memory + piece.offset;
+  const MemoryKind kind = bounces ? MemoryKind::kHost : transfers_.front().kind;
   context.wire.receive(tag_of(context, FrameKind::kPiece, lane_, peer_, pieces_asked_++), memory,
-                       piece.bytes, piece.operation);
+                       piece.bytes, kind, piece.operation);
   return true;
 }
 
@@ -349,7 +350,7 @@ bool FramedReceive::finish(FramedContext& context) {
     if (acceptance == nullptr) return false;
     context.wire.send(peer_,
                       tag_of(context, FrameKind::kAcceptance, lane_, context.rank, messages_ - 1),
-                      frame_.data(), 0, *acceptance);
+                      frame_.data(), 0, MemoryKind::kHost, *acceptance);
   }
   if (!dropping_) complete(context, Code::kOk);
   moving_ = false;

@@ -8,19 +8,16 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <ucp/api/ucp.h>
-#include <ucs/debug/log_def.h>
 
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "src/base/clock.h"
-#include "src/base/parse.h"
 #include "transports/framed/framed.h"
+#include "transports/framed/ucs_words.h"
 #include "transports/framed/ucx_network.h"
 #include "transports/kinds.h"
 
@@ -43,6 +40,7 @@ struct Ucp {
   decltype(&::ucp_config_modify) config_modify = nullptr;
   decltype(&::ucp_config_read) config_read = nullptr;
   decltype(&::ucp_config_release) config_release = nullptr;
+  decltype(&::ucp_context_query) context_query = nullptr;
   decltype(&::ucp_ep_close_nbx) ep_close_nbx = nullptr;
   decltype(&::ucp_ep_create) ep_create = nullptr;
   decltype(&::ucp_get_version_string) get_version_string = nullptr;
@@ -62,10 +60,9 @@ struct Ucp {
   decltype(&::ucp_worker_progress) worker_progress = nullptr;
   decltype(&::ucp_worker_release_address) worker_release_address = nullptr;
   decltype(&::ucs_status_string) status_string = nullptr;
-  // Without these it works, and says less. The type of the last is that of 1.10 and later.
+  // Without these it works, and says less.
   decltype(&::ucp_ep_print_info) ep_print_info = nullptr;
-  decltype(&::ucs_log_push_handler) log_push_handler = nullptr;
-  decltype(&::ucs_log_pop_handler) log_pop_handler = nullptr;
+  UcsLog log;
 };
 
 template <typename Function>
@@ -88,6 +85,7 @@ Result<Ucp> open_ucp() {
                         find(library, "ucp_config_modify", ucp.config_modify) &&
                         find(library, "ucp_config_read", ucp.config_read) &&
                         find(library, "ucp_config_release", ucp.config_release) &&
+                        find(library, "ucp_context_query", ucp.context_query) &&
                         find(library, "ucp_ep_close_nbx", ucp.ep_close_nbx) &&
                         find(library, "ucp_ep_create", ucp.ep_create) &&
                         find(library, "ucp_get_version_string", ucp.get_version_string) &&
@@ -108,59 +106,11 @@ Result<Ucp> open_ucp() {
                         find(library, "ucp_worker_release_address", ucp.worker_release_address) &&
                         find(library, "ucs_status_string", ucp.status_string);
   (void)find(library, "ucp_ep_print_info", ucp.ep_print_info);
-  (void)find(library, "ucs_log_push_handler", ucp.log_push_handler);
-  (void)find(library, "ucs_log_pop_handler", ucp.log_pop_handler);
+  ucp.log = UcsLog::find_in(library);
   dlclose(library);
   if (complete) return ucp;
   return Status(Code::kUnsupported, "UCX on this machine is too old; 1.10 or later is needed");
 }
-
-// UCX calls a handler of its log without saying for whom.
-constinit thread_local const Log* connecting = nullptr;
-
-ucs_log_func_rc_t take_words(const char* /*file*/, unsigned /*line*/, const char* /*function*/,
-                             ucs_log_level_t level, const ucs_log_component_config_t* /*component*/,
-                             const char* format, va_list arguments) {
-  if (connecting == nullptr || (level != UCS_LOG_LEVEL_ERROR && level != UCS_LOG_LEVEL_WARN))
-    return UCS_LOG_FUNC_RC_CONTINUE;
-  char text[512] = "";
-  (void)std::vsnprintf(text, sizeof text, format, arguments);
-  BANYAN_LOG(*connecting, Subsystem::kNet, LogLevel::kInfo, "ucx says: {}", printable(text));
-  return UCS_LOG_FUNC_RC_STOP;
-}
-
-// While it lives, what UCX says of errors in this thread goes to our log: it gives advice that is
-// not of what went wrong, in a form of its own, and the rank that connects says what matters.
-// UCX has one list of handlers for the process, without a lock.
-class Listening {
- public:
-  Listening(const Ucp& ucp, const Log& log) : ucp_(ucp) {
-    if (ucp.log_push_handler == nullptr || ucp.log_pop_handler == nullptr) return;
-    connecting = &log;
-    const std::lock_guard lock(all().mutex);
-    if (all().count++ == 0) ucp.log_push_handler(take_words);
-  }
-  Listening(const Listening&) = delete;
-  Listening& operator=(const Listening&) = delete;
-  ~Listening() {
-    if (connecting == nullptr) return;
-    connecting = nullptr;
-    const std::lock_guard lock(all().mutex);
-    if (--all().count == 0) ucp_.log_pop_handler();
-  }
-
- private:
-  struct All {
-    std::mutex mutex;
-    int count = 0;
-  };
-  static All& all() {
-    static All listening;
-    return listening;
-  }
-
-  const Ucp ucp_;
-};
 
 Status failed(const Ucp& ucp, std::string_view what, ucs_status_t status) {
   return {Code::kSystem, fmt::format("UCX: {}: {}", what, ucp.status_string(status))};
@@ -207,6 +157,15 @@ ucp_request_param_t parameters_for(WireOperation& operation) {
   return parameters;
 }
 
+// A UCX that knows GPUs asks of each address whose memory it is, unless it is told.
+ucp_request_param_t parameters_for(WireOperation& operation, MemoryKind kind) {
+  ucp_request_param_t parameters = parameters_for(operation);
+  parameters.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+  parameters.memory_type =
+      kind == MemoryKind::kDevice ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+  return parameters;
+}
+
 // What a call of UCX returned: nothing (done), a request or an error.
 void follow(WireOperation& operation, ucs_status_ptr_t result) {
   if (!UCS_PTR_IS_PTR(result)) return finish(operation, UCS_PTR_STATUS(result), 0);
@@ -237,19 +196,22 @@ class UcxWire final : public Wire {
   Result<Bytes> address() const;
   Status connect(int peer, std::span<const std::byte> address);
 
-  void send(int peer, uint64_t tag, const std::byte* memory, size_t bytes,
+  bool reaches_gpus() const override { return reaches_gpus_; }
+
+  void send(int peer, uint64_t tag, const std::byte* memory, size_t bytes, MemoryKind kind,
             WireOperation& operation) override {
     begin(operation);
     if (endpoints_[peer].lost) return finish(operation, UCS_ERR_ENDPOINT_TIMEOUT, 0);
     sent_ = true;
-    ucp_request_param_t parameters = parameters_for(operation);
+    ucp_request_param_t parameters = parameters_for(operation, kind);
     parameters.cb.send = on_sent;
     follow(operation, ucp_.tag_send_nbx(endpoints_[peer].handle, memory, bytes, tag, &parameters));
   }
 
-  void receive(uint64_t tag, std::byte* memory, size_t bytes, WireOperation& operation) override {
+  void receive(uint64_t tag, std::byte* memory, size_t bytes, MemoryKind kind,
+               WireOperation& operation) override {
     begin(operation);
-    ucp_request_param_t parameters = parameters_for(operation);
+    ucp_request_param_t parameters = parameters_for(operation, kind);
     // Without this, UCX 1.13 does not tell the length of some messages that are there already.
     parameters.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     parameters.cb.recv = on_received;
@@ -293,12 +255,14 @@ class UcxWire final : public Wire {
     operation.free_request = ucp_.request_free;
   }
   Status make_context(const Wiring& wiring, const Network& network);
+  bool knows_gpus() const;
   Status make_worker();
   void close_endpoints();
   void drop_unexpected();
 
   Ucp ucp_;
   bool only_tcp_;
+  bool reaches_gpus_ = false;
   bool sent_ = false;  // since the last flush for settled() began
   WireOperation settling_;
   ucp_context_h context_ = nullptr;
@@ -335,6 +299,13 @@ Status UcxWire::make_context(const Wiring& wiring, const Network& network) {
                          : failed(ucp_, fmt::format("BANYAN_NET_DEVICES={}", devices), status);
 }
 
+bool UcxWire::knows_gpus() const {
+  ucp_context_attr_t known{};
+  known.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  return ucp_.context_query(context_, &known) == UCS_OK &&
+         (known.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
+}
+
 Status UcxWire::make_worker() {
   ucp_worker_params_t parameters{};
   parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS;
@@ -352,6 +323,7 @@ Result<std::unique_ptr<UcxWire>> UcxWire::create(const Ucp& ucp, const Wiring& w
                                                  const Network& network) {
   std::unique_ptr<UcxWire> wire(new UcxWire(ucp, wiring.size(), network.only_tcp));
   BANYAN_TRY(wire->make_context(wiring, network));
+  wire->reaches_gpus_ = wire->knows_gpus() && wiring.gpu_direct().value_or(!network.only_tcp);
   BANYAN_TRY(wire->make_worker());
   return wire;
 }
@@ -446,7 +418,7 @@ Result<std::unique_ptr<Transport>> connect_ucx(Wiring& wiring, std::span<const i
   BANYAN_TRY(network.status());
   const Result<Ucp> ucp = open_ucp();
   BANYAN_TRY(ucp.status());
-  const Listening listening(*ucp, wiring.log());
+  const UcsWords words(ucp->log, wiring.log());
   auto wire = UcxWire::create(*ucp, wiring, *network);
   BANYAN_TRY(wire.status());
   auto address = (*wire)->address();
@@ -468,8 +440,9 @@ Result<std::unique_ptr<Transport>> connect_ucx(Wiring& wiring, std::span<const i
   if (wiring.log().enabled(Subsystem::kNet, LogLevel::kInfo)) {
     std::vector<std::vector<std::string>> lanes;
     for (const int peer : peers) lanes.push_back((*wire)->lanes(peer));
-    BANYAN_LOG(wiring.log(), Subsystem::kNet, LogLevel::kInfo, "ucx {}: {}", (*wire)->version(),
-               who_is_reached(wiring, peers, lanes));
+    BANYAN_LOG(wiring.log(), Subsystem::kNet, LogLevel::kInfo, "ucx {}: {}{}", (*wire)->version(),
+               who_is_reached(wiring, peers, lanes),
+               (*wire)->reaches_gpus() ? "; straight from and to the memory of GPUs" : "");
   }
   const size_t best = all_claim(kOnlyTcp, *given) ? kTcpShortMost : kRdmaShortMost;
   const TcpLengths& lengths = all_claim(kOneHost, *given) ? kInOneHost : kBetweenHosts;

@@ -70,8 +70,8 @@ Status greet(Wire& wire, Wiring& wiring, std::span<const int> peers,
     };
     WireOperation* const first = &greetings[2 * round * peers.size()];
     for (size_t i = 0; i < peers.size(); ++i) {
-      wire.receive(tag_from(peers[i]), nullptr, 0, first[2 * i]);
-      wire.send(peers[i], tag_from(wiring.rank()), nullptr, 0, first[2 * i + 1]);
+      wire.receive(tag_from(peers[i]), nullptr, 0, MemoryKind::kHost, first[2 * i]);
+      wire.send(peers[i], tag_from(wiring.rank()), nullptr, 0, MemoryKind::kHost, first[2 * i + 1]);
     }
     for (size_t i = 0; i < 2 * peers.size(); ++i) {
       while (first[i].pending()) {

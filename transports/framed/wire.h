@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "banyan/status.h"
+#include "banyan/types.h"
 
 namespace banyan {
 
@@ -27,10 +28,14 @@ struct WireOperation {
 class Wire {
  public:
   virtual ~Wire() = default;
-  // The memory is the wire's until the operation is done. May be done at once.
-  virtual void send(int peer, uint64_t tag, const std::byte* memory, size_t bytes,
+  // Whether it reads and writes the memory of GPUs.
+  virtual bool reaches_gpus() const { return false; }
+  // The memory, which is of that kind, is the wire's until the operation is done. May be done at
+  // once.
+  virtual void send(int peer, uint64_t tag, const std::byte* memory, size_t bytes, MemoryKind kind,
                     WireOperation& operation) = 0;
-  virtual void receive(uint64_t tag, std::byte* memory, size_t bytes, WireOperation& operation) = 0;
+  virtual void receive(uint64_t tag, std::byte* memory, size_t bytes, MemoryKind kind,
+                       WireOperation& operation) = 0;
   // Ends a receive soon, with kAborted unless it was faster. Sends end by themselves.
   virtual void cancel(WireOperation& operation) = 0;
   // Gives up all peers: whatever is pending ends soon, with an error.

@@ -36,6 +36,7 @@ int cuDeviceGetUuid(banyan::CudaUuid* uuid, CuDevice device);
 int cuDeviceGetUuid_v2(banyan::CudaUuid* uuid, CuDevice device);
 int cuDeviceCanAccessPeer(int* can, CuDevice device, CuDevice peer);
 int cuDeviceGetP2PAttribute(int* value, int attribute, CuDevice from, CuDevice to);
+int cuFlushGPUDirectRDMAWrites(int target, int scope);
 
 int cuDevicePrimaryCtxRetain(CuHandle* context, CuDevice device);
 int cuDevicePrimaryCtxRelease_v2(CuDevice device);

@@ -25,8 +25,8 @@ int attribute_of(int number, int device) {
       {79, 1},       {80, 1},     {81, 233472},  {82, 65536}, {83, 1},          {87, 2},
       {89, 1},       {90, 1},     {91, 1},       {92, 1},     {93, 1},          {94, 1},
       {95, 1},       {96, 1},     {97, 232448},  {99, 1},     {102, 1},         {103, 1},
-      {106, 32},     {111, 1024}, {113, 1},      {120, 1},    {122, 1},         {123, 1},
-      {129, 1},
+      {106, 32},     {111, 1024}, {113, 1},      {116, 1},    {117, 1},         {118, 0},
+      {120, 1},      {122, 1},    {123, 1},      {129, 1},
   };
   if (number == 33) return 0x0a + device;  // PCI_BUS_ID
   const auto found = values.find(number);
@@ -149,6 +149,13 @@ int cuDeviceGetP2PAttribute(int* value, int attribute, CuDevice from, CuDevice t
     if (!is_device(to) || from == to) return kInvalidDevice;
     *value = 1;
     return kSuccess;
+  });
+}
+
+// There is nothing to flush: whoever writes, writes to memory.
+int cuFlushGPUDirectRDMAWrites(int target, int scope) {
+  return call_in_context(__func__, [&](Context&) {
+    return target == 0 && (scope == 100 || scope == 200) ? kSuccess : kInvalidValue;
   });
 }
 
