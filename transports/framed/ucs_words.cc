@@ -3,6 +3,7 @@
 #include "transports/framed/ucs_words.h"
 
 #include <dlfcn.h>
+#include <fmt/core.h>
 #include <ucs/debug/log_def.h>
 
 #include <cstdarg>
