@@ -41,7 +41,7 @@ class GpuMessages final : public Transport {
 
   Result<size_t> poll(std::span<Completion> completions) override {
     const Within within = here();
-    const Result<size_t> count = inner_->poll(completions);
+    Result<size_t> count = inner_->poll(completions);
     if (!count.ok() || in_gpus_.empty()) return count;
     bool received = false;
     for (const Completion& completion : completions.first(*count))

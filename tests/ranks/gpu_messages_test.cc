@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/ucx/gpu_ucp.h"
@@ -20,7 +21,11 @@ namespace {
 constexpr const char* kFlush = "cuFlushGPUDirectRDMAWrites";
 using Environment = decltype(JobOptions::environment);
 // Other algorithms bring blocks into working memory first, which is the host's.
-const Environment kDirect = {{"BANYAN_GPU_DIRECT", "on"}, {"BANYAN_ALGO", "alltoall: pairwise"}};
+constexpr std::pair<const char*, const char*> kPairwise{"BANYAN_ALGO", "alltoall: pairwise"};
+
+Environment direct() {
+  return {{"BANYAN_GPU_DIRECT", "on"}, kPairwise};
+}
 
 struct Messages {
   long sent = 0;
@@ -113,7 +118,7 @@ TEST_P(GpuMessages, CarryWhatIsNotSummed) {
         self.expect(moved == Messages{2 * pieces.sent, 2 * pieces.received}, "in two pieces");
         self.expect(first || !gpu.has_faults() || gpu.calls(kFlush) > 0, "what came is seen");
       },
-      kDirect);
+      direct());
 }
 
 // Sums are the host's, which is given what the GPU's are not read for.
@@ -132,7 +137,7 @@ TEST_P(GpuMessages, BringSumsWhatTheyWould) {
             expect_same(self, comm, gpu, {.type = type, .count = count}, true, 7);
           }
       },
-      kDirect);
+      direct());
 }
 
 TEST_P(GpuMessages, MeetThoseOfTheHost) {
@@ -147,13 +152,13 @@ TEST_P(GpuMessages, MeetThoseOfTheHost) {
                       "straight where there is a GPU");
         }
       },
-      kDirect);
+      direct());
 }
 
 // Over TCP somebody copies anyway, and the host does so in pieces.
 TEST_P(GpuMessages, AreNotAskedForWhereNobodySaidSo) {
   for (const Environment& environment :
-       {Environment{{"BANYAN_GPU_DIRECT", "off"}, kDirect[1]}, Environment{kDirect[1]}})
+       {Environment{{"BANYAN_GPU_DIRECT", "off"}, kPairwise}, Environment{kPairwise}})
     run_on(
         {0, 1},
         [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
@@ -172,7 +177,7 @@ TEST_P(GpuMessages, AreLong) {
           self.expect(calls.exchange(bytes / 2) == Messages{}, "short");
         self.expect(calls.exchange(32'769) != Messages{}, "long");
       },
-      kDirect);
+      direct());
 }
 
 // A rank's thread has no context, and has none afterwards.
@@ -201,7 +206,7 @@ TEST_P(GpuMessages, HaveAContextOfTheirOwn) {
                     "what the other gave");
         for (std::byte* memory : {send, recv}) gpu.free(memory);
       },
-      kDirect);
+      direct());
 }
 
 // A GPU that does not see them gets none.
@@ -215,11 +220,11 @@ TEST_P(GpuMessages, AreSeenOrNotSent) {
         const Messages moved = Calls(self, comm, gpu).exchange(100'001);
         self.expect((moved == Messages{}) == (self.rank() == 1), "one of them");
       },
-      kDirect);
+      direct());
 }
 
 TEST_P(GpuMessages, EndWhereARankDies) {
-  JobOptions options{.limit_s = 60, .environment = kDirect};
+  JobOptions options{.limit_s = 60, .environment = direct()};
   Job job(
       GetParam(), 2,
       [&](Rank& self) {

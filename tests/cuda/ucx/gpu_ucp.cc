@@ -104,32 +104,33 @@ ucs_status_t ucp_context_query(ucp_context_h context, ucp_context_attr_t* attrib
   return status;
 }
 
-ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h endpoint, const void* memory, size_t bytes,
-                                  ucp_tag_t tag, const ucp_request_param_t* asked) {
-  if (!is_in_gpu(*asked)) return REAL(ucp_tag_send_nbx)(endpoint, memory, bytes, tag, asked);
+ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void* buffer, size_t count, ucp_tag_t tag,
+                                  const ucp_request_param_t* param) {
+  if (!is_in_gpu(*param)) return REAL(ucp_tag_send_nbx)(ep, buffer, count, tag, param);
   if (!has_context()) return UCS_STATUS_PTR(UCS_ERR_NO_DEVICE);
   ++sends;
-  std::unique_ptr<InGpu> message = in_gpu(memory, bytes, *asked);
+  std::unique_ptr<InGpu> message = in_gpu(buffer, count, *param);
   of_driver<decltype(standin_cuda_peek)>("standin_cuda_peek")(message->copy.data(), message->memory,
-                                                              bytes);
+                                                              count);
   ucp_request_param_t parameters = of_copy(*message);
   parameters.cb.send = on_sent;
   const ucs_status_ptr_t result =
-      REAL(ucp_tag_send_nbx)(endpoint, message->copy.data(), bytes, tag, &parameters);
+      REAL(ucp_tag_send_nbx)(ep, message->copy.data(), count, tag, &parameters);
   if (UCS_PTR_IS_PTR(result)) (void)message.release();  // the callback's
   return result;
 }
 
-ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void* memory, size_t bytes, ucp_tag_t tag,
-                                  ucp_tag_t mask, const ucp_request_param_t* asked) {
-  if (!is_in_gpu(*asked)) return REAL(ucp_tag_recv_nbx)(worker, memory, bytes, tag, mask, asked);
+ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void* buffer, size_t count, ucp_tag_t tag,
+                                  ucp_tag_t tag_mask, const ucp_request_param_t* param) {
+  if (!is_in_gpu(*param))
+    return REAL(ucp_tag_recv_nbx)(worker, buffer, count, tag, tag_mask, param);
   if (!has_context()) return UCS_STATUS_PTR(UCS_ERR_NO_DEVICE);
   ++receives;
-  std::unique_ptr<InGpu> message = in_gpu(memory, bytes, *asked);
+  std::unique_ptr<InGpu> message = in_gpu(buffer, count, *param);
   ucp_request_param_t parameters = of_copy(*message);
   parameters.cb.recv = on_received;
   const ucs_status_ptr_t result =
-      REAL(ucp_tag_recv_nbx)(worker, message->copy.data(), bytes, tag, mask, &parameters);
+      REAL(ucp_tag_recv_nbx)(worker, message->copy.data(), count, tag, tag_mask, &parameters);
   if (UCS_PTR_IS_PTR(result)) (void)message.release();
   return result;
 }
@@ -146,19 +147,19 @@ ucs_status_t ucp_config_read(const char* prefix, const char* file, ucp_config_t*
 void ucp_config_release(ucp_config_t* config) {
   REAL(ucp_config_release)(config);
 }
-ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h endpoint, const ucp_request_param_t* parameters) {
-  return REAL(ucp_ep_close_nbx)(endpoint, parameters);
+ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t* param) {
+  return REAL(ucp_ep_close_nbx)(ep, param);
 }
-ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t* parameters,
-                           ucp_ep_h* endpoint) {
-  return REAL(ucp_ep_create)(worker, parameters, endpoint);
+ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t* params, ucp_ep_h* ep_p) {
+  return REAL(ucp_ep_create)(worker, params, ep_p);
 }
 const char* ucp_get_version_string() {
   return REAL(ucp_get_version_string)();
 }
-ucs_status_t ucp_init_version(unsigned major, unsigned minor, const ucp_params_t* parameters,
-                              const ucp_config_t* config, ucp_context_h* context) {
-  return REAL(ucp_init_version)(major, minor, parameters, config, context);
+ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_version,
+                              const ucp_params_t* params, const ucp_config_t* config,
+                              ucp_context_h* context_p) {
+  return REAL(ucp_init_version)(api_major_version, api_minor_version, params, config, context_p);
 }
 void ucp_request_cancel(ucp_worker_h worker, void* request) {
   REAL(ucp_request_cancel)(worker, request);
@@ -166,10 +167,9 @@ void ucp_request_cancel(ucp_worker_h worker, void* request) {
 void ucp_request_free(void* request) {
   REAL(ucp_request_free)(request);
 }
-ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void* memory, size_t count,
-                                      ucp_tag_message_h message,
-                                      const ucp_request_param_t* parameters) {
-  return REAL(ucp_tag_msg_recv_nbx)(worker, memory, count, message, parameters);
+ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void* buffer, size_t count,
+                                      ucp_tag_message_h message, const ucp_request_param_t* param) {
+  return REAL(ucp_tag_msg_recv_nbx)(worker, buffer, count, message, param);
 }
 ucp_tag_message_h ucp_tag_probe_nb(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t mask, int remove,
                                    ucp_tag_recv_info_t* info) {
@@ -178,9 +178,9 @@ ucp_tag_message_h ucp_tag_probe_nb(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t
 ucs_status_t ucp_worker_arm(ucp_worker_h worker) {
   return REAL(ucp_worker_arm)(worker);
 }
-ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t* parameters,
-                               ucp_worker_h* worker) {
-  return REAL(ucp_worker_create)(context, parameters, worker);
+ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t* params,
+                               ucp_worker_h* worker_p) {
+  return REAL(ucp_worker_create)(context, params, worker_p);
 }
 void ucp_worker_destroy(ucp_worker_h worker) {
   REAL(ucp_worker_destroy)(worker);
@@ -188,11 +188,12 @@ void ucp_worker_destroy(ucp_worker_h worker) {
 ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_param_t* parameters) {
   return REAL(ucp_worker_flush_nbx)(worker, parameters);
 }
-ucs_status_t ucp_worker_get_address(ucp_worker_h worker, ucp_address_t** address, size_t* bytes) {
-  return REAL(ucp_worker_get_address)(worker, address, bytes);
+ucs_status_t ucp_worker_get_address(ucp_worker_h worker, ucp_address_t** address_p,
+                                    size_t* address_length_p) {
+  return REAL(ucp_worker_get_address)(worker, address_p, address_length_p);
 }
-ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int* descriptor) {
-  return REAL(ucp_worker_get_efd)(worker, descriptor);
+ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int* fd) {
+  return REAL(ucp_worker_get_efd)(worker, fd);
 }
 unsigned ucp_worker_progress(ucp_worker_h worker) {
   return REAL(ucp_worker_progress)(worker);
