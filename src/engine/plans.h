@@ -85,8 +85,8 @@ class PlanCache {
   void use_peers() { by_peers_ = true; }
   // The same inside hosts, of which there are several.
   void use_windows_inside() { windows_inside_ = true; }
-  // From now on, by peer, how long messages are at least that go straight from and to the memory of
-  // GPUs (staging.h). Nothing that was planned is kept.
+  // Says by peer from which length on messages go straight from and to the memory of GPUs
+  // (staging.h). Nothing that was planned is kept.
   void use_direct_messages(std::vector<uint64_t> direct_from);
   // From now on, what is chosen is in the log, or not.
   void tell(bool wanted) { tells_ = wanted; }

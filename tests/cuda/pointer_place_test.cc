@@ -1,5 +1,5 @@
-// In whose memory an address is, by drivers that answer all that is asked in one call and by those
-// that do not.
+// The library knows in whose memory an address is, by drivers that answer all that is asked in one
+// call and by those that do not.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "src/cuda/pointer_place.h"
