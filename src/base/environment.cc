@@ -46,8 +46,7 @@ constexpr std::array<Variable, 23> kVariables = {{
      "size such as 64K, never, or auto, which measures when the ranks meet and goes on doing so."},
     {"BANYAN_GPU_DIRECT", "auto",
      "Whether messages between hosts go straight from and to the memory of GPUs, for which UCX "
-     "must "
-     "know CUDA: on, off, or auto, which does so by RDMA and not by TCP."},
+     "must know CUDA: on, off, or auto, which does so by RDMA and not by TCP."},
     {"BANYAN_COMPRESS", "off",
      "Codec by which sums of floats travel: off, int8, topk:0.01, auto, or "
      "inter=CODEC,intra=CODEC."},

@@ -3,8 +3,10 @@
 #include "src/communicator/gpu_messages.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace banyan {
 namespace {

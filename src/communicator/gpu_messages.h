@@ -9,8 +9,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <vector>
 
 #include "src/cuda/copy_work.h"
 #include "transports/transport.h"

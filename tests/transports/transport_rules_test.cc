@@ -405,6 +405,22 @@ TEST(ConnectingUcx, RefusesADeviceThatThisMachineHasNot) {
   });
 }
 
+// It works where it is asked for GPUs, also where it knows none, and reaches none where it is told
+// not to.
+TEST(ConnectingUcx, ReachesGpusOnlyWhereItMay) {
+  if (!ucx().missing().empty()) GTEST_SKIP() << ucx().missing();
+  for (const bool may : {false, true})
+    run_threads(2, [&](MeshWiring& wiring) {
+      wiring.use_gpu_direct(may);
+      Driver driver(ucx(), wiring);
+      ASSERT_TRUE(driver.ok());
+      EXPECT_TRUE(may || !driver->carries_from(MemoryKind::kDevice));
+      EXPECT_EQ(driver->carries_from(MemoryKind::kHost), 0U);
+      driver.barrier();
+      driver.vanish();
+    });
+}
+
 // UCX's own warnings would be lines of the program. The lengths: a frame, one of several parts of
 // UCX, and one that it asks for leave to send.
 TEST(ConnectingUcx, EndsInSilenceWithMessagesThatNobodyReceived) {

@@ -323,7 +323,13 @@ Result<std::unique_ptr<UcxWire>> UcxWire::create(const Ucp& ucp, const Wiring& w
                                                  const Network& network) {
   std::unique_ptr<UcxWire> wire(new UcxWire(ucp, wiring.size(), network.only_tcp));
   BANYAN_TRY(wire->make_context(wiring, network));
-  wire->reaches_gpus_ = wire->knows_gpus() && wiring.gpu_direct().value_or(!network.only_tcp);
+  const bool knows = wire->knows_gpus();
+  wire->reaches_gpus_ = knows && wiring.gpu_direct().value_or(!network.only_tcp);
+  if (wiring.gpu_direct().value_or(false) && !knows)
+    BANYAN_LOG(wiring.log(), Subsystem::kNet, LogLevel::kWarn,
+               "BANYAN_GPU_DIRECT=on: UCX {} here knows no GPUs, so messages go by the host; a UCX "
+               "built with CUDA would be right",
+               wire->version());
   BANYAN_TRY(wire->make_worker());
   return wire;
 }
