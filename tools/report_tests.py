@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Adds up what tools/test ran: prints failures, every skip with its reason, and `N passed, N failed, N skipped`.
+"""Adds up what tools/test ran: prints every skip with its reason, failures, and `N passed, N failed, N skipped`.
 
 usage: report_tests.py FOLDER     with NAME.json (Meson's testlog) of each build, and `steps`: "RESULT NAME" lines
 A test of GoogleTest counts once; each of its cases that was skipped is listed and counted as a skip besides.
+A failure comes with the lines of its output that say why, as far as that can be told.
 """
 # SPDX-License-Identifier: Apache-2.0
 
@@ -18,6 +19,9 @@ CASE = re.compile(r'^\[  SKIPPED \] (\S+).* \(\d+ ms\)$')
 NAME = re.compile(r'^(.* / |\S+ - \w+:)')
 # What GTEST_SKIP() << "reason" prints before that.
 PLACE = re.compile(r'^\S+:\d+: Skipped$')
+# What comes before the lines that say why: a sanitizer's report, a case of GoogleTest or of Python, a signal.
+TELLING = re.compile(r'Sanitizer: |runtime error: |: Failure$|^E  |^Traceback |^terminate called')
+TOLD = 40  # lines
 
 
 def skipped_cases(output):
@@ -39,6 +43,13 @@ def reason_of(output):
     return re.sub(r'^skipped: *', '', (said or lines or ['no reason given'])[-1])
 
 
+def words_of(test):
+    """What a test that failed said of it: from the first telling line on, or its last lines."""
+    lines = [line.rstrip() for stream in ('stdout', 'stderr') for line in (test.get(stream) or '').splitlines()]
+    first = next((number for number, line in enumerate(lines) if TELLING.search(line)), max(0, len(lines) - TOLD))
+    return ''.join(f'\n    | {line}' for line in lines[first : first + TOLD])
+
+
 def results_of(path):
     """(result, name, reason) of each test in one of Meson's logs, a JSON value a line."""
     for line in path.read_text(encoding='utf-8').splitlines():
@@ -50,7 +61,8 @@ def results_of(path):
             if not cases:
                 yield 'skipped', name, reason_of(output + '\n' + (test.get('stderr') or ''))
         else:
-            yield ('passed' if test['result'] in PASSED else 'failed'), name, test['result'].lower()
+            passed = test['result'] in PASSED
+            yield 'passed' if passed else 'failed', name, '' if passed else f'{test["result"].lower()}{words_of(test)}'
 
 
 def steps_of(path):
@@ -64,11 +76,11 @@ def main(folder):
     if (folder / 'steps').exists():
         results += steps_of(folder / 'steps')
     for result, name, reason in results:
-        if result == 'failed':
-            print(f'FAILED  {name}' + (f' ({reason})' if reason else ''))
-    for result, name, reason in results:
         if result == 'skipped':
             print(f'skipped {name}: {reason}')
+    for result, name, reason in results:
+        if result == 'failed':
+            print(f'FAILED  {name}' + (f': {reason}' if reason else ''))
     count = {kind: sum(result == kind for result, _, _ in results) for kind in ('passed', 'failed', 'skipped')}
     print(', '.join(f'{number} {kind}' for kind, number in count.items()))
     return 1 if count['failed'] or not count['passed'] else 0
