@@ -79,7 +79,9 @@ class Worker {
   const Engine& engine() const { return engine_; }
   const Trace& trace() const { return trace_; }
   std::shared_ptr<Plan> plan(const Call& call) {
-    if (call.problem.staging.any() && (copies_ == nullptr || !call.problem.compression.is_exact()))
+    // A GPU that is not open yet may change what is done.
+    if (call.problem.staging.any() &&
+        (copies_ == nullptr || has_direct_messages_ || !call.problem.compression.is_exact()))
       return plan_on_devices(call);
     return plans_.find_or_build(call.problem, call.algorithm, call.parameters);
   }
@@ -190,7 +192,7 @@ class Worker {
   PlanCache plans_;
   ScratchPool scratch_;
   CopyWork* copies_ = nullptr;                 // the engine's; null: no call needed it yet
-  bool knows_direct_messages_ = false;         // which messages go straight to GPUs
+  bool has_direct_messages_ = false;           // from and to GPUs, where transports carry them
   bool gpus_have_codecs_ = true;               // those that calls number
   std::optional<ScratchPool> staging_memory_;  // pinned, of plans that stage
   std::vector<CacheLine> quick_scratch_;       // of all quick calls: one at a time is under way

@@ -53,7 +53,8 @@ Status Worker::open_devices(const Problem& problem, const Call& call) {
   }
   if (problem.staging.input) BANYAN_TRY(copies_->open(call.send));
   if (problem.staging.output) BANYAN_TRY(copies_->open(output_of(problem, call)));
-  if (!std::exchange(knows_direct_messages_, true)) use_direct_messages();
+  const bool direct = copies_->sees_messages();
+  if (std::exchange(has_direct_messages_, direct) != direct) use_direct_messages();
   return {};
 }
 
@@ -75,9 +76,10 @@ std::vector<int> Worker::wrap_for_gpus() {
   return routes;
 }
 
-// What a GPU would not see is not brought there by others.
+// What a GPU would not see is not brought there by others: one that is opened later ends it for
+// all.
 void Worker::use_direct_messages() {
-  if (!copies_->sees_messages()) return;
+  if (!has_direct_messages_) return plans_.use_direct_messages({});
   std::vector<uint64_t> direct_from(static_cast<size_t>(around_.links.size), kNeverDirect);
   uint64_t least = kNeverDirect;
   for (int peer = 0; peer < around_.links.size; ++peer) {

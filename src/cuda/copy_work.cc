@@ -47,6 +47,7 @@ Result<OpenGpu*> CopyWork::gpu_of(const void* address) {
   if (gpus_[index] != nullptr) return gpus_[index].get();
   auto gpu = std::make_unique<OpenGpu>(cuda_);
   BANYAN_TRY(gpu->open(*ordinal));
+  sees_messages_ = sees_messages_ && gpu->remote_writes() != RemoteWrites::kUnseen;
   gpus_[index] = std::move(gpu);
   return gpus_[index].get();
 }
@@ -319,12 +320,6 @@ Status CopyWork::copy_now(std::span<const Copy> copies) {
     if (status.ok()) status = finished;
   }
   return status;
-}
-
-bool CopyWork::sees_messages() const {
-  return std::all_of(gpus_.begin(), gpus_.end(), [](const auto& gpu) {
-    return gpu == nullptr || gpu->remote_writes() != RemoteWrites::kUnseen;
-  });
 }
 
 Status CopyWork::settle_messages() {

@@ -82,8 +82,8 @@ class CopyWork final : public LocalWork, public Pinning {
   Status copy_now(std::span<const Copy> copies);
 
   // Transports move messages in the memory of these GPUs: whether what they write there is seen by
-  // who reads it later. settle_messages() sees to that, once it is there.
-  bool sees_messages() const;
+  // who reads it later, in each that is open. settle_messages() sees to that, once it is there.
+  bool sees_messages() const { return sees_messages_; }
   Status settle_messages();
   // Makes current what they need.
   void enter_for_messages(std::optional<CurrentContext>& current) const;
@@ -131,7 +131,8 @@ class CopyWork final : public LocalWork, public Pinning {
   const CudaFunctions cuda_;
   Descriptor bell_;
   std::vector<std::unique_ptr<OpenGpu>> gpus_;  // by ordinal; null: not opened
-  std::unique_ptr<Windows> windows_;            // null: calls do not go by them
+  bool sees_messages_ = true;
+  std::unique_ptr<Windows> windows_;  // null: calls do not go by them
   WindowRanks window_ranks_;
   std::optional<uint64_t> delegate_;  // that NCCL has not enqueued yet: its cookie
   bool all_is_pinned_ = true;

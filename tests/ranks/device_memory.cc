@@ -25,14 +25,14 @@ Function function_of(void* library, const char* name) {
 }  // namespace
 
 // Ranks share the devices that there are.
-RankGpu::RankGpu(Rank& rank) : rank_(rank), library_(load_test_driver()) {
+RankGpu::RankGpu(Rank& rank, int others) : rank_(rank), library_(load_test_driver()) {
   if (!rank_.expect(library_ != nullptr, "no CUDA driver")) return;
   cuda_ = cuda_functions(library_);
   int devices = 0;
   CudaFunctions::Device device = 0;
   CudaFunctions::Handle context = nullptr;
   works_ = good(cuda_.init(0), "cuInit") && good(cuda_.device_count(&devices), "count") &&
-           good(cuda_.device(&device, rank.rank() % devices), "cuDeviceGet") &&
+           good(cuda_.device(&device, (rank.rank() + others) % devices), "cuDeviceGet") &&
            good(cuda_.retain_context(&context, device), "retain") &&
            good(cuda_.set_context(context), "cuCtxSetCurrent");
 }

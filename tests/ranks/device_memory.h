@@ -41,7 +41,8 @@ class StreamHold {
 // failure.
 class RankGpu {
  public:
-  explicit RankGpu(Rank& rank);
+  // The rank has the device after so many others, from where it begins to count.
+  explicit RankGpu(Rank& rank, int others = 0);
   RankGpu(const RankGpu&) = delete;
   RankGpu& operator=(const RankGpu&) = delete;
   ~RankGpu();

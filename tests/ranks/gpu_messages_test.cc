@@ -223,6 +223,23 @@ TEST_P(GpuMessages, AreSeenOrNotSent) {
       direct());
 }
 
+// Another one that is opened later may not see them.
+TEST_P(GpuMessages, AreSeenByEachGpuOrNotSent) {
+  run_on(
+      {0, 1},
+      [&](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+        if (!gpu.has_faults()) return;
+        const Messages before = Calls(self, comm, gpu).exchange(100'001);
+        self.expect(before.received > 0, "the first one sees them");
+        RankGpu other(self, 1);
+        if (!other.works()) return;
+        if (self.rank() == 1) other.fail("cuDeviceGetAttribute", 1, 1);
+        const Messages then = Calls(self, comm, other).exchange(100'001);
+        self.expect((then == Messages{}) == (self.rank() == 1), "one of the others does not");
+      },
+      direct());
+}
+
 TEST_P(GpuMessages, EndWhereARankDies) {
   JobOptions options{.limit_s = 60, .environment = direct()};
   Job job(
