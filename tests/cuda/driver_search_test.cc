@@ -8,13 +8,26 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "src/cuda/device_memory.h"
+#include "tests/support/temporary_folder.h"
 
 namespace banyan {
 namespace {
+
+// What a process says that has not looked for the driver before.
+int said_by_a_process(int (*of_process)(const char*), const char* path) {
+  const pid_t child = fork();
+  if (child == 0) _exit(of_process(path));
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
 
 // In a process that has just loaded it. Returns how many threads have not found it.
 int threads_that_miss_it(const char* path) {
@@ -36,14 +49,35 @@ int threads_that_miss_it(const char* path) {
 TEST(DriverSearch, EndsForAllThreadsWithTheDriver) {
   const char* path = std::getenv("STANDIN_CUDA");
   ASSERT_NE(path, nullptr) << "STANDIN_CUDA names the driver";
-  for (int round = 0; round < 40; ++round) {
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) _exit(threads_that_miss_it(path));
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFEXITED(status));
-    ASSERT_EQ(WEXITSTATUS(status), 0) << "threads have not found it, in round " << round;
+  for (int round = 0; round < 40; ++round)
+    ASSERT_EQ(said_by_a_process(threads_that_miss_it, path), 0)
+        << "threads have not found it, in round " << round;
+}
+
+// Nothing orders the two threads. Returns whether it was missed.
+int misses_what_another_loads(const char* path) {
+  std::atomic<bool> loaded{false};
+  std::thread loader([&] {
+    (void)dlopen(path, RTLD_NOW);
+    loaded.store(true, std::memory_order_relaxed);
+  });
+  while (!loaded.load(std::memory_order_relaxed)) std::this_thread::yield();
+  look_for_cuda_driver();
+  loader.join();
+  return knows_devices() ? 0 : 1;
+}
+
+// The end of a path of whole words lies in a word of its own.
+TEST(DriverSearch, FindsPathsOfAnyLength) {
+  const char* driver = std::getenv("STANDIN_CUDA");
+  ASSERT_NE(driver, nullptr) << "STANDIN_CUDA names the driver";
+  const test::TemporaryFolder folder;
+  for (size_t more = 1; more <= 8; ++more) {
+    const std::filesystem::path inside = folder.path() / std::string(more, 'p');
+    ASSERT_TRUE(std::filesystem::create_directory(inside));
+    const std::filesystem::path path = inside / "libcuda.so.1";
+    std::filesystem::create_symlink(driver, path);
+    EXPECT_EQ(said_by_a_process(misses_what_another_loads, path.c_str()), 0) << path;
   }
 }
 
