@@ -13,11 +13,12 @@
 #include "tests/ranks/rank_order.h"
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/ranks/ranks_values.h"
+#include "tests/support/sanitizers.h"
 
 namespace banyan::test::placements_test {
 namespace {
 
-constexpr int kPlacements = 20;
+constexpr int kPlacements = kSanitized ? 5 : 20;
 
 banyan_compression_t by_int8() {
   banyan_compression_t compression = BANYAN_COMPRESSION_INIT;

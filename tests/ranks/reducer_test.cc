@@ -163,7 +163,7 @@ TEST_P(Reducers, HaveTheSameBitsInAnyOrder) {
 
 uint64_t steps_by_threads() {
   if (std::getenv("BANYAN_TEST_LONG") != nullptr) return 10'000;
-  return kThreadSanitizer ? 40 : 200;
+  return kSanitized ? 40 : 200;
 }
 
 // Each takes its share of an order by chance, and waits for the last of its tensors.

@@ -23,4 +23,6 @@ inline constexpr bool kAddressSanitizer = true;
 inline constexpr bool kAddressSanitizer = false;
 #endif
 
+inline constexpr bool kSanitized = kThreadSanitizer || kAddressSanitizer;
+
 }  // namespace banyan::test

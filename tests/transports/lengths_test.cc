@@ -12,6 +12,7 @@
 #include <set>
 #include <vector>
 
+#include "tests/support/sanitizers.h"
 #include "tests/transports/transport_fixture.h"
 #include "transports/quick_lane.h"
 
@@ -78,6 +79,7 @@ Passage exchange(Driver& driver, int self, const std::byte* out, uint64_t bytes,
 
 // From which length on one copy is better, as shm is told; nullopt: it measures and weighs.
 std::vector<std::optional<uint64_t>> single_copies_of(const TransportKind& kind) {
+  if (kind.name == "shm" && kThreadSanitizer) return {64 << 10, 1};
   if (kind.name == "shm") return {64 << 10, 0, 1, std::nullopt};
   return {std::nullopt};
 }
