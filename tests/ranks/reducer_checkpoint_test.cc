@@ -109,7 +109,7 @@ TEST_P(KeptByReducers, OutlivesRestarts) {
     const char* codec;
     double momentum;
   };
-  constexpr uint64_t kRestarts = 20;
+  constexpr uint64_t kRestarts = kSanitized ? 5 : 20;
   for (const Plan plan : {Plan{"threshold:1", 0}, Plan{"topk:0.1", 0.5}, Plan{"int8+sr", 0},
                           Plan{"randk:0.1", 0.9}, Plan{"onebit", 0}})
     run(2, [&](Rank& self) {
