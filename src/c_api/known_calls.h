@@ -61,7 +61,7 @@ class KnownCalls {
 
     // Whether it is known with these numbers, and with buffers that lie to each other like this.
     bool serves(const PlainCall& call) const {
-      return matches(call) && !(knows_devices() && is_of_device(call));
+      return matches(call) && !(may_meet_devices() && is_of_device(call));
     }
 
    private:
@@ -75,7 +75,9 @@ class KnownCalls {
     bool buffers_match(uintptr_t send_begin, uintptr_t recv_begin) const {
       return send.has(send_begin) && recv.has(recv_begin) && distance.has(recv_begin - send_begin);
     }
+    // The driver may have been loaded since the call was checked.
     static bool is_of_device(const PlainCall& call) {
+      look_for_cuda_driver();
       return is_in_device_memory(call.send) || is_in_device_memory(call.recv);
     }
   };

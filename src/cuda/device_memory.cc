@@ -6,15 +6,18 @@
 #include <fmt/core.h>
 #include <link.h>
 
+#include <mutex>
 #include <string_view>
 
 #include "src/cuda/driver_calls.h"
+#include "src/cuda/machine_gpus.h"
 #include "src/cuda/pointer_place.h"
 
 namespace banyan {
 namespace internal {
 
 constinit std::atomic<const CudaFunctions*> cuda_of_process{nullptr};
+constinit std::atomic<bool> may_meet_devices{false};
 
 }  // namespace internal
 
@@ -62,9 +65,15 @@ std::atomic<unsigned long long> libraries_seen{0};
 
 }  // namespace
 
+void expect_devices(const std::string& root) {
+  if (may_have_gpu(root)) internal::may_meet_devices.store(true, std::memory_order_relaxed);
+}
+
 // What is loaded is never unloaded: the handle is kept.
 void look_for_cuda_driver() {
   if (knows_devices()) return;
+  static std::once_flag of_machine;
+  std::call_once(of_machine, [] { expect_devices("/"); });
   Search search{libraries_seen.load(std::memory_order_relaxed)};
   dl_iterate_phdr(visit, &search);
   // Where there is one, nobody may take the search for done before all see it.
@@ -73,6 +82,7 @@ void look_for_cuda_driver() {
   if (driver == nullptr) return;
   static const CudaFunctions found = cuda_functions(driver);
   internal::cuda_of_process.store(&found, std::memory_order_release);
+  internal::may_meet_devices.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace banyan

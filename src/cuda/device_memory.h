@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <string>
 #include <string_view>
 
 #include "banyan/status.h"
@@ -17,11 +18,19 @@ namespace banyan {
 namespace internal {
 
 extern constinit std::atomic<const CudaFunctions*> cuda_of_process;  // null: no driver was seen
+extern constinit std::atomic<bool> may_meet_devices;
 
 }  // namespace internal
 
 // Looks whether the process has loaded the driver by now. Thread-safe.
 void look_for_cuda_driver();
+// Has the driver expected where the machine below `root` may have a GPU. The first look for the
+// driver does so for "/".
+void expect_devices(const std::string& root);
+// False: no memory is a GPU's, and it takes no look to say so. Communicators have looked once.
+inline bool may_meet_devices() {
+  return internal::may_meet_devices.load(std::memory_order_relaxed);
+}
 
 // That of the process as last seen, which lives to its end. Null: none was seen.
 inline const CudaFunctions* cuda_of_process() {

@@ -1,11 +1,15 @@
 // Memory of a GPU is refused where the process has loaded the driver, here one of our own.
 // SPDX-License-Identifier: Apache-2.0
 
+#include "src/cuda/device_memory.h"
+
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "tests/c_api/c_api_fixture.h"
+#include "tests/support/temporary_folder.h"
 
 namespace banyan::test::device_memory_test {
 namespace {
@@ -16,6 +20,8 @@ class DeviceMemory : public CApi {
  protected:
   void SetUp() override {
     CApi::SetUp();
+    std::filesystem::create_directories(machine_.path() / "dev" / "nvidiactl");
+    expect_devices(machine_.path().string());
     // Known before the driver is there.
     ASSERT_EQ(sum(in_, out_), BANYAN_SUCCESS);
     ASSERT_EQ(sum(in_, out_), BANYAN_SUCCESS);
@@ -28,7 +34,7 @@ class DeviceMemory : public CApi {
     questions_ = reinterpret_cast<decltype(questions_)>(dlsym(driver, "fake_cuda_questions"));
     ASSERT_NE(questions_, nullptr);
     own(kDevice, 0);
-    works();  // the first call with other numbers finds it
+    refused(sum(gpu_, out_), BANYAN_ERR_UNSUPPORTED, "send is ");  // known, and looked at again
   }
 
   void own(unsigned type, unsigned managed) { owns_(gpu_, sizeof gpu_, type, managed); }
@@ -36,6 +42,7 @@ class DeviceMemory : public CApi {
     return banyan_allreduce(send, recv, 8, BANYAN_FLOAT32, BANYAN_SUM, comm_);
   }
 
+  TemporaryFolder machine_;
   void (*owns_)(void*, unsigned long long, unsigned, unsigned) = nullptr;
   long (*questions_)() = nullptr;
   float gpu_[64] = {};

@@ -1,4 +1,5 @@
-// Threads that look for the driver at the same time all find it.
+// Threads that look for the driver at the same time all find it. What a machine shows says whether
+// it may come.
 // SPDX-License-Identifier: Apache-2.0
 
 #include <dlfcn.h>
@@ -14,7 +15,9 @@
 #include <vector>
 
 #include "src/cuda/device_memory.h"
+#include "src/cuda/machine_gpus.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/topology/sys_tree.h"
 
 namespace banyan {
 namespace {
@@ -79,6 +82,32 @@ TEST(DriverSearch, FindsPathsOfAnyLength) {
     std::filesystem::create_symlink(driver, path);
     EXPECT_EQ(said_by_a_process(misses_what_another_loads, path.c_str()), 0) << path;
   }
+}
+
+TEST(MachineGpus, AreExpectedWhereTheKernelShowsOne) {
+  const test::SysTree bare;
+  EXPECT_FALSE(may_have_gpu(bare.root())) << "neither /dev nor a bus";
+  bare.write("/dev/null", "");
+  bare.write("/dev/dri/card0", "");
+  bare.write("/sys/bus/pci/devices/0000:00:02.0/vendor", "0x8086");
+  bare.write("/sys/bus/pci/devices/0000:03:00.0/class", "0x030000");
+  EXPECT_FALSE(may_have_gpu(bare.root()));
+  for (const char* device : {"nvidiactl", "nvidia0", "nvhost-ctrl", "nvmap", "nvgpu", "dxg"}) {
+    const test::SysTree machine;
+    machine.write(std::string("/dev/") + device, "");
+    EXPECT_TRUE(may_have_gpu(machine.root())) << device;
+  }
+  bare.write("/sys/bus/pci/devices/0000:04:00.0/vendor", "0x10de");
+  EXPECT_TRUE(may_have_gpu(bare.root())) << "on the bus, whose driver has not been used yet";
+}
+
+TEST(MachineGpus, AreMetFromTheDriverOn) {
+  const auto meets_none = [](const char* path) {
+    if (dlopen(path, RTLD_NOW) == nullptr) return 1;
+    look_for_cuda_driver();
+    return may_meet_devices() ? 0 : 2;
+  };
+  EXPECT_EQ(said_by_a_process(meets_none, std::getenv("STANDIN_CUDA")), 0);
 }
 
 }  // namespace

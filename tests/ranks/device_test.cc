@@ -8,16 +8,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <iterator>
 #include <optional>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "src/cuda/device_memory.h"
 #include "tests/ranks/device_fixture.h"
 #include "tests/ranks/ranks_cases.h"
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/support/sanitizers.h"
+#include "tests/support/temporary_folder.h"
 
 namespace banyan::test::device_test {
 namespace {
@@ -210,6 +213,31 @@ TEST_P(DeviceCalls, SumTheGradientsOfAReducerThatIsOlderThanTheDriver) {
     model.move_to(*gpu);
     for (int number = 1; number < 4; ++number)
       self.expect(model.step(number) == by_host.step(number), fmt::format("step {}", number));
+  });
+}
+
+// Known by its numbers, the call comes again with other memory, on one rank of two.
+TEST_P(DeviceCalls, SumByACallThatIsOlderThanTheDriver) {
+  run_joined(2, [](Rank& self, banyan_comm_t comm) {
+    constexpr size_t kCount = 5;
+    const TemporaryFolder machine;
+    std::filesystem::create_directories(machine.path() / "dev/nvidiactl");
+    expect_devices(machine.path().string());
+    std::vector<int> numbers(kCount, self.rank() + 1), sums(kCount);
+    const auto sum = [&](const void* send, void* recv) {
+      self.expect_ok(banyan_allreduce(send, recv, kCount, BANYAN_INT32, BANYAN_SUM, comm), "sum");
+    };
+    for (int call = 0; call < 3; ++call) sum(numbers.data(), sums.data());
+    RankGpu gpu(self);
+    if (!gpu.works()) return;
+    std::byte* memory = gpu.copy_of(numbers.data(), kCount * sizeof(int));
+    if (self.rank() == 0)
+      sum(memory, memory);
+    else
+      sum(numbers.data(), sums.data());
+    if (self.rank() == 0) gpu.read(sums.data(), memory, kCount * sizeof(int));
+    self.expect(sums == std::vector<int>(kCount, 3), "the sums");
+    gpu.free(memory);
   });
 }
 
