@@ -12,6 +12,10 @@
 namespace banyan {
 
 inline constexpr int kCudaSuccess = 0;
+inline constexpr int kCudaInvalidValue = 1;
+inline constexpr int kCudaNotInitialized = 3;
+inline constexpr int kCudaDeinitialized = 4;
+inline constexpr int kCudaInvalidContext = 201;
 inline constexpr int kCudaNotReady = 600;
 inline constexpr int kCudaCaptureImplicit = 906;  // the legacy stream, while another captures
 inline constexpr int kCudaCaptureRelaxed = 2;     // CUstreamCaptureMode

@@ -57,8 +57,9 @@ Status cuda_status(const CudaFunctions& cuda, int result, std::string_view call)
 }
 
 Result<int> ordinal_of(const CudaFunctions& cuda, const void* address) {
-  const int ordinal = pointer_place(cuda, address).ordinal;
-  if (ordinal >= 0) return ordinal;
+  const PointerPlace place = pointer_place(cuda, address);
+  if (place.ordinal >= 0) return place.ordinal;
+  BANYAN_TRY(cuda_status(cuda, place.error, "cuPointerGetAttributes"));
   return Status(Code::kCuda, fmt::format("{} is in the memory of no GPU", address));
 }
 

@@ -2,8 +2,12 @@
 
 #include "src/cuda/pointer_place.h"
 
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -46,6 +50,7 @@ constinit KnownBuffers known_buffers;
 struct Found {
   unsigned type = kUnknown;
   unsigned long long buffer = 0;  // none
+  int error = kCudaSuccess;
 };
 
 // False: it is not known, and `value` may have changed.
@@ -55,23 +60,43 @@ bool ask_one(const CudaFunctions& cuda, void* value, int attribute,
          cuda.pointer_attribute(value, attribute, address) == kCudaSuccess;
 }
 
-// Memory that is not the driver's is no error for this call.
-Found ask(const CudaFunctions& cuda, CudaFunctions::Address address) {
-  Found found;
+// By these the driver says that memory is not its own: it has none yet, or none any more.
+bool says_no(int error) {
+  return error == kCudaInvalidValue || error == kCudaNotInitialized ||
+         error == kCudaDeinitialized || error == kCudaInvalidContext;
+}
+
+int ask(const CudaFunctions& cuda, CudaFunctions::Address address, Found& found) {
   std::array<int, 2> attributes{kMemoryType, kBufferId};
   std::array<void*, 2> values{&found.type, &found.buffer};
-  const bool answered = cuda.pointer_attributes != nullptr
-                            ? cuda.pointer_attributes(attributes.size(), attributes.data(),
-                                                      values.data(), address) == kCudaSuccess
-                            : ask_one(cuda, &found.type, kMemoryType, address);
-  return answered ? found : Found{};
+  if (cuda.pointer_attributes != nullptr)
+    return cuda.pointer_attributes(attributes.size(), attributes.data(), values.data(), address);
+  if (cuda.pointer_attribute != nullptr)
+    return cuda.pointer_attribute(&found.type, kMemoryType, address);
+  return kCudaInvalidValue;
+}
+
+Found ask(const CudaFunctions& cuda, CudaFunctions::Address address) {
+  Found found;
+  const int error = ask(cuda, address, found);
+  if (error == kCudaSuccess) return found;
+  return says_no(error) ? Found{} : Found{.error = error};
+}
+
+// Where the kernel forbids even this, everything is taken to be readable.
+bool can_be_read(const void* address) {
+  char byte = 0;
+  const iovec local{&byte, 1};
+  const iovec remote{const_cast<void*>(address), 1};
+  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1 || errno != EFAULT;
 }
 
 }  // namespace
 
 PointerPlace pointer_place(const CudaFunctions& cuda, const void* address) {
   const auto pointer = cuda_address(address);
-  const auto [type, buffer] = ask(cuda, pointer);
+  const auto [type, buffer, error] = ask(cuda, pointer);
+  if (error != kCudaSuccess) return {.on_device = !can_be_read(address), .error = error};
   if (type == kUnknown) return {};
   if (const auto known = known_buffers.find(buffer)) return *known;
   unsigned managed = 0;

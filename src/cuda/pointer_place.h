@@ -14,11 +14,13 @@ namespace banyan {
 struct PointerPlace {
   bool on_device = false;  // where the host cannot touch it, as it can managed memory
   int ordinal = -1;        // the device whose it is, as pinned memory is, too; -1: none's
+  int error = 0;           // the driver's, which then does not say whose it is
 
   bool operator==(const PointerPlace&) const = default;
 };
 
-// Thread-safe. Memory that the driver does not know is the host's.
+// Thread-safe. Memory that the driver does not know is the host's. After an error of the GPU the
+// driver says nothing: what the host cannot read is on a device then.
 PointerPlace pointer_place(const CudaFunctions& cuda, const void* address);
 
 }  // namespace banyan

@@ -48,6 +48,26 @@ TEST_P(PointerPlaces, AreWhatTheDriverSays) {
   EXPECT_EQ(cuda_.free_host(locked), kCudaSuccess);
 }
 
+// As after a kernel's illegal access.
+TEST_P(PointerPlaces, AreWhatTheHostCanReadWhereTheDriverFails) {
+  constexpr int kIllegalAddress = 700;
+  const Address device = device_memory(4096);
+  const int own = 0;
+  const auto failing = [&](Address address, int error) {
+    standin_.fail(GetParam() ? "cuPointerGetAttributes" : "cuPointerGetAttribute", 0, error);
+    return of(address);
+  };
+  const auto on_host = static_cast<Address>(reinterpret_cast<uintptr_t>(&own));
+  const PointerPlace unsaid{.on_device = true, .ordinal = -1, .error = kIllegalAddress};
+  EXPECT_EQ(failing(device, kIllegalAddress), unsaid);
+  EXPECT_EQ(of(device), kOnGpu) << "what was not said is not kept";
+  EXPECT_EQ(failing(on_host, kIllegalAddress),
+            (PointerPlace{.on_device = false, .ordinal = -1, .error = kIllegalAddress}));
+  for (const int no : {kCudaInvalidValue, kCudaNotInitialized, kCudaDeinitialized})
+    EXPECT_EQ(failing(on_host, no), PointerPlace{}) << no;
+  EXPECT_EQ(cuda_.free(device), kCudaSuccess);
+}
+
 INSTANTIATE_TEST_SUITE_P(Drivers, PointerPlaces, testing::Bool(),
                          [](const testing::TestParamInfo<bool>& row) {
                            return row.param ? "InOneCall" : "OneByOne";

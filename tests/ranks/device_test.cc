@@ -138,6 +138,20 @@ TEST_P(DeviceCalls, FailOnAllRanksWhereACopyIsRefused) {
   });
 }
 
+// Once it says nothing: what the host cannot read is taken for a GPU's.
+TEST_P(DeviceCalls, FindMemoryThatTheDriverDoesNotName) {
+  run_on_gpus(2, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    const std::vector<float> ones(8, 1);
+    std::vector<float> sums(8);
+    std::byte* memory = gpu.copy_of(ones.data(), 32);
+    if (gpu.has_faults()) gpu.fail("cuPointerGetAttributes", 0, 700);
+    self.expect_ok(banyan_allreduce(memory, memory, 8, BANYAN_FLOAT32, BANYAN_SUM, comm), "sum");
+    gpu.read(sums.data(), memory, 32);
+    self.expect(sums == std::vector<float>(8, 2), "two ones");
+    gpu.free(memory);
+  });
+}
+
 // A model of three tensors, of which some lie on the GPU, and its reducer.
 class DeviceModel {
  public:
