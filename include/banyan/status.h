@@ -92,9 +92,9 @@ class [[nodiscard]] Result {
     return value;
   }
   [[noreturn]] void end_process() const noexcept {
-    const Status failure = status();
-    std::fprintf(stderr, "banyan: a result was taken for a value, and it is a failure: %.*s\n",
-                 static_cast<int>(failure.message().size()), failure.message().data());
+    const std::string failure(status().message());
+    std::fprintf(stderr, "banyan: a result was taken for a value, and it is a failure: %s\n",
+                 failure.c_str());
     std::abort();
   }
 

@@ -9,10 +9,6 @@
 #include "python/core/dispatch.h"
 
 namespace banyan::test {
-namespace {
-
-constexpr size_t kGuard = 64;
-constexpr int kReduced = -1;
 
 // A piece is `count` elements at `at`, which are elements base, base + 1, ... of rank `from`, or of
 // the reduction.
@@ -22,6 +18,11 @@ struct Piece {
   int from = 0;
   size_t base = 0;
 };
+
+namespace {
+
+constexpr size_t kGuard = 64;
+constexpr int kReduced = -1;
 
 // What memory holds that nobody writes: the bytes at `place`, with a period of 256.
 std::byte untouched(size_t place) {
