@@ -7,6 +7,7 @@
 #include <c10/core/GradMode.h>
 #include <unistd.h>
 
+#include <optional>
 #include <utility>
 
 namespace banyan::process_group {
@@ -42,7 +43,7 @@ class WithoutPython {
 }  // namespace
 
 void Calls::run(std::vector<banyan_call_t> calls) const {
-  order.settle();
+  turn.settle();
   for (banyan_call_t& call : calls) call.timeout_s = timeout_s;
   comm.run(calls, what);
 }
@@ -185,13 +186,14 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupBanyan::submit(const Op& op, const Te
                                         ++sequence_, op.lists);
   Fifo::Job job = [this, op, order, work, inputs, body = std::move(body),
                    timeout_s = timeout_of(op.timeout)] {
+    std::optional<DeviceTurn> turn;  // to the end: the future asks for the current stream
     try {
       // Tensors of inference mode are written, too; callbacks of the future are not in here.
       const c10::NoGradGuard no_grad;
       const at::AutoDispatchBelowADInplaceOrView as_memory;
-      order.enter();
-      body(Calls{*comm_, order, timeout_s, op.what, getRank(), getSize()});
-      order.settle();
+      turn.emplace(order, streams_, ended_);
+      body(Calls{*comm_, *turn, timeout_s, op.what, getRank(), getSize()});
+      turn->settle();
     } catch (...) {
       work->fail(std::current_exception());
       return;

@@ -33,7 +33,7 @@ using TensorLists = std::vector<Tensors>;
 // What a running operation calls.
 struct Calls {
   Comm& comm;
-  const DeviceOrder& order;
+  const DeviceTurn& turn;
   double timeout_s;  // 0: the communicator's
   const char* what;
   int rank, size;
@@ -142,6 +142,7 @@ class ProcessGroupBanyan final : public c10d::Backend {
   const int64_t first_timeout_ms_;  // the one that the communicators were made with
   std::unique_ptr<Comm> comm_;
   std::unique_ptr<Messages> messages_;  // none where this rank is alone
+  DeviceStreams streams_;
   std::unique_ptr<Fifo> fifo_ = std::make_unique<Fifo>();
   std::atomic<uint64_t> sequence_ = 0;
   std::atomic<bool> ended_ = false;

@@ -26,9 +26,8 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::send(Tensors& tensors, int peer,
   check_message("send", tensors, tag);
   check_rank("send", peer);
   TORCH_CHECK(peer != getRank(), "banyan send: rank ", peer, " is this one; valid: another");
-  const DeviceOrder order(tensors);
   const at::Tensor memory = dense(tensors[0]);
-  order.settle();
+  DeviceOrder(tensors).settle(ended_);
   auto work = c10::make_intrusive<Work>(getRank(), OpType::SEND, "banyan:send", tensors, tensors,
                                         sequence_);
   messages_->send(memory, peer, tag, work, static_cast<double>(timeout_ms_) / 1000);
@@ -40,7 +39,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::recv(Tensors& tensors, int peer,
   check_message("recv", tensors, tag);
   check_rank("recv", peer);
   TORCH_CHECK(peer != getRank(), "banyan recv: rank ", peer, " is this one; valid: another");
-  DeviceOrder(tensors).settle();
+  DeviceOrder(tensors).settle(ended_);
   auto work = c10::make_intrusive<Work>(getRank(), OpType::RECV, "banyan:recv", tensors, tensors,
                                         sequence_);
   messages_->recv(tensors[0], peer, tag, work, static_cast<double>(timeout_ms_) / 1000);
@@ -51,7 +50,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::recvAnysource(Tensors& tensors, 
   check_usable("recv");
   check_message("recv", tensors, tag);
   TORCH_CHECK(getSize() > 1, "banyan recv: this rank is alone; valid: a group of several");
-  DeviceOrder(tensors).settle();
+  DeviceOrder(tensors).settle(ended_);
   auto work = c10::make_intrusive<Work>(getRank(), OpType::RECVANYSOURCE, "banyan:recv_any_source",
                                         tensors, tensors, sequence_);
   messages_->recv(tensors[0], Messages::kAny, tag, work, static_cast<double>(timeout_ms_) / 1000);
