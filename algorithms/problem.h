@@ -96,7 +96,7 @@ struct Problem {
   // Every rank must have heard from all others before it writes kOutput (argument agreement).
   bool check = true;
   // Elements; used by the calls with a `v` only. Displacements are never empty there.
-  std::vector<uint64_t> send_counts, send_displacements, recv_counts, recv_displacements;
+  std::vector<uint64_t> send_counts{}, send_displacements{}, recv_counts{}, recv_displacements{};
 
   MemoryKind memory = MemoryKind::kHost;  // in which steps work and messages lie
   Staging staging{};

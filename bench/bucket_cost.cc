@@ -58,12 +58,11 @@ banyan::Status compare(banyan::Communicator& communicator, size_t count) {
   for (int block = 0; block < kBlocks; ++block) {
     BANYAN_TRY(
         time_block([&] { return communicator.allreduce(values, banyan::ReduceOp::kSum); }, plain));
-    BANYAN_TRY(time_block(
-        [&]() -> banyan::Status {
-          BANYAN_TRY(reducer->ready(0, gradient.data()));
-          return reducer->wait();
-        },
-        bucket));
+    const auto by_reducer = [&]() -> banyan::Status {
+      BANYAN_TRY(reducer->ready(0, gradient.data()));
+      return reducer->wait();
+    };
+    BANYAN_TRY(time_block(by_reducer, bucket));
   }
   if (communicator.rank() == 0)
     std::printf("%10zu %12.2f %12.2f %+12.2f\n", count * sizeof(float), median(plain),

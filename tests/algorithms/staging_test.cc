@@ -141,8 +141,8 @@ TEST_P(StagedCollectives, AreWhatTheyWere) {
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, StagedCollectives,
                          testing::Range(0, static_cast<int>(algorithms().size())),
-                         [](const testing::TestParamInfo<int>& info) {
-                           return std::string(algorithms()[static_cast<size_t>(info.param)].name);
+                         [](const testing::TestParamInfo<int>& row) {
+                           return std::string(algorithms()[static_cast<size_t>(row.param)].name);
                          });
 
 size_t copies_in(const Schedule& schedule) {

@@ -159,8 +159,8 @@ TEST_P(EveryCodecCall, GivesTheSameBitsInAnyFloatMode) {
     EXPECT_EQ(after & kOther, turn == 1 ? kOther : before & kOther) << "the mode is another one";
   }
   EXPECT_EQ(messages[0], messages[1]);
-  const auto bytes_of = [](const auto& values) {
-    return std::string_view(reinterpret_cast<const char*>(values.data()), kCount * sizeof(float));
+  const auto bytes_of = [](const auto& floats) {
+    return std::string_view(reinterpret_cast<const char*>(floats.data()), kCount * sizeof(float));
   };
   EXPECT_EQ(bytes_of(residuals[0]), bytes_of(residuals[1]));
   EXPECT_EQ(bytes_of(got[0]), bytes_of(got[1]));

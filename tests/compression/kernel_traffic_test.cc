@@ -32,7 +32,7 @@ struct Traffic {
   }
 };
 
-Traffic& traffic() {
+static Traffic& traffic() {
   static Traffic counted;
   return counted;
 }

@@ -14,8 +14,14 @@ fail() {
 }
 measure() { "$tune" -n 2 --budget "$1" -d cuda --collectives allreduce -o "$folder/tune.json" > "$folder/out" 2> "$folder/log"; }
 
-BANYAN_DEBUG=info BANYAN_NCCL_LIBRARY=$nccl measure 5s || fail "status $?: $(cat "$folder/log")"
-grep -q 'NCCL moves what ranks of this host give each other' "$folder/log" || fail "no call went by NCCL: $(cat "$folder/out")"
+by_nccl() { grep -q 'NCCL moves what ranks of this host give each other' "$folder/log"; }
+
+# A machine that is busy comes less far in the same time.
+for budget in 5s 15s 45s; do
+  BANYAN_DEBUG=info BANYAN_NCCL_LIBRARY=$nccl measure "$budget" || fail "status $?: $(cat "$folder/log")"
+  if by_nccl; then break; fi
+done
+by_nccl || fail "no call went by NCCL: $(cat "$folder/out")"
 ! grep -q 'did not go by it' "$folder/out" || fail "it says otherwise: $(cat "$folder/out")"
 BANYAN_TUNE_FILE=$folder/tune.json "$perf" allreduce -n 2 -d cuda -m 4:64K -i 5 -x 1 -c > /dev/null || fail 'the file does not serve'
 

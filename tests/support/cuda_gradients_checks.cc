@@ -153,9 +153,10 @@ void check_contribution(const TestedGradients& tested, DataType type, uint64_t c
   ASSERT_TRUE(tested.gradients.contribute(type, call, nullptr).ok());
   ASSERT_NO_FATAL_FAILURE(
       expect_same(floats_from(tested.memory, result.data(), count), sum, what + ", sum"));
-  if (kind.has_velocity)
+  if (kind.has_velocity) {
     ASSERT_NO_FATAL_FAILURE(
         expect_same(floats_from(tested.memory, after.data(), count), next, what + ", velocity"));
+  }
   const GradientSeen total = said.total();
   EXPECT_EQ(total.nonfinite, nonfinite) << what;
   expect_near(total.gradient, squares_of([&](uint64_t i) { return next[i]; }, count, kind.samples),

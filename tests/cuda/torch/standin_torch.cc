@@ -184,7 +184,7 @@ at::Tensor as_strided(const at::Tensor& self, c10::IntArrayRef sizes, c10::IntAr
   return at::native::as_strided_tensorimpl(self, sizes, strides, offset);
 }
 
-// Of dense tensors of one type, on the current stream.
+// It copies dense tensors of one type, on the current stream.
 at::Tensor& copy(at::Tensor& self, const at::Tensor& from, bool /*non_blocking*/) {
   TORCH_CHECK(self.is_contiguous() && from.is_contiguous() && self.dtype() == from.dtype() &&
                   self.numel() == from.numel(),
