@@ -66,7 +66,8 @@ thread_local std::array<c10::StreamId, Driver::kMostDevices> current_streams{};
 
 // A stream's number is its handle; 0 is the default stream.
 Handle handle_of(c10::StreamId stream) {
-  return reinterpret_cast<Handle>(stream);  // NOLINT(performance-no-int-to-ptr)
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): torch has numbers for streams
+  return reinterpret_cast<Handle>(stream);
 }
 
 c10::StreamId make_stream(c10::DeviceIndex device) {
@@ -164,7 +165,8 @@ at::Tensor allocate(c10::IntArrayRef sizes, c10::ScalarType type) {
   const auto bytes = static_cast<size_t>(c10::multiply_integers(sizes)) * c10::elementSize(type);
   CudaFunctions::Address memory = 0;
   check(Driver::get()->allocate(&memory, bytes == 0 ? 1 : bytes), "cuMemAlloc");
-  void* begin = reinterpret_cast<void*>(memory);  // NOLINT(performance-no-int-to-ptr)
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver gives addresses as numbers
+  void* begin = reinterpret_cast<void*>(memory);
   const c10::Device device(c10::DeviceType::CUDA, current_device);
   return at::for_blob(begin, sizes)
       .deleter([](void* /*of*/) {})
