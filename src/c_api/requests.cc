@@ -30,6 +30,7 @@ namespace {
 
 // From now on its starts are turns in that stream.
 Status order_by_stream(OpenRequest& request, void* stream) {
+  BANYAN_TRY(request.communicator->membership->start_service());
   Result<std::unique_ptr<banyan::StreamTurn>> turn =
       banyan::StreamTurn::create(*banyan::cuda_of_process(), stream);
   BANYAN_TRY(turn.status());

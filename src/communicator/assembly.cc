@@ -428,7 +428,9 @@ Result<std::unique_ptr<Membership>> assemble(Exchange& exchange, Settings settin
       return Status(Code::kSystem, "out of memory");
     }
   }();
-  const Status status = made.ok() ? (*made)->start_service() : made.status();
+  Status status = made.status();
+  // A rank alone watches nobody, and its calls end at once, but for those on streams.
+  if (status.ok() && (*made)->size() > 1) status = (*made)->start_service();
   if (!status.ok()) return careful.fail(status, deadline);
   // Everybody has everything: only now may anybody send.
   BANYAN_TRY(careful.allgather({}, deadline).status());

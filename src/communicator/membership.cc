@@ -35,7 +35,7 @@ Membership::~Membership() {
 }
 
 Status Membership::start_service() {
-  if (links_.size == 1) return {};  // nobody to watch, nothing that does not end at once
+  if (service_.joinable()) return {};
   auto started = start_thread("watches the other ranks", [this] {
     open_.wait(false);
     serve();

@@ -258,16 +258,17 @@ TEST_P(DeviceCalls, SumByACallThatIsOlderThanTheDriver) {
 // A sum on a stream: what is enqueued before it is its input, and what is behind it sees the sum.
 class OnStream {
  public:
-  OnStream(Rank& self, banyan_comm_t comm, RankGpu& gpu, size_t count)
+  OnStream(Rank& self, banyan_comm_t comm, RankGpu& gpu, size_t count, bool in_place = true)
       : gpu_(gpu),
         count_(count),
         stream_(gpu.make_stream()),
         given_(static_cast<int*>(gpu.allocate_pinned(count * sizeof(int)))),
         got_(static_cast<int*>(gpu.allocate_pinned(count * sizeof(int)))),
-        memory_(gpu.allocate(count * sizeof(int))) {
+        memory_(gpu.allocate(count * sizeof(int))),
+        sums_(in_place ? memory_ : gpu.allocate(count * sizeof(int))) {
     banyan_call_t call = BANYAN_CALL_INIT;
     call.send = memory_;
-    call.recv = memory_;
+    call.recv = sums_;
     call.count = count;
     call.datatype = BANYAN_INT32;
     call.on_stream = 1;
@@ -277,6 +278,7 @@ class OnStream {
   ~OnStream() {
     if (request_ != nullptr) (void)banyan_request_destroy(request_);
     gpu_.destroy_stream(stream_);
+    if (sums_ != memory_) gpu_.free(sums_);
     gpu_.free(memory_);
     gpu_.free_pinned(given_);
     gpu_.free_pinned(got_);
@@ -291,7 +293,7 @@ class OnStream {
     std::fill(given_, given_ + count_, value);
     gpu_.write_on(stream_, memory_, given_, count_ * sizeof(int));
   }
-  void enqueue_output() { gpu_.read_on(stream_, got_, memory_, count_ * sizeof(int)); }
+  void enqueue_output() { gpu_.read_on(stream_, got_, sums_, count_ * sizeof(int)); }
   bool got(int value) const {
     return std::all_of(got_, got_ + count_, [value](int each) { return each == value; });
   }
@@ -303,6 +305,7 @@ class OnStream {
   int* given_;
   int* got_;
   std::byte* memory_;
+  std::byte* sums_;
   banyan_request_t request_ = nullptr;
   bool works_ = false;
 };
@@ -319,6 +322,24 @@ TEST_P(DeviceCalls, AreOrderedByTheirStream) {
       if (!self.expect(sum.got(round * 30 + 3), "the sum, behind the call")) return;
       // Whoever has waited for the stream need not wait again.
       if (round % 2 == 0) self.expect_ok(banyan_request_wait(sum.request()), "wait");
+    }
+  });
+}
+
+// A rank alone has nobody to wait for, but its stream.
+TEST_P(DeviceCalls, OfARankAloneGoOnByThemselves) {
+  run_on_gpus(1, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    OnStream sum(self, comm, gpu, 1000, false);
+    if (!sum.works()) return;
+    for (int round = 0; round < 5; ++round) {
+      StreamHold held;
+      gpu.hold(sum.stream(), held);
+      sum.enqueue_input(round);
+      if (!self.expect_ok(banyan_request_start(sum.request()), "start")) return;
+      sum.enqueue_output();
+      held.release();
+      gpu.synchronize(sum.stream());
+      self.expect(sum.got(round), "what it gave");
     }
   });
 }
