@@ -13,27 +13,25 @@
 
 #pragma once
 
-#include <atomic>
-#include <cstdint>
 #include <memory>
 
 #include "banyan/status.h"
 #include "src/base/clock.h"
 #include "src/base/cuda_driver.h"
-#include "src/base/descriptor.h"
 #include "src/engine/execution.h"
 
 namespace banyan {
 
 class StreamTurn final : public StartGate, public Hook {
  public:
-  // For turns in that stream, one after another, whose context is current. kUnsupported:
+  // For turns in that stream, one after another, whose context is current. What they need is taken
+  // over from one that has been destroyed, where its stream has gone through: so, once warm,
+  // nothing is allocated, for which the driver may wait for all streams. kUnsupported:
   // check_driver(). kSystem, kCuda: no descriptor, no event or no pinned memory is to be had.
   static Result<std::unique_ptr<StreamTurn>> create(const CudaFunctions& cuda, void* stream);
   StreamTurn(const StreamTurn&) = delete;
   StreamTurn& operator=(const StreamTurn&) = delete;
-  // Requires that no turn is under way. A stream that has yet to go through the last one is waited
-  // for, at most a second; then what it still reads is left to the process.
+  // Requires that no turn is under way. The stream may still be on its way through the last one.
   ~StreamTurn() override;
 
   // Enqueues the next one. Requires that none is under way. kInvalidUsage: the stream is being
@@ -47,36 +45,20 @@ class StreamTurn final : public StartGate, public Hook {
 
   // Also where the stream has failed; then its memory cannot be reached, and the call fails.
   bool is_open() override;
-  int descriptor() const override { return shared_->bell.get(); }
+  int descriptor() const override;
   void ended(const Execution& /*execution*/) override { give_up(); }
 
  private:
-  // What the stream uses at its own time.
-  struct Shared {
-    const CudaFunctions& cuda;
-    Descriptor bell;
-    std::atomic<uint32_t> reached{0};  // counts the turns that the stream has got to
-    uint32_t* word = nullptr;          // pinned: how many have ended
+  struct Place;
+  class Places;
 
-    Shared(const CudaFunctions& driver, Descriptor rung) : cuda(driver), bell(std::move(rung)) {}
-    Shared(const Shared&) = delete;
-    Shared& operator=(const Shared&) = delete;
-    ~Shared();
-  };
-
-  StreamTurn(std::unique_ptr<Shared> shared, void* stream)
-      : shared_(std::move(shared)), cuda_(shared_->cuda), stream_(stream) {}
-  Status prepare();
+  StreamTurn(std::unique_ptr<Place> place, void* stream);
   Status enqueue();
-  static void reach(void* shared);
+  static void reach(void* place);
 
-  std::unique_ptr<Shared> shared_;
+  std::unique_ptr<Place> place_;
   const CudaFunctions& cuda_;
   CudaFunctions::Handle stream_;
-  CudaFunctions::Handle context_ = nullptr;  // of whoever has made it
-  CudaFunctions::Handle gone_on_ = nullptr;  // event: the stream has gone through the last turn
-  CudaFunctions::Address word_of_gpu_ = 0;
-  uint32_t entered_ = 0;  // turns
   TimePoint looks_next_;  // at the stream
 };
 

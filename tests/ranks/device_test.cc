@@ -365,6 +365,40 @@ TEST_P(DeviceCalls, OnSeveralStreamsGoOnByThemselves) {
   });
 }
 
+// As PyTorch's backend makes them. The driver may wait for all streams where memory is had or
+// freed.
+TEST_P(DeviceCalls, MadeAnewTakeWhatFormerOnesHad) {
+  run_on_gpus(2, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    void* stream = gpu.make_stream();
+    std::byte* memory = gpu.allocate(100 * sizeof(int));
+    const auto sum_anew = [&] {
+      banyan_request_t request = nullptr;
+      banyan_call_t call = BANYAN_CALL_INIT;
+      call.send = call.recv = memory;
+      call.count = 100;
+      call.datatype = BANYAN_INT32;
+      call.on_stream = 1;
+      call.stream = stream;
+      self.expect_ok(banyan_request_create(comm, &call, &request), "create");
+      self.expect_ok(banyan_request_start(request), "start");
+      self.expect_ok(banyan_request_wait(request), "wait");
+      self.expect_ok(banyan_request_destroy(request), "destroy");
+      gpu.synchronize(stream);
+    };
+    const auto had = [&] {
+      return gpu.calls("cuMemHostAlloc") + gpu.calls("cuMemFreeHost") + gpu.calls("cuEventCreate");
+    };
+    for (int round = 0; round < 3; ++round) sum_anew();
+    self.expect_ok(banyan_barrier(comm), "barrier");
+    const long before = gpu.has_faults() ? had() : 0;
+    for (int round = 0; round < 20; ++round) sum_anew();
+    if (gpu.has_faults()) self.expect(had() == before, "nothing is had or freed");
+    self.expect_ok(banyan_barrier(comm), "barrier");
+    gpu.destroy_stream(stream);
+    gpu.free(memory);
+  });
+}
+
 // The call does not begin before its stream is there, and its start returns all the same.
 TEST_P(DeviceCalls, WaitForTheirStream) {
   run_on_gpus(2, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
