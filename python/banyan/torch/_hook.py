@@ -5,7 +5,7 @@ import queue
 import threading
 import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -13,11 +13,18 @@ from torch.nn.parallel import DistributedDataParallel
 
 import banyan
 from banyan._settings import CompressionLike
-from banyan.torch._naming import (Rules, leave_when_dropped, load_states, reducer_over, saved_state, tensors_of,
-                                  wait_for_devices)
+from banyan.torch._naming import Rules, leave_when_dropped, load_states, reducer_over, saved_state, tensors_of
+from banyan.torch._torch import DeviceMark
 
 _COUNTED = ('bytes_raw', 'bytes_sent', 'nonfinite', 'fallbacks', 'codec_seconds', 'wait_seconds')
-_Bucket = tuple[torch.futures.Future, list[str], torch.Tensor]  # names of the tensors in it, and its memory
+
+
+class _Bucket(NamedTuple):
+    future: torch.futures.Future  # that DDP waits for
+    names: list[str]  # of the tensors in it
+    buffer: torch.Tensor
+    gradients: list[torch.Tensor]  # of a GPU, that the reducer gets when the stream is at `place`
+    place: Any = None
 
 
 class _Progress:
@@ -34,16 +41,28 @@ class _Progress:
             self.error = error.with_traceback(None)
         return self.error
 
+    def hand_on(self, bucket: _Bucket) -> None:
+        """Gives the reducer a bucket's gradients when its stream has got to them."""
+        if self.error is not None:
+            return
+        try:
+            bucket.place.wait()
+            for name, gradient in zip(bucket.names, bucket.gradients):
+                self.reducer.ready(name, gradient)
+        except Exception as error:
+            self.fail(error)
+
     def outcomes(self, step: list[_Bucket]) -> list[tuple[torch.futures.Future, Any]]:
         """Waits for a step's buckets, and has the memory of each, or an error, for what DDP waits for."""
         found: list[tuple[torch.futures.Future, Any]] = []
-        for future, names, buffer in step:
-            try:
-                for name in names:
-                    self.reducer.wait(name)
-                found.append((future, buffer))
-            except Exception as error:
-                found.append((future, self.fail(error)))
+        for bucket in step:
+            if self.error is None:
+                try:
+                    for name in bucket.names:
+                        self.reducer.wait(name)
+                except Exception as error:
+                    self.fail(error)
+            found.append((bucket.future, bucket.buffer if self.error is None else self.error))
         try:
             self.before, self.after = self.after, self.reducer.stats()
         except banyan.Error as error:
@@ -51,10 +70,15 @@ class _Progress:
         return found
 
 
-def _wait_for_steps(steps: 'queue.SimpleQueue[tuple[_Progress, list[_Bucket]] | None]') -> None:
-    while (given := steps.get()) is not None:
-        outcomes = given[0].outcomes(given[1])
-        del given  # DDP has the hook until it has the results: a communicator must not end in this thread
+# A bucket of a GPU, or all buckets of a step, in order; none: the end.
+_Queue = 'queue.SimpleQueue[tuple[_Progress, _Bucket | list[_Bucket]] | None]'
+
+
+def _serve(given_to_thread: _Queue) -> None:
+    while (given := given_to_thread.get()) is not None:
+        progress, what = given
+        outcomes = progress.hand_on(what) or [] if isinstance(what, _Bucket) else progress.outcomes(what)
+        del given, progress, what  # DDP has the hook until it has the results: a communicator must not end in this thread
         while outcomes:
             future, outcome = outcomes.pop(0)
             future.set_result(outcome)
@@ -86,9 +110,9 @@ class DdpHook:
         self._seen: set[str] = set()
         self._comm, self._reducer = reducer_over(self._group, tensors, settings, config)
         self._progress = _Progress(self._reducer)
-        self._steps: queue.SimpleQueue[tuple[_Progress, list[_Bucket]] | None] = queue.SimpleQueue()
+        self._queue: _Queue = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._end = weakref.finalize(self, self._steps.put, None)
+        self._end = weakref.finalize(self, self._queue.put, None)
         self._end.atexit = False  # the interpreter's end does not wait for the thread
         leave_when_dropped(self, self._comm)
 
@@ -104,21 +128,22 @@ class DdpHook:
         failed = self._progress.error
         if failed is None:
             try:
-                names = self._send(bucket, buffer)
+                self._pending.append(self._send(bucket, buffer, future))
                 if bucket.is_last():
                     self._check_whole()
-                self._pending.append((future, names, buffer))
             except Exception as error:
                 failed = self._progress.fail(error)
         if failed is not None:
             waiting, self._pending = self._pending, []
-            for each in [*(each for each, _, _ in waiting), future]:
+            for each in dict.fromkeys([*(each.future for each in waiting), future]):
                 each.set_result(failed)
         elif bucket.is_last():
-            self._wait_elsewhere()
+            step, self._pending = self._pending, []
+            self._seen.clear()
+            self._give_to_thread(step)
         return result
 
-    def _send(self, bucket: dist.GradBucket, buffer: torch.Tensor) -> list[str]:
+    def _send(self, bucket: dist.GradBucket, buffer: torch.Tensor, future: torch.futures.Future) -> _Bucket:
         if self._comm.closed:
             raise banyan.InvalidUsage('the hook is closed; a model without it is a new DistributedDataParallel')
         if buffer.is_sparse:
@@ -127,11 +152,14 @@ class DdpHook:
         if None in names:
             raise ValueError('DDP has a parameter that the model did not have when ddp_hook() was called; right is to '
                              'call it after the last change of the model')
-        wait_for_devices([buffer])
+        self._seen.update(names)
+        if buffer.is_cuda:
+            sent = _Bucket(future, names, buffer, bucket.gradients(), DeviceMark(buffer))
+            self._give_to_thread(sent)
+            return sent
         for name, gradient in zip(names, bucket.gradients()):
             self._reducer.ready(name, gradient)
-        self._seen.update(names)
-        return names
+        return _Bucket(future, names, buffer, [])
 
     def _check_whole(self) -> None:
         missing = set(self._names.values()) - self._seen
@@ -139,13 +167,11 @@ class DdpHook:
             raise ValueError(f'DDP has no bucket for {min(missing)!r}; right is to call ddp_hook() after the last change of '
                              'the model')
 
-    def _wait_elsewhere(self) -> None:
+    def _give_to_thread(self, what: '_Bucket | list[_Bucket]') -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=_wait_for_steps, args=(self._steps,), daemon=True, name='banyan-ddp-hook')
+            self._thread = threading.Thread(target=_serve, args=(self._queue,), daemon=True, name='banyan-ddp-hook')
             self._thread.start()
-        step, self._pending = self._pending, []
-        self._seen.clear()
-        self._steps.put((self._progress, step))
+        self._queue.put((self._progress, what))
 
     def stats(self) -> dict[str, int | float]:
         """Figures of the last step on this rank, over all tensors.

@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 import banyan
 from banyan._settings import CompressionLike
+from banyan.torch._torch import DeviceMark
 
 Rules = Union[str, Mapping[str, CompressionLike], None]
 
@@ -116,8 +117,8 @@ def tensors_of(named: Sequence[tuple[str, torch.Tensor]], codec: CompressionLike
 
 def wait_for_devices(tensors: Iterable[torch.Tensor]) -> None:
     """Waits for what was enqueued for tensors on GPUs: a reducer reads them when it is told of them."""
-    for device in {tensor.device for tensor in tensors if tensor.is_cuda}:
-        torch.cuda.current_stream(device).synchronize()
+    for tensor in {tensor.device: tensor for tensor in tensors if tensor.is_cuda}.values():
+        DeviceMark(tensor).wait()
 
 
 def saved_state(reducer: banyan.Reducer, group: dist.ProcessGroup | None, all_ranks: bool) -> dict[str, Any]:

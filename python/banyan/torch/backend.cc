@@ -43,9 +43,17 @@ class WithoutPython {
 }  // namespace
 
 void Calls::run(std::vector<banyan_call_t> calls) const {
-  turn.settle();
   for (banyan_call_t& call : calls) call.timeout_s = timeout_s;
-  comm.run(calls, what);
+  if (turn.on_device())
+    comm.enqueue(std::move(calls), turn.native_stream(), what);
+  else
+    comm.run(calls, what);
+}
+
+void Calls::finish(banyan_call_t call) const {
+  turn.settle(ended);
+  call.timeout_s = timeout_s;
+  comm.run({&call, 1}, what);
 }
 
 ProcessGroupBanyan::ProcessGroupBanyan(const c10::intrusive_ptr<c10d::Store>& store, int rank,
@@ -60,7 +68,7 @@ ProcessGroupBanyan::ProcessGroupBanyan(const c10::intrusive_ptr<c10d::Store>& st
                     " ms; valid: above 0");
   const Settings mine = with_timeout(settings, timeout);
   comm_ = Comm::meet(*store, rank, size, mine);
-  if (size > 1) messages_ = std::make_unique<Messages>(comm_->twin(mine), rank, size);
+  if (size > 1) messages_ = std::make_unique<Messages>(comm_->twin(mine), rank, size, streams_);
   init();
 }
 
@@ -114,7 +122,7 @@ c10d::ErrorType ProcessGroupBanyan::getError() {
 }
 
 void ProcessGroupBanyan::end() {
-  if (ended_.exchange(true)) return;
+  if (ended_->exchange(true)) return;
   comm_->abort();
   if (messages_) messages_->abort();
 }
@@ -128,7 +136,7 @@ void ProcessGroupBanyan::shutdown() {
 }
 
 void ProcessGroupBanyan::leave() {
-  if (ended_) return;
+  if (*ended_) return;
   // Ranks leave together where they can: one that goes away is a failure to those that still work.
   if (fifo_->drain(kPatience)) {
     const Fifo::Job together = [this] {
@@ -150,7 +158,7 @@ void ProcessGroupBanyan::check_usable(const char* what) const {
   TORCH_CHECK(getpid() == process_, "banyan ", what,
               ": this process is a child of fork(), which has no part in its parent's group; "
               "make a group of its own by init_process_group");
-  TORCH_CHECK(!ended_, "banyan ", what, ": the group has been destroyed or aborted");
+  TORCH_CHECK(!*ended_, "banyan ", what, ": the group has been destroyed or aborted");
 }
 
 void ProcessGroupBanyan::check_rank(const char* what, int64_t rank) const {
@@ -181,26 +189,32 @@ c10::intrusive_ptr<c10d::Work> ProcessGroupBanyan::noted(WorkRef work) {
 c10::intrusive_ptr<c10d::Work> ProcessGroupBanyan::submit(const Op& op, const Tensors& inputs,
                                                           Tensors outputs, Body body) {
   check_usable(op.what);
-  const DeviceOrder order(inputs.empty() ? outputs : inputs);
-  auto work = c10::make_intrusive<Work>(getRank(), op.type, op.title, inputs, std::move(outputs),
-                                        ++sequence_, op.lists);
-  Fifo::Job job = [this, op, order, work, inputs, body = std::move(body),
-                   timeout_s = timeout_of(op.timeout)] {
-    std::optional<DeviceTurn> turn;  // to the end: the future asks for the current stream
+  const std::optional<c10::Device> device = device_of(op.what, inputs, outputs);
+  const DeviceMark place = device ? DeviceMark::here(*device) : DeviceMark();
+  auto work = c10::make_intrusive<Work>(getRank(), op.type, op.title, inputs, outputs, ++sequence_,
+                                        op.lists);
+  if (device) work->watch(comm_->handle(), ended_);
+  Fifo::Job job = [this, op, device, place, work, inputs, outputs = std::move(outputs),
+                   body = std::move(body), timeout_s = timeout_of(op.timeout)] {
+    std::optional<DeviceTurn> turn;  // to the end: it is in its stream that the work ends
     try {
       // Tensors of inference mode are written, too; callbacks of the future are not in here.
       const c10::NoGradGuard no_grad;
       const at::AutoDispatchBelowADInplaceOrView as_memory;
-      turn.emplace(order, streams_, ended_);
-      body(Calls{*comm_, *turn, timeout_s, op.what, getRank(), getSize()});
-      turn->settle();
+      turn.emplace(device, streams_);
+      turn->uses(inputs);
+      turn->uses(outputs);
+      place.block_current_stream();
+      body(Calls{*comm_, *turn, *ended_, timeout_s, op.what, getRank(), getSize()});
     } catch (...) {
       work->fail(std::current_exception());
       return;
     }
     work->complete();
   };
-  if (op.async || !fifo_->run_now(job)) fifo_->push(std::move(job));
+  // What is only enqueued keeps no caller waiting.
+  const bool at_once = device.has_value() || !op.async;
+  if (!at_once || !fifo_->run_now(job)) fifo_->push(std::move(job));
   return noted(work);
 }
 

@@ -34,11 +34,15 @@ using TensorLists = std::vector<Tensors>;
 struct Calls {
   Comm& comm;
   const DeviceTurn& turn;
+  const std::atomic<bool>& ended;
   double timeout_s;  // 0: the communicator's
   const char* what;
   int rank, size;
+  // On tensors of a GPU they take their turn in the current stream, as everything else there.
   void run(std::vector<banyan_call_t> calls) const;
   void run(const banyan_call_t& call) const { run(std::vector<banyan_call_t>{call}); }
+  // Returns when the result is there, for what the host looks at.
+  void finish(banyan_call_t call) const;
 };
 
 class ProcessGroupBanyan final : public c10d::Backend {
@@ -130,6 +134,7 @@ class ProcessGroupBanyan final : public c10d::Backend {
   BackendPtr group_of(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                       const c10::intrusive_ptr<Options>& options);
   std::vector<int> find_missing(int tag, std::chrono::milliseconds timeout, bool all);
+  WorkRef receive(c10d::OpType type, const char* title, const Tensors& tensors, int peer, int tag);
   WorkRef message(bool sends, const at::Tensor& tensor, int peer, int tag,
                   std::chrono::milliseconds timeout);
 
@@ -145,7 +150,7 @@ class ProcessGroupBanyan final : public c10d::Backend {
   DeviceStreams streams_;
   std::unique_ptr<Fifo> fifo_ = std::make_unique<Fifo>();
   std::atomic<uint64_t> sequence_ = 0;
-  std::atomic<bool> ended_ = false;
+  const std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);
   std::mutex coalescing_mutex_;
   bool coalescing_ = false;
   std::vector<WorkRef> coalesced_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "python/core/dispatch.h"
@@ -101,17 +102,15 @@ class Requests {
     }
     return BANYAN_SUCCESS;
   }
+  std::vector<banyan_request_t> release() { return std::exchange(made_, {}); }
 
  private:
   banyan_comm_t comm_;
   std::vector<banyan_request_t> made_;
 };
 
-}  // namespace
-
-void check(banyan_result_t result, const char* what, banyan_comm_t comm) {
-  if (result == BANYAN_SUCCESS) return;
-  std::string text = banyan_last_error(nullptr);
+[[noreturn]] void raise(banyan_result_t result, std::string text, const char* what,
+                        banyan_comm_t comm) {
   if (text.empty()) text = banyan_result_string(result);
   int failed = -1;
   if (comm != nullptr && banyan_comm_failed_rank(comm, &failed) == BANYAN_SUCCESS && failed >= 0)
@@ -119,6 +118,18 @@ void check(banyan_result_t result, const char* what, banyan_comm_t comm) {
   // By these words programs for other backends know it.
   if (result == BANYAN_ERR_TIMEOUT) text = "Timed out (" + text + ")";
   C10_THROW_ERROR(DistBackendError, std::string("banyan ") + what + ": " + text);
+}
+
+}  // namespace
+
+void check(banyan_result_t result, const char* what, banyan_comm_t comm) {
+  if (result != BANYAN_SUCCESS) raise(result, banyan_last_error(nullptr), what, comm);
+}
+
+void check_alive(banyan_comm_t comm, const char* what) {
+  banyan_result_t error = BANYAN_SUCCESS;
+  if (banyan_comm_async_error(comm, &error) == BANYAN_SUCCESS && error != BANYAN_SUCCESS)
+    raise(error, banyan_last_error(comm), what, comm);
 }
 
 std::unique_ptr<Comm> Comm::meet(c10d::Store& store, int rank, int size, const Settings& settings) {
@@ -146,6 +157,7 @@ std::unique_ptr<Comm> Comm::twin(const Settings& settings) {
 Comm::~Comm() {
   if (handle_ == nullptr) return;
   (void)banyan_comm_abort(handle_);
+  for (banyan_request_t request : enqueued_) (void)banyan_request_destroy(request);
   (void)banyan_comm_destroy(handle_);
 }
 
@@ -164,6 +176,36 @@ void Comm::run(std::span<const banyan_call_t> calls, const char* what) {
   }
   if (result == BANYAN_SUCCESS) result = requests.wait();
   check(result, what, handle_);
+}
+
+void Comm::drop_ended() {
+  while (!enqueued_.empty()) {
+    int done = 0;
+    (void)banyan_request_test(enqueued_.front(), &done);
+    if (done == 0) return;
+    (void)banyan_request_destroy(enqueued_.front());
+    enqueued_.pop_front();
+  }
+}
+
+void Comm::enqueue(std::vector<banyan_call_t> calls, void* stream, const char* what) {
+  drop_ended();
+  const bool grouped = calls.size() > 1;
+  Requests requests(handle_);
+  banyan_result_t result = BANYAN_SUCCESS;
+  if (grouped) check(banyan_group_start(), what, handle_);
+  for (banyan_call_t& call : calls) {
+    call.on_stream = 1;
+    call.stream = stream;
+    result = requests.start(call);
+    if (result != BANYAN_SUCCESS) break;
+  }
+  if (grouped) {
+    const banyan_result_t ended = banyan_group_end();
+    if (result == BANYAN_SUCCESS) result = ended;
+  }
+  check(result, what, handle_);
+  for (banyan_request_t request : requests.release()) enqueued_.push_back(request);
 }
 
 }  // namespace banyan::process_group

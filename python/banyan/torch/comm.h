@@ -6,9 +6,11 @@
 #include <banyan/banyan.h>
 
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -28,6 +30,9 @@ struct Settings {
 // Throws c10::DistBackendError with the library's text, which names the rank.
 void check(banyan_result_t result, const char* what, banyan_comm_t comm);
 
+// Throws likewise if the communicator has failed, also where no call has said so. Any thread.
+void check_alive(banyan_comm_t comm, const char* what);
+
 // Owns the handle. One thread at a time makes calls; any thread aborts.
 class Comm {
  public:
@@ -44,12 +49,18 @@ class Comm {
   banyan_comm_t handle() const { return handle_; }
   // Runs the calls, several as one group, and returns when all have ended.
   void run(std::span<const banyan_call_t> calls, const char* what);
+  // Runs them, several as one group, in the order of this stream (a cudaStream_t), and returns when
+  // that is enqueued. Later failures are those of the communicator.
+  void enqueue(std::vector<banyan_call_t> calls, void* stream, const char* what);
   void abort() { (void)banyan_comm_abort(handle_); }
   // A child of fork() has no thread of this communicator and must not touch what the parent uses.
   void leak() { handle_ = nullptr; }
 
  private:
+  void drop_ended();
+
   banyan_comm_t handle_;
+  std::deque<banyan_request_t> enqueued_;  // in their order, with ends that nobody waits for
 };
 
 }  // namespace banyan::process_group

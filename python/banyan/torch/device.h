@@ -9,6 +9,7 @@
 #include <c10/core/StreamGuard.h>
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,22 +18,35 @@
 
 namespace banyan::process_group {
 
-// Marks the place of an operation in the caller's current stream, where it is issued. For tensors
-// of the host it does nothing.
-class DeviceOrder {
+using WaitClock = std::chrono::steady_clock;
+
+// A place in a stream. Copies are the same place.
+class DeviceMark {
  public:
-  explicit DeviceOrder(const std::vector<at::Tensor>& tensors);
-  // Null: the host has the tensors.
-  const c10::Event* event() const { return event_.get(); }
-  // Returns when the stream has got there; it may be enqueued more meanwhile. No core is busy with
+  // None, which is reached: what the host has.
+  DeviceMark() = default;
+  // Where the current stream of the device is now.
+  static DeviceMark here(c10::Device device);
+  bool is_reached() const { return event_ == nullptr || event_->query(); }
+  // Returns when the stream has got there, false where it has not by then. No core is busy with
   // that. Raises where the group ends before.
-  void settle(const std::atomic<bool>& ended) const;
+  bool wait(const std::atomic<bool>& ended,
+            WaitClock::time_point until = WaitClock::time_point::max()) const;
+  // What is enqueued on the current stream of the device from now on comes after the mark.
+  void block_current_stream() const;
+  explicit operator bool() const { return event_ != nullptr; }
+  c10::Device device() const { return event_->device(); }
 
  private:
   std::shared_ptr<c10::Event> event_;
 };
 
-// One stream of each device, for the copies that operations make of tensors. Thread-safe.
+// The device of the tensors, unless it is the host. Raises where there are several, or where its
+// current stream is being captured, which goes on being so.
+std::optional<c10::Device> device_of(const char* what, const std::vector<at::Tensor>& inputs,
+                                     const std::vector<at::Tensor>& outputs);
+
+// One stream of each device, for what operations enqueue. Thread-safe.
 class DeviceStreams {
  public:
   c10::Stream of(c10::Device device);
@@ -42,18 +56,22 @@ class DeviceStreams {
   std::map<c10::DeviceIndex, c10::Stream> streams_;
 };
 
-// While an operation runs: the backend's stream is the thread's, behind the place of the operation.
+// While it is there the backend's stream is the thread's. Nothing, for tensors of the host.
 class DeviceTurn {
  public:
-  DeviceTurn(const DeviceOrder& order, DeviceStreams& streams, const std::atomic<bool>& ended);
+  DeviceTurn(std::optional<c10::Device> device, DeviceStreams& streams);
   DeviceTurn(const DeviceTurn&) = delete;
   DeviceTurn& operator=(const DeviceTurn&) = delete;
-  // Returns when all that this stream has is done, as DeviceOrder::settle().
-  void settle() const;
+  bool on_device() const { return own_.has_value(); }
+  // A cudaStream_t.
+  void* native_stream() const;
+  // Memory of these is not given to others before this stream is through with it.
+  void uses(const std::vector<at::Tensor>& tensors) const;
+  // Returns when all that this stream has is done, as DeviceMark::wait().
+  void settle(const std::atomic<bool>& ended) const;
 
  private:
   std::optional<c10::StreamGuard> own_;
-  const std::atomic<bool>& ended_;
 };
 
 }  // namespace banyan::process_group

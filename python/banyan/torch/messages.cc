@@ -42,10 +42,11 @@ Messages::Clock::time_point deadline_in(double seconds) {
 
 }  // namespace
 
-Messages::Messages(std::unique_ptr<Comm> comm, int rank, int size)
+Messages::Messages(std::unique_ptr<Comm> comm, int rank, int size, DeviceStreams& streams)
     : comm_(std::move(comm)),
       rank_(rank),
       size_(size),
+      streams_(streams),
       sends_(static_cast<size_t>(size)),
       incoming_(static_cast<size_t>(size)) {}
 
@@ -63,7 +64,8 @@ Messages::~Messages() {
   }
 }
 
-void Messages::send(const at::Tensor& tensor, int peer, int tag, WorkRef work, double timeout_s) {
+void Messages::send(const at::Tensor& tensor, int peer, int tag, WorkRef work, double timeout_s,
+                    const DeviceMark& from) {
   std::unique_lock lock(mutex_);
   if (failure_) {
     const std::exception_ptr failure = failure_;
@@ -76,35 +78,71 @@ void Messages::send(const at::Tensor& tensor, int peer, int tag, WorkRef work, d
   sending->tensor = tensor;
   sending->work = std::move(work);
   sending->timeout_s = timeout_s;
+  sending->from = from;
   sends_[static_cast<size_t>(peer)].push_back(std::move(sending));
   if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
   changed_.notify_all();
 }
 
-void Messages::recv(const at::Tensor& tensor, int peer, int tag, WorkRef work, double timeout_s) {
+void Messages::recv(const at::Tensor& tensor, int peer, int tag, WorkRef work, double timeout_s,
+                    const DeviceMark& from) {
+  Waiting waiting{tensor, peer, tag, std::move(work), deadline_in(timeout_s), timeout_s, from};
   std::unique_lock lock(mutex_);
-  const auto here = std::find_if(arrived_.begin(), arrived_.end(), [&](const Arrived& message) {
-    return matches(peer, tag, message.peer, message.header.tag);
-  });
-  if (here != arrived_.end()) {
-    const Arrived message = std::move(*here);
-    arrived_.erase(here);
-    deliver({tensor, peer, tag, std::move(work), {}, timeout_s}, message.header, message.bytes,
-            message.peer);
+  const bool held = is_held(waiting, held_.end());
+  const std::exception_ptr failure = failure_;
+  if (!held && take_arrived(waiting)) {
     std::vector<Done> done = std::exchange(done_, {});
     lock.unlock();
-    for (Done& one : done) one.error ? one.work->fail(one.error) : one.work->complete();
+    tell(std::move(done));
     return;
   }
-  if (failure_) {
-    const std::exception_ptr failure = failure_;
+  if (failure) {
     lock.unlock();
-    work->fail(failure);
+    waiting.work->fail(failure);
     return;
   }
-  waiting_.push_back({tensor, peer, tag, std::move(work), deadline_in(timeout_s), timeout_s});
+  (held ? held_ : waiting_).push_back(std::move(waiting));
   if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
   changed_.notify_all();
+}
+
+bool Messages::take_arrived(Waiting& waiting) {
+  const auto here = std::find_if(arrived_.begin(), arrived_.end(), [&](const Arrived& message) {
+    return matches(waiting.peer, waiting.tag, message.peer, message.header.tag);
+  });
+  if (here == arrived_.end()) return false;
+  const Arrived message = std::move(*here);
+  arrived_.erase(here);
+  deliver(std::move(waiting), message.header, message.bytes, message.peer);
+  return true;
+}
+
+bool Messages::is_held(const Waiting& waiting, std::list<Waiting>::iterator end) {
+  return !waiting.from.is_reached() || std::any_of(held_.begin(), end, [&](const Waiting& before) {
+    return before.tag == waiting.tag &&
+           (before.peer == waiting.peer || before.peer == kAny || waiting.peer == kAny);
+  });
+}
+
+bool Messages::release_held() {
+  bool moved = false;
+  for (auto first = held_.begin(); first != held_.end();) {
+    if (is_held(*first, first)) {
+      ++first;
+      continue;
+    }
+    if (!take_arrived(*first)) waiting_.push_back(std::move(*first));
+    first = held_.erase(first);
+    moved = true;
+  }
+  return moved;
+}
+
+void Messages::tell(std::vector<Done> done) {
+  for (Done& one : done) {
+    const DeviceTurn turn(one.work->device(), streams_);
+    one.error ? one.work->fail(one.error) : one.work->complete();
+  }
 }
 
 void Messages::abort() {
@@ -115,11 +153,11 @@ void Messages::abort() {
 }
 
 bool Messages::busy() const {
-  return !waiting_.empty() || std::any_of(sends_.begin(), sends_.end(), [](const auto& queue) {
-    return !queue.empty();
-  }) || std::any_of(incoming_.begin(), incoming_.end(), [](const Incoming& incoming) {
-    return incoming.taker.has_value();
-  });
+  return !waiting_.empty() || !held_.empty() ||
+         std::any_of(sends_.begin(), sends_.end(),
+                     [](const auto& queue) { return !queue.empty(); }) ||
+         std::any_of(incoming_.begin(), incoming_.end(),
+                     [](const Incoming& incoming) { return incoming.taker.has_value(); });
 }
 
 void Messages::serve() {
@@ -133,7 +171,8 @@ void Messages::serve() {
     try {
       if (failure_) std::rethrow_exception(failure_);
       moved = step();
-      expire();
+      expire(waiting_);
+      expire(held_);
     } catch (...) {
       fail_all(std::current_exception());
     }
@@ -141,8 +180,7 @@ void Messages::serve() {
       moved = true;
       std::vector<Done> done = std::exchange(done_, {});
       lock.unlock();
-      for (Done& one : done) one.error ? one.work->fail(one.error) : one.work->complete();
-      done.clear();
+      tell(std::move(done));
       lock.lock();
     }
     if (moved) {
@@ -160,7 +198,7 @@ void Messages::serve() {
 }
 
 bool Messages::step() {
-  bool moved = false;
+  bool moved = release_held();
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
     moved |= step_sends(sends_[static_cast<size_t>(peer)], peer);
@@ -169,8 +207,24 @@ bool Messages::step() {
   return moved;
 }
 
+// Messages of one tag stay in order.
+bool Messages::bring_to_front(std::deque<std::unique_ptr<Sending>>& queue) {
+  std::vector<int64_t> held;
+  for (auto next = queue.begin(); next != queue.end(); ++next) {
+    const int64_t tag = (*next)->header.tag;
+    if (std::count(held.begin(), held.end(), tag) > 0) continue;
+    if ((*next)->from.is_reached()) {
+      std::rotate(queue.begin(), next, next + 1);
+      return true;
+    }
+    held.push_back(tag);
+  }
+  return false;
+}
+
 bool Messages::step_sends(std::deque<std::unique_ptr<Sending>>& queue, int peer) {
   if (queue.empty()) return false;
+  if (!queue.front()->started && !bring_to_front(queue)) return false;
   Sending& first = *queue.front();
   if (!first.started) {
     first.started = true;
@@ -249,14 +303,15 @@ void Messages::deliver(Waiting waiting, const Header& header, const at::Tensor& 
   if (header.bytes > 0 && !bytes.is_same(tensor)) {
     const c10::NoGradGuard no_grad;
     const at::AutoDispatchBelowADInplaceOrView as_memory;  // so that it may be of inference mode
+    const DeviceTurn turn(waiting.work->device(), streams_);
     tensor.copy_(bytes.view(tensor.scalar_type()).view(tensor.sizes()));
   }
   done_.push_back({waiting.work, nullptr});
 }
 
-void Messages::expire() {
+void Messages::expire(std::list<Waiting>& list) {
   const Clock::time_point now = Clock::now();
-  for (auto waiting = waiting_.begin(); waiting != waiting_.end();) {
+  for (auto waiting = list.begin(); waiting != list.end();) {
     if (waiting->deadline > now) {
       ++waiting;
       continue;
@@ -265,7 +320,7 @@ void Messages::expire() {
         {waiting->work, error_of("banyan recv: Timed out waiting: " + sender_name(waiting->peer) +
                                  " has sent nothing with tag " + std::to_string(waiting->tag) +
                                  " in " + std::to_string(waiting->timeout_s) + " s")});
-    waiting = waiting_.erase(waiting);
+    waiting = list.erase(waiting);
   }
 }
 
@@ -287,8 +342,10 @@ void Messages::fail_all(const std::exception_ptr& error) {
     incoming.taker.reset();
     incoming.in_body = false;
   }
-  for (Waiting& waiting : waiting_) done_.push_back({waiting.work, failure_});
-  waiting_.clear();
+  for (auto* list : {&waiting_, &held_}) {
+    for (Waiting& waiting : *list) done_.push_back({waiting.work, failure_});
+    list->clear();
+  }
 }
 
 void Messages::start(Request& request, banyan_collective_t collective, void* memory, size_t bytes,

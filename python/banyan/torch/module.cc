@@ -42,11 +42,24 @@ c10::intrusive_ptr<ProcessGroupBanyan> make(const c10::intrusive_ptr<c10d::Store
   return c10::make_intrusive<ProcessGroupBanyan>(store, rank, size, timeout, settings);
 }
 
+// Nobody ends what waits by this.
+const std::atomic<bool> never_ended = false;
+
 }  // namespace
 }  // namespace banyan::process_group
 
 PYBIND11_MODULE(_torch, module) {
+  using banyan::process_group::DeviceMark;
   using banyan::process_group::ProcessGroupBanyan;
+  py::class_<DeviceMark>(module, "DeviceMark",
+                         "The place where the current stream of a tensor's GPU is now.")
+      .def(py::init([](const at::Tensor& tensor) { return DeviceMark::here(tensor.device()); }),
+           py::arg("tensor"))
+      .def(
+          "wait",
+          [](const DeviceMark& mark) { (void)mark.wait(banyan::process_group::never_ended); },
+          py::call_guard<py::gil_scoped_release>(),
+          "Returns when the stream has got there. No core is busy with that.");
   py::module_::import("torch.distributed");
   py::class_<ProcessGroupBanyan, c10d::Backend, c10::intrusive_ptr<ProcessGroupBanyan>>(
       module, "ProcessGroupBanyan", "The backend of one group; torch.distributed makes it.")

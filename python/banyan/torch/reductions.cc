@@ -231,7 +231,7 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::allreduce_sparse(
     const at::Tensor mine = given.coalesce();
     const at::Tensor nnz = at::full({1}, mine._nnz(), at::kLong);
     const at::Tensor all_nnz = at::empty({calls.size}, at::kLong);
-    calls.run(call_of(BANYAN_ALLGATHER, nnz, all_nnz, 1));
+    calls.finish(call_of(BANYAN_ALLGATHER, nnz, all_nnz, 1));
     const int64_t most = all_nnz.max().item<int64_t>();
     const at::Tensor indices = mine.indices(), values = mine.values();
     std::vector<int64_t> value_sizes = values.sizes().vec();

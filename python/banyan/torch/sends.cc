@@ -1,6 +1,7 @@
 // The messages of the backend: what they check, and their place in coalescing.
 // SPDX-License-Identifier: Apache-2.0
 
+#include <optional>
 #include <utility>
 
 #include "python/banyan/torch/backend.h"
@@ -26,11 +27,12 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::send(Tensors& tensors, int peer,
   check_message("send", tensors, tag);
   check_rank("send", peer);
   TORCH_CHECK(peer != getRank(), "banyan send: rank ", peer, " is this one; valid: another");
+  const std::optional<c10::Device> device = device_of("send", tensors, {});
   const at::Tensor memory = dense(tensors[0]);
-  DeviceOrder(tensors).settle(ended_);
   auto work = c10::make_intrusive<Work>(getRank(), OpType::SEND, "banyan:send", tensors, tensors,
                                         sequence_);
-  messages_->send(memory, peer, tag, work, static_cast<double>(timeout_ms_) / 1000);
+  messages_->send(memory, peer, tag, work, static_cast<double>(timeout_ms_) / 1000,
+                  device ? DeviceMark::here(*device) : DeviceMark());
   return noted(std::move(work));
 }
 
@@ -39,22 +41,24 @@ ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::recv(Tensors& tensors, int peer,
   check_message("recv", tensors, tag);
   check_rank("recv", peer);
   TORCH_CHECK(peer != getRank(), "banyan recv: rank ", peer, " is this one; valid: another");
-  DeviceOrder(tensors).settle(ended_);
-  auto work = c10::make_intrusive<Work>(getRank(), OpType::RECV, "banyan:recv", tensors, tensors,
-                                        sequence_);
-  messages_->recv(tensors[0], peer, tag, work, static_cast<double>(timeout_ms_) / 1000);
-  return noted(std::move(work));
+  return noted(receive(OpType::RECV, "banyan:recv", tensors, peer, tag));
 }
 
 ProcessGroupBanyan::WorkPtr ProcessGroupBanyan::recvAnysource(Tensors& tensors, int tag) {
   check_usable("recv");
   check_message("recv", tensors, tag);
   TORCH_CHECK(getSize() > 1, "banyan recv: this rank is alone; valid: a group of several");
-  DeviceOrder(tensors).settle(ended_);
-  auto work = c10::make_intrusive<Work>(getRank(), OpType::RECVANYSOURCE, "banyan:recv_any_source",
-                                        tensors, tensors, sequence_);
-  messages_->recv(tensors[0], Messages::kAny, tag, work, static_cast<double>(timeout_ms_) / 1000);
-  return noted(std::move(work));
+  return noted(
+      receive(OpType::RECVANYSOURCE, "banyan:recv_any_source", tensors, Messages::kAny, tag));
+}
+
+WorkRef ProcessGroupBanyan::receive(OpType type, const char* title, const Tensors& tensors,
+                                    int peer, int tag) {
+  const std::optional<c10::Device> device = device_of("recv", tensors, {});
+  auto work = c10::make_intrusive<Work>(getRank(), type, title, tensors, tensors, sequence_);
+  messages_->recv(tensors[0], peer, tag, work, static_cast<double>(timeout_ms_) / 1000,
+                  device ? DeviceMark::here(*device) : DeviceMark());
+  return work;
 }
 
 }  // namespace banyan::process_group

@@ -112,6 +112,12 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     current_streams.at(static_cast<size_t>(stream.device_index())) = stream.id();
     return before;
   }
+  void* getStreamNativeHandle(c10::Stream stream) const override { return handle_of(stream.id()); }
+  bool isStreamCapturing(const c10::Stream& stream) const override {
+    int capturing = 0;
+    check(Driver::get()->is_capturing(handle_of(stream.id()), &capturing), "cuStreamIsCapturing");
+    return capturing != 0;
+  }
   bool queryStream(const c10::Stream& stream) const override {
     const int state = Driver::get()->query_stream(handle_of(stream.id()));
     if (state != kCudaNotReady) check(state, "cuStreamQuery");
@@ -133,6 +139,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   bool queryEvent(void* event) const override {
     if (event == nullptr) return true;
+    Driver::get().enter(current_device);  // the thread may be new, which the runtime does not mind
     const int state = Driver::get()->query_event(event);
     if (state != kCudaNotReady) check(state, "cuEventQuery");
     return state == kCudaSuccess;
@@ -247,6 +254,28 @@ class Gate {
   uint32_t* word_;
 };
 
+// A function of the driver's that the library has no use for.
+template <typename Function>
+Function* function_of(const char* name) {
+  auto* const found = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+  TORCH_CHECK(found != nullptr, "the driver has no ", name);
+  return found;
+}
+
+void begin_capture() {
+  constexpr int kThreadLocal = 1;
+  check(function_of<int(void*, int)>("cuStreamBeginCapture_v2")(current_stream(), kThreadLocal),
+        "cuStreamBeginCapture");
+}
+
+// It raises where the capture has been made invalid.
+void end_capture() {
+  void* graph = nullptr;
+  check(function_of<int(void*, void**)>("cuStreamEndCapture")(current_stream(), &graph),
+        "cuStreamEndCapture");
+  check(function_of<int(void*)>("cuGraphDestroy")(graph), "cuGraphDestroy");
+}
+
 PYBIND11_MODULE(standin_torch, module) {
   Driver::get().enter(0);
   module.def("empty", [](const std::vector<int64_t>& sizes, const at::Tensor& like) {
@@ -257,7 +286,12 @@ PYBIND11_MODULE(standin_torch, module) {
   module.def("new_stream", [] {
     current_streams.at(static_cast<size_t>(current_device)) = make_stream(current_device);
   });
-  module.def("stream", [] { return current_streams.at(static_cast<size_t>(current_device)); });
+  module.def("use_stream", [](uintptr_t stream) {
+    current_streams.at(static_cast<size_t>(current_device)) = static_cast<c10::StreamId>(stream);
+  });
+  module.def("stream", [] { return reinterpret_cast<uintptr_t>(current_stream()); });
+  module.def("begin_capture", begin_capture);
+  module.def("end_capture", end_capture);
   module.def("is_idle", [] { return Guard().queryStream(Guard().getStream(Guard().getDevice())); });
   pybind11::class_<Gate>(module, "Gate")
       .def(pybind11::init<>())
