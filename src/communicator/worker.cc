@@ -98,7 +98,8 @@ Result<Operation*> Worker::prepare(const std::shared_ptr<Plan>& plan, const Call
   const bool staged = plan->problem.staging.any();
   if (staged)
     if (const Status opened = open_devices(plan->problem, call); !opened.ok())
-      return give_up(opened.message());
+      return give_up(opened.code() == Code::kCuda ? Code::kCuda : Code::kSystem,
+                     unable(opened.message()));
   engine_.make_room(prepared_ + 1);
   std::unique_ptr<Operation> operation;
   if (plan->idle.empty()) {
@@ -163,7 +164,11 @@ Status Worker::give_up(Code code, std::string_view text) {
 }
 
 Status Worker::give_up(std::string_view why) {
-  return give_up(Code::kSystem, fmt::format("rank {} cannot take part in a call: {}", rank(), why));
+  return give_up(Code::kSystem, unable(why));
+}
+
+std::string Worker::unable(std::string_view why) const {
+  return fmt::format("rank {} cannot take part in a call: {}", rank(), why);
 }
 
 // But for the scalar.

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -169,6 +170,7 @@ class Worker {
   Status release(void* memory);
 
  private:
+  std::string unable(std::string_view why) const;
   Arithmetic arithmetic_of(const Problem& problem) const;
   uint32_t& next_number(const Problem& problem);
   Envelope next_envelope(const Plan& plan);

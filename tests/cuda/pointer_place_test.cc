@@ -63,7 +63,8 @@ TEST_P(PointerPlaces, AreWhatTheHostCanReadWhereTheDriverFails) {
   EXPECT_EQ(of(device), kOnGpu) << "what was not said is not kept";
   EXPECT_EQ(failing(on_host, kIllegalAddress),
             (PointerPlace{.on_device = false, .ordinal = -1, .error = kIllegalAddress}));
-  for (const int no : {kCudaInvalidValue, kCudaNotInitialized, kCudaDeinitialized})
+  for (const int no :
+       {kCudaInvalidValue, kCudaNotInitialized, kCudaDeinitialized, kCudaInvalidContext})
     EXPECT_EQ(failing(on_host, no), PointerPlace{}) << no;
   EXPECT_EQ(cuda_.free(device), kCudaSuccess);
 }

@@ -72,7 +72,7 @@ class RankGpu {
   bool has_faults() const;
   // How often that function was called, in this process.
   long calls(const char* function) const;
-  // That function's call after so many good ones returns the error.
+  // That function's call after so many good ones returns the error; -1: each does. 0: none.
   void fail(const char* function, int after, int error);
 
  private:

@@ -152,6 +152,22 @@ TEST_P(DeviceCalls, FindMemoryThatTheDriverDoesNotName) {
   });
 }
 
+// It never says anything again, as after a kernel's illegal access.
+TEST_P(DeviceCalls, FailOnAllRanksWhereTheDriverNamesNoMemory) {
+  run_to_failure(2, [](Rank& self, banyan_comm_t comm, RankGpu& gpu) {
+    const std::vector<float> ones(5000, 1);
+    std::byte* memory = gpu.copy_of(ones.data(), 20000);
+    if (self.rank() == 1) gpu.fail("cuPointerGetAttributes", -1, 700);
+    self.expect_code(banyan_allreduce(memory, memory, 5000, BANYAN_FLOAT32, BANYAN_SUM, comm),
+                     BANYAN_ERR_CUDA, "allreduce");
+    gpu.fail("cuPointerGetAttributes", 0, 0);
+    const std::string text = banyan_last_error(comm);
+    self.expect(
+        text.find("cuPointerGetAttributes: CUDA_ERROR_ILLEGAL_ADDRESS") != std::string::npos, text);
+    gpu.free(memory);
+  });
+}
+
 // A model of three tensors, of which some lie on the GPU, and its reducer.
 class DeviceModel {
  public:

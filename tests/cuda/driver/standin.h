@@ -13,7 +13,8 @@
 
 extern "C" {
 // The call of this function, "cuMemAlloc" or "cuMemAlloc_v2", behind `after` further ones returns
-// the error and does nothing, once; the error 0 takes that back. A function has one such at a time.
+// the error and does nothing, once, and with -1 each call does; the error 0 takes that back. A
+// function has one such at a time.
 void standin_cuda_fail(const char* function, int after, int error);
 // Every later call that needs the context which is current in this thread, without one any context,
 // returns the error, as after an illegal address; what its streams have not done is not done. 0

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 
 #include "tests/cuda/driver/results.h"
 
@@ -13,13 +14,15 @@ namespace banyan::standin {
 
 namespace {
 
+constexpr int kNever = std::numeric_limits<int>::min();
+
 // By the hash of its name. Nothing here orders the memory of callers, so that they are not
 // synchronized by it where the thread sanitizer looks.
 struct Tally {
   std::atomic<uint64_t> name{0};
   std::atomic<long> calls{0};
   std::atomic<int> error{kSuccess};
-  std::atomic<int> good{0};  // calls before that one
+  std::atomic<int> good{0};  // calls before that one; kNever: all fail
 };
 std::array<Tally, 256> tallies;
 
@@ -44,6 +47,8 @@ int count_call(std::string_view function) {
   Tally& tally = tally_of(function);
   tally.calls.fetch_add(1, std::memory_order_relaxed);
   if (tally.error.load(std::memory_order_acquire) == kSuccess) return kSuccess;
+  if (tally.good.load(std::memory_order_relaxed) == kNever)
+    return tally.error.load(std::memory_order_relaxed);
   if (tally.good.fetch_sub(1, std::memory_order_relaxed) != 0) return kSuccess;
   return tally.error.exchange(kSuccess, std::memory_order_relaxed);
 }
@@ -51,7 +56,7 @@ int count_call(std::string_view function) {
 void fail_call(std::string_view function, int after, int error) {
   Tally& tally = tally_of(function);
   tally.error.store(kSuccess, std::memory_order_relaxed);
-  tally.good.store(after, std::memory_order_relaxed);
+  tally.good.store(after < 0 ? kNever : after, std::memory_order_relaxed);
   tally.error.store(error, std::memory_order_release);
 }
 
