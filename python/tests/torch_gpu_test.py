@@ -100,6 +100,12 @@ def rooted(rank, size):
     group.scatter([part], [[on_gpu(row) for row in rows]] if rank == root else [],
                   options(dist.ScatterOptions, rootRank=root)).wait()
     assert torch.equal(gpu.read(part), rows[rank])
+    part = gpu.empty([1000], mine)
+    group.reduce_scatter([part], [[on_gpu(row) for row in rows]]).wait()
+    assert torch.equal(gpu.read(part), rows[rank] * size)
+    parts = [gpu.empty([1000], mine) for _ in range(size)]
+    group.alltoall(parts, [on_gpu(row * (rank + 1)) for row in rows]).wait()
+    assert all(torch.equal(gpu.read(one), rows[rank] * (peer + 1)) for peer, one in enumerate(parts))
     # Rank r has 2 rows for rank 0, and one for each other.
     splits = [2] + [1] * (size - 1)
     sent = on_gpu(torch.full((sum(splits), 5), float(rank)))
