@@ -32,8 +32,7 @@ struct StreamTurn::Place {
   uint32_t entered = 0;                     // turns
   uint32_t* word = nullptr;                 // pinned: how many have ended
   CudaFunctions::Address word_of_gpu = 0;
-  bool spoiled =
-      false;  // a part of a turn is enqueued, and nothing says when the stream is through
+  bool spoiled = false;  // nothing says when the stream is through with what it has of a turn
 
   Place(const CudaFunctions& driver, Descriptor rung) : cuda(driver), bell(std::move(rung)) {}
   Place(const Place&) = delete;

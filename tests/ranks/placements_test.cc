@@ -13,12 +13,14 @@
 #include "tests/ranks/rank_order.h"
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/ranks/ranks_values.h"
-#include "tests/support/sanitizers.h"
+#include "tests/support/effort.h"
 
 namespace banyan::test::placements_test {
 namespace {
 
-constexpr int kPlacements = kSanitized ? 5 : 20;
+int placements() {
+  return is_brief() ? 5 : 20;
+}
 
 banyan_compression_t by_int8() {
   banyan_compression_t compression = BANYAN_COMPRESSION_INIT;
@@ -82,7 +84,7 @@ TEST_P(Placements, HaveTheSameBits) {
     EXPECT_EQ(order_matters(type, 5), type != DataType::kFloat8E4m3) << name_of(type);
   run(5, [&](Rank& self, banyan_comm_t comm) {
     check_sums(self, comm, "off", 1);
-    for (int placement = 1; placement <= kPlacements; ++placement) {
+    for (int placement = 1; placement <= placements(); ++placement) {
       const auto salt = static_cast<uint64_t>(placement) << 16;
       const int key = static_cast<int>(mix(salt + static_cast<uint64_t>(self.rank())) % 1000);
       const bool coded = placement % 2 == 0;

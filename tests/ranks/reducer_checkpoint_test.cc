@@ -14,7 +14,7 @@
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/ranks/ranks_values.h"
 #include "tests/ranks/reducer_model.h"
-#include "tests/support/sanitizers.h"
+#include "tests/support/effort.h"
 
 namespace banyan::test::reducer_checkpoint_test {
 namespace {
@@ -76,7 +76,7 @@ void expect_all_kept(Rank& self, const char* codec, bool exact) {
 }
 
 TEST_P(KeptByReducers, IsAllThatSumsLack) {
-  for (const int size : kSanitized ? std::vector{3} : std::vector{1, 2, 3, 5}) {
+  for (const int size : is_brief() ? std::vector{3} : std::vector{1, 2, 3, 5}) {
     for (const char* codec : kExactOnes)
       run(size, [&](Rank& self) { expect_all_kept(self, codec, true); });
     for (const char* codec : kRoundedOnes)
@@ -109,7 +109,7 @@ TEST_P(KeptByReducers, OutlivesRestarts) {
     const char* codec;
     double momentum;
   };
-  constexpr uint64_t kRestarts = kSanitized ? 5 : 20;
+  const uint64_t restarts = is_brief() ? 5 : 20;
   for (const Plan plan : {Plan{"threshold:1", 0}, Plan{"topk:0.1", 0.5}, Plan{"int8+sr", 0},
                           Plan{"randk:0.1", 0.9}, Plan{"onebit", 0}})
     run(2, [&](Rank& self) {
@@ -120,7 +120,7 @@ TEST_P(KeptByReducers, OutlivesRestarts) {
       Model whole(layers_to_keep()), cut(layers_to_keep());
       const banyan_reducer_t through = make_reducer(self, comm, whole, config);
       Blob blob;
-      for (uint64_t step = 0; step < kRestarts; ++step) {
+      for (uint64_t step = 0; step < restarts; ++step) {
         self.where(fmt::format("{}, step {}", plan.codec, step));
         const banyan_reducer_t again = make_reducer(self, comm, cut, config);
         if (through == nullptr || again == nullptr) return;
@@ -239,7 +239,7 @@ TEST_P(KeptByReducers, IsAsItWasAfterAStepThatIsNotFinite) {
     for (const size_t tensor : {0, 1, 2, 3}) {
       const double special = turn % 3 == 0 ? std::nan("") : turn % 3 == 1 ? kInfinity : -kInfinity;
       const int victim = ++turn % 2;
-      if (kSanitized && turn % 5 != 0) continue;  // the others take as many minutes
+      if (is_brief() && turn % 5 != 0) continue;  // the others take as many minutes
       run(2, [&](Rank& self) { skip_step(self, codec, special, tensor, victim); });
     }
 }

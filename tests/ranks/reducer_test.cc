@@ -18,7 +18,7 @@
 #include "tests/ranks/ranks_fixture.h"
 #include "tests/ranks/ranks_values.h"
 #include "tests/ranks/reducer_model.h"
-#include "tests/support/sanitizers.h"
+#include "tests/support/effort.h"
 
 namespace banyan::test::reducer_test {
 namespace {
@@ -163,7 +163,7 @@ TEST_P(Reducers, HaveTheSameBitsInAnyOrder) {
 
 uint64_t steps_by_threads() {
   if (std::getenv("BANYAN_TEST_LONG") != nullptr) return 10'000;
-  return kSanitized ? 40 : 200;
+  return is_brief() ? 40 : 200;
 }
 
 // Each takes its share of an order by chance, and waits for the last of its tensors.
