@@ -135,7 +135,7 @@ def messages_in_order(rank, size):
     """A stream that is not there holds back its own messages, and neither the caller nor other messages."""
     gpu, group = gpus(), backend()
     peer = (rank + 1) % 2
-    late, soon = gpu.empty([1000], torch.zeros(0)), gpu.empty([1000], torch.zeros(0))
+    late, soon, behind = (gpu.empty([1000], torch.zeros(0)) for _ in range(3))
     given, gate = on_gpu(torch.zeros(1000)), gpu.Gate()
     usual = gpu.stream()
     gpu.new_stream()
@@ -144,15 +144,30 @@ def messages_in_order(rank, size):
     gpu.write(late, torch.full((1000,), -1.0))
     works = [group.recv([late], peer, 1), group.send([given], peer, 1)]
     gpu.use_stream(usual)
-    works += [group.recv([soon], peer, 2)]
+    works += [group.recv([soon], peer, 2), group.recv([behind], peer, 1)]
+    works += [group.send([on_gpu(torch.full((1000,), 6.0 + rank))], peer, 1)]
     group.send([on_gpu(torch.full((1000,), 8.0 + rank))], peer, 2).wait()
     works[2].wait()
     assert torch.equal(gpu.read(soon), torch.full((1000,), 8.0 + peer))
-    assert not works[0].is_completed() and not works[1].is_completed()
+    assert not any(works[held].is_completed() for held in (0, 1, 3, 4)), 'those of a tag stay in order'
     gate.open()
     for work in works:
         work.wait()
     assert torch.equal(gpu.read(late), torch.full((1000,), 5.0 + peer)), 'the message came behind what was enqueued'
+    assert torch.equal(gpu.read(behind), torch.full((1000,), 6.0 + peer))
+    return 'done'
+
+
+def messages_time_out(rank, size):
+    """A recv whose stream is never there ends all the same."""
+    gpu, group = gpus(), backend()
+    group._set_default_timeout(datetime.timedelta(seconds=1))
+    tensor, gate = on_gpu(torch.zeros(10)), gpu.Gate()
+    gpu.new_stream()
+    gate.close()
+    with pytest.raises(RuntimeError, match='Timed out waiting'):
+        group.recv([tensor], (rank + 1) % 2, 3).wait()
+    gate.open()
     return 'done'
 
 
@@ -393,8 +408,9 @@ def test_messages_of_gpus(size):
     assert set(torch_ranks.run(messages, size).values()) == {'done'}
 
 
-def test_order_of_messages():
-    assert set(torch_ranks.run(messages_in_order, 2).values()) == {'done'}
+@pytest.mark.parametrize('function', [messages_in_order, messages_time_out])
+def test_messages_that_are_held_up(function):
+    assert set(torch_ranks.run(function, 2).values()) == {'done'}
 
 
 def test_killed_rank_is_named():

@@ -77,7 +77,11 @@ _Queue = 'queue.SimpleQueue[tuple[_Progress, _Bucket | list[_Bucket]] | None]'
 def _serve(given_to_thread: _Queue) -> None:
     while (given := given_to_thread.get()) is not None:
         progress, what = given
-        outcomes = progress.hand_on(what) or [] if isinstance(what, _Bucket) else progress.outcomes(what)
+        outcomes: list[tuple[torch.futures.Future, Any]] = []
+        if isinstance(what, _Bucket):
+            progress.hand_on(what)
+        else:
+            outcomes = progress.outcomes(what)
         del given, progress, what  # DDP has the hook until it has the results: a communicator must not end in this thread
         while outcomes:
             future, outcome = outcomes.pop(0)
